@@ -1,0 +1,1 @@
+"""Effective sample sizes and other diagnostics of stored draws."""

@@ -1,0 +1,1 @@
+"""Likelihoods, each with its lower bound beside it, and priors."""

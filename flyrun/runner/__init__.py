@@ -1,0 +1,1 @@
+"""Cells: running, storing, resuming and distributing them."""

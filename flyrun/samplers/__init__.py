@@ -1,0 +1,1 @@
+"""Sampling algorithms, one a file, the paper named on top."""
