@@ -34,7 +34,7 @@ def effective_size(draws: np.ndarray) -> np.ndarray:
 
 
 def spectrum0_ar(draws: np.ndarray) -> Spectrum:
-    """Spectral density at frequency 0 by an AR fit, (T, D) or (T,); 0 for a constant or exactly linear one."""
+    """Spectral density at frequency 0 by an AR fit, (T, D) or (T,); 0 for a constant or linear one."""
     columns, shape = _as_columns(draws)
     spectrum = _spectrum(columns)
     return Spectrum(spectrum.density.reshape(shape), spectrum.order.reshape(shape))
