@@ -1,0 +1,111 @@
+"""Files that are either whole or absent: written under a temporary name, synced, renamed.
+
+Arrays go into uncompressed .npz archives without pickle, with a digest of all names and values, so
+that a file cut short or altered is told from a whole one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+_DIGEST = "_digest"
+
+
+class DamagedFile(Exception):  # noqa: N818  (a state of a file that callers recover from)
+    """A stored file is cut short, altered or unreadable."""
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on leaving, sync it and rename it to `path`.
+
+    When the body fails the temporary file goes and `path` stays as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    # The rename itself is on disk only when the folder is.
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
+    """Write `path` whole or not at all; `writer` gets the open binary file."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        writer(file)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON; numpy numbers and arrays become plain ones."""
+    text = json.dumps(value, indent=1, default=_plain) + "\n"
+    write(path, lambda file: file.write(text.encode()))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def read_json(path: Path) -> Any:
+    """Parse `path`; raises DamagedFile when it is missing or not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DamagedFile(f"{path}: {error}") from error
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write named arrays (no objects) and their digest as .npz."""
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise TypeError(f"array '{name}' holds Python objects; only plain arrays are stored")
+    stored = {**arrays, _DIGEST: np.frombuffer(_digest(arrays), np.uint8)}
+    write(path, lambda file: np.savez(file, **stored))
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read what write_arrays wrote; raises DamagedFile unless every byte is as it was written."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise DamagedFile(f"{path}: {error}") from error
+    stored = arrays.pop(_DIGEST, None)
+    if stored is None or stored.tobytes() != _digest(arrays):
+        raise DamagedFile(f"{path}: its digest does not match")
+    return arrays
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()

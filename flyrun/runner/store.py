@@ -1,0 +1,155 @@
+"""What a run leaves behind, for those who read it: run.json, and the cells with their states.
+
+<results_dir>/runs/<name>/run.json                      title, arms in order, seeds wanted
+<results_dir>/runs/<name>/<arm>/<key>/seed=<s>/          one cell
+    posterior.nc, cell.json, done                        finished
+    chunk-*.npz, checkpoint-*.npz                        in progress (flyrun/runner/draws.py)
+    failed, log.txt                                      one line as JSON; the traceback
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyrun.errors import StoreError
+from flyrun.runner import files
+
+if TYPE_CHECKING:
+    import xarray
+
+RUN, CELL, DONE, FAILED, LOG, POSTERIOR = (
+    "run.json",
+    "cell.json",
+    "done",
+    "failed",
+    "log.txt",
+    "posterior.nc",
+)
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """One (arm, seed) of a run, finished or not.
+
+    state: "done", "unfinished" (has a checkpoint), "failed" or "missing".
+    info: cell.json; empty unless done.  iterations_done: of the newest checkpoint when unfinished.
+    message: why it failed, or what is wrong with its files.
+    """
+
+    arm: str
+    seed: int
+    key: str
+    folder: Path
+    state: str
+    info: dict[str, Any] = field(default_factory=dict)
+    iterations_done: int = 0
+    message: str = ""
+
+    def tree(self) -> xarray.DataTree:
+        """The draws, opened lazily; close it after use. Raises StoreError when they cannot be read."""
+        import xarray
+
+        if self.state != "done":
+            raise StoreError(f"{self.folder}: this cell is {self.state}, it has no draws to open yet")
+        try:
+            return xarray.open_datatree(self.folder / POSTERIOR, engine="h5netcdf")
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(
+                f"{self.folder / POSTERIOR} cannot be read ({error}); remove its folder and run again"
+            ) from error
+
+
+def cell_folder(run_dir: Path, arm: str, key: str, seed: int) -> Path:
+    """Folder of one cell."""
+    return run_dir / arm / key / f"seed={seed}"
+
+
+def read_run(run_dir: Path) -> dict[str, Any]:
+    """run.json of a run; raises StoreError when there is none or it is damaged."""
+    path = Path(run_dir) / RUN
+    if not path.exists():
+        raise StoreError(f"{path} does not exist: nothing was run under this name; run it first")
+    try:
+        return files.read_json(path)
+    except files.DamagedFile as error:
+        raise StoreError(f"{error}; run the same command again to write it anew") from error
+
+
+def write_run(run_dir: Path, entry: dict[str, Any]) -> None:
+    """Write run.json for the arms asked now, keeping the arms that an earlier call ran.
+
+    entry: name, experiment, title, paper, reference, command, and arms, a list of {name, key, seeds, ...}.
+    Arms of another experiment run under the same name are dropped from the list, not from the disk.
+    """
+    asked = {arm["name"]: arm for arm in entry["arms"]}
+    known: dict[str, dict] = {}
+    with contextlib.suppress(StoreError, KeyError, TypeError):
+        old = read_run(run_dir)
+        if old["experiment"] == entry["experiment"]:
+            known = {arm["name"]: arm for arm in old["arms"]}
+    # The order asked now wins unless only some of the known arms were asked.
+    added = [name for name in asked if name not in known]
+    order = list(asked) if set(known) <= set(asked) else [*known, *added]
+    arms = [asked.get(name) or known[name] for name in order]
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    files.write_json(run_dir / RUN, {**entry, "arms": arms, "asked": list(asked), "started": now})
+
+
+def open_cells(run_dir: Path) -> list[StoredCell]:
+    """Every cell that run.json wants, arms in order, then seeds; raises StoreError without a run.json."""
+    run_dir = Path(run_dir)
+    return [
+        open_cell(run_dir, arm["name"], arm["key"], int(seed))
+        for arm in read_run(run_dir)["arms"]
+        for seed in arm["seeds"]
+    ]
+
+
+def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:
+    """One cell as it lies on disk."""
+    folder = cell_folder(run_dir, arm, key, seed)
+    cell = {"arm": arm, "seed": seed, "key": key, "folder": folder}
+    damage = ""
+    if (folder / DONE).exists():
+        damage = damage_of(folder)
+        if not damage:
+            return StoredCell(**cell, state="done", info=files.read_json(folder / CELL))
+    if (folder / FAILED).exists():
+        message = damage
+        with contextlib.suppress(files.DamagedFile, KeyError, TypeError):
+            message = files.read_json(folder / FAILED)["message"]
+        return StoredCell(**cell, state="failed", message=message, iterations_done=iterations_done(folder))
+    iterations = iterations_done(folder)
+    state = "unfinished" if iterations or damage else "missing"
+    return StoredCell(**cell, state=state, message=damage, iterations_done=iterations)
+
+
+def damage_of(folder: Path) -> str:
+    """What is wrong with a cell marked done ("" when nothing is): sizes are compared, JSON is parsed."""
+    try:
+        sizes = files.read_json(folder / DONE)["bytes"]
+        for name in (POSTERIOR, CELL):
+            if (folder / name).stat().st_size != sizes[name]:
+                return f"{name} is not as it was written"
+        files.read_json(folder / CELL)
+    except (files.DamagedFile, KeyError, TypeError):
+        return "a file of the finished cell is damaged"
+    except OSError:
+        return "a file of the finished cell is missing"
+    return ""
+
+
+def mark_done(folder: Path) -> None:
+    """Write `done`, the last file of a cell, with the sizes of the files it vouches for."""
+    sizes = {name: (folder / name).stat().st_size for name in (POSTERIOR, CELL)}
+    files.write_json(folder / DONE, {"bytes": sizes})
+
+
+def iterations_done(folder: Path) -> int:
+    """Iterations at the newest checkpoint of a cell in progress; 0 without one."""
+    numbers = [path.stem.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*.npz")]
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
