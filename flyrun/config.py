@@ -1,0 +1,249 @@
+"""The configuration's dataclasses: one per option of every group, frozen, picklable and checked when made.
+
+A new dataset, model or sampler is one class here, one YAML in conf/ and one file beside its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from flyrun.errors import ConfigError
+from flyrun.schema import Choice, option, ranged, show
+
+#: groups that belong to one arm, in the order in which they are shown; the others belong to the whole job
+ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "protocol")
+GROUPS = (*ARM_GROUPS, "executor", "experiment")
+
+
+@option("dataset", "mnist_7v9")
+@dataclass(frozen=True)
+class Mnist7v9(Choice):
+    """MNIST's sevens (+1) against nines (-1) as PCA scores plus a bias."""
+
+    name: str = "mnist_7v9"
+    n_components: int = ranged(50, at_least=1, at_most=784)
+    limit: int | None = ranged(None, at_least=1)
+    classes: tuple[int, int] = ranged((7, 9), at_least=0, at_most=9)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        if self.classes[0] == self.classes[1]:
+            raise ConfigError(
+                f"dataset.classes={show(self.classes)}: must be two different digits, such as [7,9]"
+            )
+
+
+@option("model", "logistic")
+@dataclass(frozen=True)
+class Logistic(Choice):
+    """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
+
+    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "bound=none")
+    needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
+    name: str = "logistic"
+
+
+@option("prior", "gaussian")
+@dataclass(frozen=True)
+class Gaussian(Choice):
+    """θ ~ N(0, scale² I); `held_out` takes the one of `grid` with the best test log likelihood at the MAP."""
+
+    name: str = "gaussian"
+    scale: float | Literal["held_out"] = ranged(1.0, above=0)
+    grid: tuple[float, ...] = ranged((0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), above=0)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        if not self.grid:
+            raise ConfigError("prior.grid=[]: must hold at least one scale, such as [0.1,1,10]")
+
+
+@option("bound", "none")
+@dataclass(frozen=True)
+class NoBound(Choice):
+    """No lower bounds: every update looks at all data."""
+
+    firefly: ClassVar[bool] = False
+    suggests: ClassVar[tuple[str, ...]] = ("brightness=none",)
+    name: str = "none"
+
+
+@option("bound", "untuned")
+@dataclass(frozen=True)
+class Untuned(Choice):
+    """The same bound for every datum, tight at margins ±xi."""
+
+    firefly: ClassVar[bool] = True
+    suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
+    name: str = "untuned"
+    xi: float = ranged(1.5, at_least=0)
+
+
+@option("bound", "map")
+@dataclass(frozen=True)
+class Map(Choice):
+    """Each datum's bound tight at the MAP estimate."""
+
+    firefly: ClassVar[bool] = True
+    suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
+    name: str = "map"
+
+
+@option("brightness", "none")
+@dataclass(frozen=True)
+class NoBrightness(Choice):
+    """No auxiliary variables: the full-data target."""
+
+    firefly: ClassVar[bool] = False
+    name: str = "none"
+
+
+@option("brightness", "implicit")
+@dataclass(frozen=True)
+class Implicit(Choice):
+    """Algorithm 2: dark data proposed to brighten with probability q, by geometric skips."""
+
+    firefly: ClassVar[bool] = True
+    name: str = "implicit"
+    q: float = ranged(0.01, above=0, at_most=1)
+
+
+@option("brightness", "explicit")
+@dataclass(frozen=True)
+class Explicit(Choice):
+    """Algorithm 1: a fraction of all z_n drawn anew each iteration, in one of three orders."""
+
+    firefly: ClassVar[bool] = True
+    name: str = "explicit"
+    fraction: float = ranged(0.1, above=0, at_most=1)
+    order: Literal["with_replacement", "without_replacement", "sequential"] = "with_replacement"
+
+
+@option("sampler", "random_walk")
+@dataclass(frozen=True)
+class RandomWalk(Choice):
+    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept."""
+
+    paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
+    name: str = "random_walk"
+    target_accept: float = ranged(0.234, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("protocol", "*")
+@dataclass(frozen=True)
+class Protocol(Choice):
+    """How long and how often: seeds (n means 0..n-1, or a list), iterations (with burn-in), thinning, start."""
+
+    #: fields that leave the draws of a seed as they are, so that they do not belong in a cell's key
+    free: ClassVar[tuple[str, ...]] = ("name", "seeds", "chunk_seconds")
+    name: str = "default"
+    seeds: int | tuple[int, ...] = 5
+    iterations: int = ranged(40_000, at_least=1)
+    burn_in: int = ranged(10_000, at_least=0)
+    thin: int = ranged(1, at_least=1)
+    init: Literal["prior", "map"] = "prior"
+    chunk_seconds: float = ranged(2.0, above=0)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        seeds = self.seeds if isinstance(self.seeds, tuple) else range(self.seeds)
+        if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+            raise ConfigError(
+                f"protocol.seeds={show(self.seeds)}: must be a number of seeds at least 1, "
+                "or a list of different whole numbers at least 0, such as [0,1,2]"
+            )
+        if self.burn_in >= self.iterations:
+            raise ConfigError(
+                f"protocol.burn_in={self.burn_in}: must be below protocol.iterations={self.iterations}, "
+                f"such as {self.iterations // 4}"
+            )
+        for key in ("iterations", "burn_in"):
+            if getattr(self, key) % self.thin:
+                raise ConfigError(
+                    f"protocol.thin={self.thin}: must divide protocol.{key}={getattr(self, key)}; "
+                    "take a divisor of both iterations and burn_in"
+                )
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds, one chain each."""
+        return self.seeds if isinstance(self.seeds, tuple) else tuple(range(self.seeds))
+
+
+@option("executor", "local")
+@dataclass(frozen=True)
+class Local(Choice):
+    """A pool of processes on this machine; workers null means one per core, at most one per cell."""
+
+    name: str = "local"
+    workers: int | None = ranged(None, at_least=1)
+    start_method: Literal["spawn"] = "spawn"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One algorithm with all its settings. A group that the model has no use for is None (no prior on a graph).
+
+    Raises ConfigError where a needed group is missing or two choices do not go together.
+    """
+
+    experiment: str
+    name: str
+    dataset: Any
+    model: Any
+    prior: Any
+    bound: Any
+    brightness: Any
+    sampler: Any
+    protocol: Protocol
+
+    def __post_init__(self) -> None:
+        """Check that the choices go together."""
+        for group in ("dataset", "model", "sampler", "protocol", *getattr(self.model, "needs", ())):
+            if getattr(self, group) is None:
+                raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")
+        if self.bound is None or self.brightness is None:
+            return
+        if self.bound.firefly != self.brightness.firefly:
+            remedy = "bound=map or bound=untuned" if self.brightness.firefly else "brightness=implicit"
+            raise ConfigError(
+                f"bound={self.bound.name} and brightness={self.brightness.name} do not go together "
+                f"in arm {self.name}: choose {remedy}, or none for both"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the resolved configuration: group -> {key: plain value}, without the groups that are None."""
+        chosen = {group: getattr(self, group) for group in ARM_GROUPS}
+        return {group: choice.settings() for group, choice in chosen.items() if choice is not None}
+
+    def key_settings(self) -> dict[str, Any]:
+        """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""
+        kept = self.settings()
+        for group, values in kept.items():
+            for key in getattr(getattr(self, group), "free", ()):
+                values.pop(key, None)
+        return kept
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one command runs: arms × seeds, where to, and the paper's values to show beside them."""
+
+    name: str
+    experiment: str | None
+    title: str
+    paper: str
+    arms: tuple[Arm, ...]
+    executor: Any
+    results_dir: Path
+    fresh: bool = False
+    reference: dict[str, dict[str, Any]] = field(default_factory=dict)
+    run_overrides: list[str] = field(default_factory=list)
+    reference_name: str | None = None
+    description: str = ""

@@ -1,0 +1,211 @@
+"""What all configuration choices share: a group, checked types and ranges, errors of one line."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar
+
+from flyrun.errors import ConfigError
+
+#: group -> option name -> dataclass. Filled by `option`; "*" stands for any name (protocols).
+SCHEMAS: dict[str, dict[str, type[Choice]]] = {}
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a number, or each of a tuple, must lie; `above` excludes its end, the others include it."""
+
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies inside."""
+        return (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
+    def __str__(self) -> str:
+        """Say it in words: in (0, 1]; at least 1."""
+        if self.above is not None and self.at_most is not None:
+            return f"in ({self.above:g}, {self.at_most:g}]"
+        if self.at_least is not None and self.at_most is not None:
+            return f"in [{self.at_least:g}, {self.at_most:g}]"
+        ends = (("above", self.above), ("at least", self.at_least), ("at most", self.at_most))
+        return " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
+
+
+def ranged(default: Any, **ends: float) -> Any:
+    """Declare a dataclass field with a default whose numbers must lie in Range(**ends)."""
+    return field(default=default, metadata={"range": Range(**ends)})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Base of all options. Checks its own fields when made, so that no invalid choice can exist.
+
+    Raises ConfigError naming group.key, the value and what it must be.
+    """
+
+    group: ClassVar[str] = ""
+    #: overrides filling in groups that nobody chose, e.g. a bound suggests the brightness that goes with it
+    suggests: ClassVar[tuple[str, ...]] = ()
+    name: str
+
+    def __post_init__(self) -> None:
+        """Convert and check every field."""
+        hints = _hints(type(self))
+        for item in fields(self):
+            given = getattr(self, item.name)
+            limits = item.metadata.get("range")
+            try:
+                value = convert(given, hints[item.name])
+                _check_range(value, limits)
+            except ValueError:
+                expected = describe(hints[item.name], limits)
+                example = "" if item.default is None else f", such as {show(item.default)}"
+                raise ConfigError(
+                    f"{self.group}.{item.name}={show(given)}: must be {expected}{example}"
+                ) from None
+            object.__setattr__(self, item.name, value)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the fields as a plain dict that JSON can hold (tuples become lists)."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def option(group: str, name: str):
+    """Class decorator: registers a dataclass as the schema of `group`=`name` ("*": of any other name)."""
+
+    def register(cls: type[Choice]) -> type[Choice]:
+        cls.group = group
+        SCHEMAS.setdefault(group, {})[name] = cls
+        return cls
+
+    return register
+
+
+def schema(group: str, name: Any) -> type[Choice]:
+    """Return the dataclass for an option. Raises ConfigError listing the known ones."""
+    known = SCHEMAS[group]
+    cls = known.get(name) if isinstance(name, str) else None
+    cls = cls or (known.get("*") if isinstance(name, str) and name else None)
+    if cls is None:
+        raise ConfigError(f"{group}.name={show(name)}: no such {group}; choose from {listing(known)}")
+    return cls
+
+
+def keys(cls: type[Choice]) -> list[str]:
+    """Names of the fields of a schema."""
+    return [item.name for item in fields(cls)]
+
+
+def build(group: str, values: Any) -> Choice:
+    """Make the checked choice of `group` from a mapping with `name` and settings.
+
+    Raises ConfigError for an unknown option, an unknown key or an unsuitable value.
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{group}={show(values)}: must be one of {listing(SCHEMAS[group])}")
+    cls = schema(group, values.get("name"))
+    for key in values:
+        if key not in keys(cls):
+            raise ConfigError(
+                f"{group}.{key}: no such key in {group}={values['name']}; its keys are {listing(keys(cls))}"
+                f"{did_you_mean(str(key), keys(cls))}"
+            )
+    return cls(**values)
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """Return `value` as the type that `hint` asks for (1e4 passes for an int, a list for a tuple).
+
+    Raises ValueError where it does not fit; text is never read as a number, true is not 1, NaN is no number.
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        for one in inner:
+            try:
+                return convert(value, one)
+            except ValueError:
+                continue
+        raise ValueError
+    if origin is typing.Literal:
+        if isinstance(value, str) and value in inner:
+            return value
+        raise ValueError
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError
+        each = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
+        if len(each) != len(value):
+            raise ValueError
+        return tuple(convert(one, kind) for one, kind in zip(value, each, strict=True))
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is float and number:
+        return float(value)
+    if hint is int and number and value == int(value):
+        return int(value)
+    if hint in (bool, str, type(None)) and type(value) is hint:
+        return value
+    raise ValueError
+
+
+def _check_range(value: Any, limits: Range | None) -> None:
+    numbers = value if isinstance(value, tuple) else (value,)
+    if limits and not all(limits.holds(one) for one in numbers if isinstance(one, (int, float))):
+        raise ValueError
+
+
+def describe(hint: Any, limits: Range | None = None) -> str:
+    """Say in words what a field takes: "a number in (0, 1]", "a whole number at least 1 or null"."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(describe(one, limits) for one in inner)
+    if origin is typing.Literal:
+        return listing(inner, "or")
+    where = f" {limits}" if limits else ""
+    if origin is tuple:
+        count = "" if inner[-1] is Ellipsis else f"{len(inner)} "
+        kind = "whole numbers" if inner[0] is int else "numbers" if inner[0] is float else "words"
+        return f"a list of {count}{kind}{where}"
+    if hint in (int, float):
+        return ("a whole number" if hint is int else "a finite number") + where
+    return {bool: "true or false", str: "text", type(None): "null"}[hint]
+
+
+def show(value: Any) -> str:
+    """Write a value as it is typed on the command line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(show(one) for one in value) + "]"
+    return " ".join(str(value).split())
+
+
+def listing(names: Iterable[Any], last: str = "and") -> str:
+    """Join names for a sentence: a, b and c."""
+    words = [str(name) for name in names if name != "*"]
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return " (did you mean X?)" for the closest known name, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
