@@ -1,0 +1,122 @@
+"""The arms of a run as the report sees them: their cells, done or not, and the summaries of the done ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyrun import paths
+from flyrun.errors import StoreError
+from flyrun.report.summaries import ArmSummary, CellSummary, arm_summary, cell_summary
+
+if TYPE_CHECKING:
+    from flyrun.runner.store import StoredCell
+
+BASELINE = "regular"
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """One arm. infos and cells are parallel, of the seeds that are done; pooled is None when none is."""
+
+    name: str
+    wanted: int
+    infos: tuple[dict[str, Any], ...]
+    cells: tuple[CellSummary, ...]
+    pooled: ArmSummary | None
+    states: dict[int, str]
+    messages: dict[int, str]
+    paper: dict[str, float]
+
+    @property
+    def done(self) -> int:
+        """Number of finished seeds."""
+        return len(self.cells)
+
+    @property
+    def seeds_text(self) -> str:
+        """ "5" or "3/5"."""
+        return str(self.done) if self.done == self.wanted else f"{self.done}/{self.wanted}"
+
+    def setting(self, *keys: str, default: Any = None) -> Any:
+        """A value of the resolved config; default when no cell is done or there is no such key."""
+        return _dig(self.infos[0].get("settings", {}) if self.infos else {}, keys, default)
+
+    def fact(self, key: str, default: Any = None) -> Any:
+        """A fact that the program told about this arm."""
+        return self.infos[0].get("facts", {}).get(key, default) if self.infos else default
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's title page and its arms, in order. source: where the paper's values come from."""
+
+    info: dict[str, Any]
+    arms: tuple[ArmResult, ...]
+    source: str
+
+    @property
+    def baseline(self) -> ArmResult | None:
+        """The arm that speedups are relative to."""
+        return next((arm for arm in self.arms if arm.name == BASELINE), None)
+
+
+def load(run_dir: Path) -> Run:
+    """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
+    from flyrun.runner import store
+
+    info = store.read_run(run_dir)
+    by_arm: dict[str, list[StoredCell]] = {}
+    for cell in store.open_cells(run_dir):
+        by_arm.setdefault(cell.arm, []).append(cell)
+    table, source = published(info.get("reference"), info.get("experiment"))
+    arms = tuple(_arm(name, cells, table.get(name, {})) for name, cells in by_arm.items())
+    return Run(info, arms, source)
+
+
+def published(name: str | None, experiment: str | None) -> tuple[dict[str, dict[str, float]], str]:
+    """The paper's values of an experiment by arm, and their source; empty when there are none."""
+    if not name:
+        return {}, ""
+    path = paths.reference_dir() / f"{name.removesuffix('.json')}.json"
+    try:
+        tables = json.loads(path.read_text(encoding="utf-8"))
+        return tables.get(experiment, {}), tables.get("source", "")
+    except (OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path}: published values cannot be read ({error}); restore this file") from error
+
+
+def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:
+    states, messages = {}, {}
+    done, summaries = [], []
+    for cell in cells:
+        states[cell.seed], messages[cell.seed] = cell.state, cell.message
+        if cell.state == "unfinished" and not cell.message:
+            messages[cell.seed] = f"stopped at iteration {cell.iterations_done:,}"
+        if cell.state != "done":
+            continue
+        try:
+            summaries.append(cell_summary(cell))
+            done.append(cell)
+        except (StoreError, KeyError, ValueError, OSError) as error:
+            states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
+    return ArmResult(
+        name=name,
+        wanted=len(cells),
+        infos=tuple(cell.info for cell in done),
+        cells=tuple(summaries),
+        pooled=arm_summary(done) if done else None,
+        states=states,
+        messages={seed: message for seed, message in messages.items() if message},
+        paper=paper,
+    )
+
+
+def _dig(tree: Any, keys: tuple[str, ...], default: Any) -> Any:
+    for key in keys:
+        if not isinstance(tree, dict) or key not in tree:
+            return default
+        tree = tree[key]
+    return tree

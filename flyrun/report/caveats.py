@@ -1,0 +1,110 @@
+"""What a reader must know before trusting a row, in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.table import per_seed
+
+FEW_DRAWS = 100
+HIGH_RHAT = 1.05
+# Efficiency of random-walk and Langevin steps is flat around the target; a quarter off is still harmless.
+ACCEPTANCE_SLACK = 0.25
+MACHINE_KEYS = ("cpu", "cores", "platform")
+
+
+def caveats(run: Run) -> list[str]:
+    """Warnings of a run, arm by arm, each one sentence; empty when there is nothing to say."""
+    found = []
+    for arm in run.arms:
+        found += [f"{arm.name}: {text}" for text in (*_unfinished(arm), *_trust(arm))]
+    return found + _comparison(run)
+
+
+def _unfinished(arm: ArmResult) -> list[str]:
+    if arm.done == arm.wanted:
+        return []
+    found = [f"{arm.done} of {arm.wanted} seeds are finished; the row shows only those."]
+    for seed, state in arm.states.items():
+        if state != "done" and arm.messages.get(seed):
+            found.append(f"seed {seed} is {state}: {arm.messages[seed]}.")
+    return found
+
+
+def _trust(arm: ArmResult) -> list[str]:
+    if not arm.done or arm.pooled is None:
+        return []
+    found = []
+    if arm.fact("exact") is False:
+        found.append("this sampler is biased: its draws do not follow the posterior exactly.")
+    still = [seed for seed, cell in zip(_seeds(arm), arm.cells, strict=True) if np.max(cell.ess) == 0]
+    if still:
+        found.append(f"the chain of seed {_listed(still)} never moved; it counts with an ESS of 0.")
+    found += _few_draws(arm)
+    rhat = np.nan_to_num(np.array(arm.pooled.rhat), nan=1.0)
+    if rhat.max(initial=1.0) > HIGH_RHAT:
+        where = arm.pooled.names[int(rhat.argmax())]
+        count = int((rhat > HIGH_RHAT).sum())
+        found.append(
+            f"the runs do not agree yet: R-hat is {rhat.max():.2f} for {where}"
+            f" and above {HIGH_RHAT} for {count} of {rhat.size} coordinates; run longer."
+        )
+    target = arm.setting("sampler", "target_accept")
+    rate = np.mean([cell.accept_rate for cell in arm.cells])
+    fixed = arm.setting("sampler", "step") is not None
+    if target and not fixed and abs(rate - target) > ACCEPTANCE_SLACK * target:
+        found.append(
+            f"acceptance is {rate:.2f}, not near its target {target:g}; a longer burn-in tunes better."
+        )
+    return found
+
+
+def _few_draws(arm: ArmResult) -> list[str]:
+    """The ESS itself is an estimate: with few effective draws it may be off by half."""
+    total = float(sum(np.mean(cell.ess) for cell in arm.cells))
+    worst = float(np.min(arm.pooled.bulk))
+    if np.isnan(worst) or min(total, worst) >= FEW_DRAWS:
+        return []
+    return [
+        f"its estimates rest on few effective draws ({total:,.0f} by R-CODA on average over coordinates, "
+        f"{worst:,.0f} by ArviZ for the worst one, over {arm.done} {'run' if arm.done == 1 else 'runs'}); "
+        "means and ESS are rough."
+    ]
+
+
+def _comparison(run: Run) -> list[str]:
+    """What makes arms or seeds unlike each other."""
+    done = [arm for arm in run.arms if arm.done]
+    found = []
+    lengths = {arm.name: arm.cells[0].n_iterations for arm in done}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
+        found.append(
+            f"The arms differ in iterations after burn-in ({listed}); compare ESS at equal length only."
+        )
+    machines = {_machine(info) for arm in done for info in arm.infos}
+    if len(machines) > 1:
+        found.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")
+    if done and run.baseline is None:
+        found.append("No arm of this run is the baseline, so there is no speedup.")
+    for arm in done:
+        if arm.done > 1 and np.std(per_seed(arm, "us_per_iter")) > 0.5 * np.mean(
+            per_seed(arm, "us_per_iter")
+        ):
+            found.append(f"{arm.name}: times differ much between seeds; something else used the machine.")
+    return found
+
+
+def _machine(info: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(info.get("environment", {}).get(key)) for key in MACHINE_KEYS)
+
+
+def _seeds(arm: ArmResult) -> list[int]:
+    return [info["seed"] for info in arm.infos]
+
+
+def _listed(values: list[int]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,201 @@
+"""Figures: convergence (Figure 4 of Maclaurin & Adams 2014), autocorrelation, ESS against time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The paper's blue, green and orange, from the set that colour-blind readers tell apart (Okabe & Ito 2008).
+PAPER_COLOURS = {"regular": "#0072B2", "untuned": "#009E73", "map_tuned": "#E69F00"}
+OTHER_COLOURS = ("#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#7F7F7F")
+# Text and axes are drawn in this colour, which a page replaces by its own.
+INK = "#4d4d4c"
+_STYLE = {
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "font.size": 9,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "flyrun",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def draw(run: Run, folder: Path) -> dict[str, tuple[str, str]]:
+    """Write every figure as .png and .svg; name -> (caption, SVG text). Arms not yet run are left out."""
+    import matplotlib
+
+    arms = [arm for arm in run.arms if arm.done]
+    if not arms:
+        return {}
+    folder.mkdir(parents=True, exist_ok=True)
+    colours = colours_of(run)
+    made = {}
+    for name, (caption, plot) in _FIGURES.items():
+        with matplotlib.rc_context(_STYLE):
+            figure = plot(arms, colours, str(run.info.get("title") or run.info.get("name") or ""))
+            made[name] = (caption, _save(figure, folder / name))
+    return made
+
+
+def colours_of(run: Run) -> dict[str, str]:
+    """A colour for each arm: the paper's for its three, others in order."""
+    others = [arm.name for arm in run.arms if arm.name not in PAPER_COLOURS]
+    return PAPER_COLOURS | {name: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, name in enumerate(others)}
+
+
+def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+    figure, (top, bottom) = _axes(2, title, height=5.6)
+    plotted = []
+    for arm in arms:
+        iteration, values = _common(arm, "trace_iteration", "trace_log_posterior")
+        _band(top, iteration + 1, values, colours[arm.name], arm.name)
+        plotted.append(values)
+        iteration, values = _common(arm, "curve_iteration", "curve_queries")
+        _band(bottom, iteration, values, colours[arm.name], arm.name, positive=True)
+    burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
+    if len(burn_in) == 1 and (end := burn_in.pop()):
+        for axis in (top, bottom):
+            axis.axvline(end, color=INK, linewidth=0.8, linestyle=":", alpha=0.8)
+        top.annotate(
+            "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="right", fontsize=8,
+        )  # fmt: skip
+    _deficit_scale(top, plotted)
+    top.set_ylabel("log posterior")
+    bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
+    bottom.set_ylim(bottom=max(bottom.get_ylim()[0], 0.5))
+    top.legend(loc="center left")
+    return figure
+
+
+def _deficit_scale(axis, plotted: list[np.ndarray]) -> None:
+    """Linear around the values of the settled chains, logarithmic below: a prior draw is far away."""
+    finite = np.concatenate([values[np.isfinite(values)] for values in plotted])
+    if finite.size == 0:
+        return
+    best = finite.max()
+    settled = np.concatenate([values[:, values.shape[1] // 2 :].ravel() for values in plotted])
+    spread = max(best - np.nanpercentile(settled, 5), 1e-9)
+    linear = 3 * spread
+    if best - finite.min() < 10 * linear:
+        return
+
+    def forward(y):
+        gap = (best - np.asarray(y, float)) / linear
+        return -np.where(gap <= 1, gap, 1 + np.log(np.maximum(gap, 1)))
+
+    def inverse(z):
+        gap = -np.asarray(z, float)
+        return best - linear * np.where(gap <= 1, gap, np.exp(np.maximum(gap - 1, 0)))
+
+    axis.set_yscale("function", functions=(forward, inverse))
+    deepest = best - finite.min()
+    powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.floor(np.log10(deepest)) + 1)
+    ticks = np.unique([best, *(best - powers)])
+    axis.set_yticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_ylim(best - 1.3 * deepest, best + 0.5 * linear)
+
+
+def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+    figure, (axis,) = _axes(1, title)
+    reach = 1
+    for arm in arms:
+        lags, values = _common(arm, "lags", "autocorrelation")
+        _band(axis, lags, values, colours[arm.name], arm.name)
+        correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
+        reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
+    longest = max(arm.cells[0].lags[-1] for arm in arms)
+    axis.set(
+        xlabel="lag (iterations)", ylabel="autocorrelation", xlim=(0, min(reach, longest)), ylim=(-0.15, 1.02)
+    )
+    axis.axhline(0, color=INK, linewidth=0.6)
+    axis.legend(loc="upper right")
+    return figure
+
+
+def _ess_against_time(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+    figure, (axis,) = _axes(1, title)
+    for arm in arms:
+        seconds, values = _common(arm, "growth_s", "growth_ess")
+        # Seeds take different times for the same share of a run.
+        seconds = np.mean([cell.growth_s for cell in arm.cells], axis=0)
+        _band(axis, seconds, values, colours[arm.name], arm.name, positive=True, marker="o")
+    axis.set(xlabel="seconds of sampling, one chain", ylabel="effective draws", xscale="log", yscale="log")
+    axis.legend(loc="upper left")
+    return figure
+
+
+_FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "convergence": (
+        "Log posterior from the start of the chain (above) and likelihood queries per iteration (below), "
+        "mean ± 1 sd over runs. The log posterior is computed after the run and not counted as queries.",
+        _convergence,
+    ),
+    "autocorrelation": (
+        "Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs.",
+        _autocorrelation,
+    ),
+    "ess_time": (
+        "Effective draws (R-CODA, mean over at most 16 coordinates) against seconds of sampling after "
+        "burn-in, mean ± 1 sd over runs.",
+        _ess_against_time,
+    ),
+}
+
+
+def _axes(rows: int, title: str, height: float = 3.4):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, height), layout="constrained")
+    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    # A title is text, never mathematics: "$" from a config stays a dollar.
+    axes[0].set_title(title, parse_math=False, wrap=True)
+    return figure, list(axes)
+
+
+def _common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
+    """x (G,) of the shortest seed and y (S, G) of all seeds."""
+    size = min(len(getattr(cell, x)) for cell in arm.cells)
+    values = np.array([getattr(cell, y)[:size] for cell in arm.cells], dtype=float)
+    return np.array(getattr(arm.cells[0], x)[:size], dtype=float), values
+
+
+def _band(
+    axis, x, values, colour: str, label: str, positive: bool = False, marker: str | None = None
+) -> None:
+    """Mean line and a band of one sd; on a logarithmic axis the band stays above 0."""
+    mean = values.mean(axis=0)
+    axis.plot(
+        x, mean, color=colour, label=label.replace("_", " "), linewidth=1.4, marker=marker, markersize=3
+    )
+    if len(values) > 1:
+        sd = values.std(axis=0, ddof=1)
+        low = np.maximum(mean - sd, 0.1 * mean) if positive else mean - sd
+        axis.fill_between(x, low, mean + sd, color=colour, alpha=0.25, linewidth=0)
+
+
+def _save(figure: Figure, path: Path) -> str:
+    """Write path.png (white) and path.svg (transparent); returns the SVG's text."""
+    figure.savefig(path.with_suffix(".png"), dpi=160)
+    buffer = io.StringIO()
+    # No date, so that the same run gives the same file.
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    path.with_suffix(".svg").write_text(text, encoding="utf-8")
+    return text

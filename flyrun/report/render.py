@@ -1,0 +1,213 @@
+"""The table as people read it: the same cells for the terminal, Markdown and HTML."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+NOTHING = "-"
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class View:
+    """A table of text: title, header and rows of equal length; the first column names the arm."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def views(table: pd.DataFrame) -> list[View]:
+    """Three tables from one: against the paper (alone when it has no values), diagnostics, and cost."""
+    rows = table.to_dict("records")
+    paper = any(_known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
+    main = [_ARM]
+    for head, name in (
+        ("queries/iter", "queries_per_iter"),
+        ("ESS/1000 iter", "ess_per_1000"),
+        ("speedup", "speedup"),
+    ):
+        main.append(Column(head, _measured(name)))
+        if paper:
+            main.append(Column("paper", _plain(f"paper_{name}")))
+    main.append(Column("seeds", _seeds))
+    title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
+    return [_view(title, main, rows), _view("Diagnostics", _DIAGNOSTICS, rows), _view("Cost", _COST, rows)]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and how a row of the table becomes its text."""
+
+    head: str
+    text: Callable[[dict[str, Any]], str]
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number for a table: thousands marked, `digits` significant figures below 1000, "-" for none."""
+    if not _known(value):
+        return NOTHING
+    value = float(value)
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size < -4:
+        return f"{value:.1e}"
+    return f"{value:,.{max(digits - 1 - size, 0)}f}"
+
+
+def plus_minus(value: Any, sd: Any) -> str:
+    """ "178.3 ± 2.1": as many decimals as two figures of the sd need; no sd is shown when there is none."""
+    if not _known(value):
+        return NOTHING
+    if not _known(sd) or math.isinf(float(value)):
+        return number(value)
+    value, sd = float(value), float(sd)
+    if sd == 0:
+        return f"{_exact(value)} ± 0"
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), max(4 - _size(value), 0))
+    return f"{value:,.{decimals}f} ± {sd:,.{decimals}f}"
+
+
+def _exact(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else number(value)
+
+
+def _size(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0
+
+
+def _known(value: Any) -> bool:
+    try:
+        return value is not None and not math.isnan(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _measured(name: str) -> Callable[[dict[str, Any]], str]:
+    def text(row: dict[str, Any]) -> str:
+        # The baseline against itself.
+        if name.endswith("speedup") and row.get(f"{name}_sd") == 0:
+            return "1"
+        return plus_minus(row[name], row[f"{name}_sd"])
+
+    return text
+
+
+def _plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
+    def text(row: dict[str, Any]) -> str:
+        value = row[name]
+        # The paper's values are shown as printed there.
+        return (
+            f"{float(value):,.10g}" if name.startswith("paper_") and _known(value) else number(value, digits)
+        )
+
+    return text
+
+
+def _seeds(row: dict[str, Any]) -> str:
+    done, wanted = int(row["seeds"]), int(row["seeds_wanted"])
+    return str(done) if done == wanted else f"{done}/{wanted}"
+
+
+def _yes_no(row: dict[str, Any]) -> str:
+    return {True: "yes", False: "no"}.get(row["exact"], NOTHING)
+
+
+def _decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
+    def text(row: dict[str, Any]) -> str:
+        value = row[name]
+        return f"{float(value):.{places}f}" if _known(value) and math.isfinite(value) else number(value)
+
+    return text
+
+
+_ARM = Column("arm", lambda row: str(row["arm"]))
+_DIAGNOSTICS = [
+    _ARM,
+    Column("exact", _yes_no),
+    Column("R-hat max", _decimals("rhat_max", 3)),
+    Column("bulk ESS min/1000", _plain("ess_bulk_min_per_1000", 2)),
+    Column("tail ESS min/1000", _plain("ess_tail_min_per_1000", 2)),
+    Column("accept rate", _decimals("accept_rate", 3)),
+    Column("bright mean", _plain("bright_mean")),
+    Column("seeds", _seeds),
+]
+_COST = [
+    _ARM,
+    Column("µs/iter", _measured("us_per_iter")),
+    Column("ESS/s", _measured("ess_per_s")),
+    Column("wall speedup", _measured("wall_speedup")),
+    Column("set-up queries", _plain("setup_queries")),
+    Column("set-up s", _plain("setup_s", 2)),
+    Column("seeds", _seeds),
+]
+
+
+def _view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
+    return View(
+        title,
+        tuple(column.head for column in columns),
+        tuple(tuple(column.text(row) for column in columns) for row in rows),
+    )
+
+
+def markdown(view: View) -> str:
+    """A GitHub table under its title."""
+    lines = [f"**{view.title}**", "", _markdown_row(view.header)]
+    lines.append("|" + "|".join(["---"] + ["---:"] * (len(view.header) - 1)) + "|")
+    lines += [_markdown_row(row) for row in view.rows]
+    return "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Text of a config or a message that stays text in Markdown: no markup, no table border, one line."""
+    text = " ".join(text.split())
+    return "".join("\\" + letter if letter in "\\`*_{}[]<>#|~!" else letter for letter in text)
+
+
+def _markdown_row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+
+
+def print_views(console: Console, tables: list[View]) -> None:
+    """Print the tables; piped output is laid out for 100 columns whatever the pipe says its width is."""
+    from rich.console import Console as RichConsole
+
+    for view in tables:
+        if console.is_terminal:
+            console.print(_rich_table(view))
+        else:
+            buffer = io.StringIO()
+            RichConsole(file=buffer, width=WIDTH, no_color=True).print(_rich_table(view))
+            text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+            console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
+
+
+def _rich_table(view: View):
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=view.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for index, head in enumerate(view.header):
+        style = "dim" if head == "paper" else None
+        # A value and its ± sd belong on one line; a heading folds to the width of what is under it.
+        widest = max((len(row[index]) for row in view.rows), default=0)
+        folded = Text(textwrap.fill(head, max(8, widest), break_long_words=False))
+        justify = "right" if index else "left"
+        table.add_column(folded, justify=justify, style=style, no_wrap=True, vertical="bottom")
+    for row in view.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

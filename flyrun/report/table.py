@@ -1,0 +1,165 @@
+"""One row per arm: our means and sds over seeds, the paper's values, diagnostics and costs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Stable: people and scripts read these by name. New ones go to the end of MORE_COLUMNS.
+# fmt: off
+COLUMNS = (
+    "experiment", "dataset", "model", "update", "arm", "n_data", "n_params", "seeds", "iterations",
+    "queries_per_iter", "queries_per_iter_sd", "ess_per_1000", "ess_per_1000_sd", "speedup", "speedup_sd",
+    "paper_queries_per_iter", "paper_ess_per_1000", "paper_speedup", "ess_bulk_min_per_1000", "rhat_max",
+    "accept_rate", "bright_mean", "us_per_iter", "ess_per_s", "wall_speedup", "setup_queries", "setup_s",
+    "exact",
+)
+MORE_COLUMNS = (
+    "seeds_wanted", "burn_in", "ess_median_per_1000", "ess_min_per_1000", "ess_tail_min_per_1000",
+    "ess_square_min_per_1000", "ess_bulk_min", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd",
+    "accept_target", "note",
+)
+# fmt: on
+_TEXT = {"experiment", "dataset", "model", "update", "arm", "exact", "note"}
+_COUNTS = {"n_data", "n_params", "seeds", "iterations", "seeds_wanted", "burn_in"}
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """The table, one row per arm in the run's order, COLUMNS then MORE_COLUMNS; NaN where nothing is known.
+
+    ess_per_1000: R-CODA, mean over coordinates, per 1,000 iterations after burn-in; mean ± sd over seeds.
+    speedup: (ess_per_1000 / queries_per_iter) over the baseline arm's. speedup_sd treats the two arms as
+    independent: speedup · sqrt(cv² + cv_baseline²), cv = sd / mean over seeds of ess / queries.
+    """
+    import pandas as pd
+
+    rows = [_row(run, arm) for arm in run.arms]
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *MORE_COLUMNS])
+    for name in table.columns:
+        if name in _COUNTS:
+            table[name] = pd.array(table[name], dtype="Int64")
+        elif name not in _TEXT:
+            table[name] = table[name].astype(float)
+    return table
+
+
+def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
+    row = {
+        "experiment": run.info.get("experiment") or run.info.get("name"),
+        "arm": arm.name,
+        "seeds": arm.done,
+        "seeds_wanted": arm.wanted,
+        "note": note(run, arm),
+        **{f"paper_{key}": value for key, value in arm.paper.items()},
+    }
+    if not arm.done:
+        return row
+    info = arm.infos[0]
+    efficiency = per_seed(arm, "efficiency")
+    row |= {
+        "dataset": arm.setting("dataset", "name"),
+        "model": arm.setting("model", "name"),
+        "update": arm.fact("update"),
+        "n_data": arm.fact("n_data"),
+        "n_params": arm.fact("n_params"),
+        "iterations": info.get("iterations"),
+        "burn_in": info.get("burn_in"),
+        "exact": arm.fact("exact"),
+        "accept_rate": np.mean([cell.accept_rate for cell in arm.cells]),
+        "accept_target": arm.setting("sampler", "target_accept"),
+        "bright_mean": np.mean([cell.bright_mean for cell in arm.cells]),
+        "setup_queries": _mean_fact(arm, "setup_queries"),
+        "setup_s": _mean_fact(arm, "setup_s"),
+        "ess_median_per_1000": np.mean([1000 * np.median(c.ess) / c.n_iterations for c in arm.cells]),
+        "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
+        **_pooled(arm),
+    }
+    for name in ("queries_per_iter", "ess_per_1000", "us_per_iter", "ess_per_s"):
+        row[name], row[f"{name}_sd"] = mean_sd(per_seed(arm, name))
+    base = run.baseline
+    if base and base.done:
+        ours = row["ess_per_1000"], row["queries_per_iter"]
+        theirs = per_seed(base, "ess_per_1000").mean(), per_seed(base, "queries_per_iter").mean()
+        row["speedup"] = _ratio(_ratio(*ours), _ratio(*theirs))
+        row["wall_speedup"] = _ratio(row["ess_per_s"], per_seed(base, "ess_per_s").mean())
+        if arm is base:
+            # A ratio of a number with itself has no spread.
+            row["speedup_sd"] = row["wall_speedup_sd"] = 0.0
+        else:
+            row["speedup_sd"] = row["speedup"] * _cv_of_ratio(efficiency, per_seed(base, "efficiency"))
+            times = per_seed(arm, "ess_per_s"), per_seed(base, "ess_per_s")
+            row["wall_speedup_sd"] = row["wall_speedup"] * _cv_of_ratio(*times)
+    return row
+
+
+def per_seed(arm: ArmResult, name: str) -> np.ndarray:
+    """One value per finished seed: queries_per_iter, ess_per_1000, efficiency, us_per_iter or ess_per_s."""
+    ess = np.array([np.mean(cell.ess) for cell in arm.cells])
+    queries = np.array([cell.queries_per_iter for cell in arm.cells])
+    n_iterations = np.array([cell.n_iterations for cell in arm.cells], dtype=float)
+    seconds = np.array([info["timings"]["sampling_s"] for info in arm.infos], dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = {
+            "queries_per_iter": queries,
+            "ess_per_1000": 1000 * ess / n_iterations,
+            "efficiency": ess / n_iterations / queries,
+            "us_per_iter": 1e6 * seconds / n_iterations,
+            "ess_per_s": ess / seconds,
+        }
+    return values[name]
+
+
+def mean_sd(values: np.ndarray) -> tuple[float, float]:
+    """Mean and sample sd; the sd of one value is NaN."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+
+def note(run: Run, arm: ArmResult) -> str:
+    """What this row lacks, in plain words; "" when it lacks nothing."""
+    parts = []
+    if arm.done < arm.wanted:
+        kinds = [state for state in arm.states.values() if state != "done"]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        parts.append(f"{arm.done}/{arm.wanted} seeds ({counts})")
+    base = run.baseline
+    if base is None:
+        parts.append("no speedup: this run has no arm to compare with")
+    elif not base.done:
+        parts.append(f"no speedup: arm '{base.name}' has no finished seed")
+    elif base.done < base.wanted and arm is not base:
+        parts.append(f"speedup against {base.done}/{base.wanted} seeds of '{base.name}'")
+    return "; ".join(parts)
+
+
+def _pooled(arm: ArmResult) -> dict[str, float]:
+    n_iterations = sum(cell.n_iterations for cell in arm.cells)
+    smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}
+    rhat = np.array(arm.pooled.rhat)
+    return {
+        **{f"ess_{kind}_min_per_1000": 1000 * size / n_iterations for kind, size in smallest.items()},
+        "ess_bulk_min": smallest["bulk"],
+        "rhat_max": float(np.nanmax(rhat)) if not np.isnan(rhat).all() else math.nan,
+    }
+
+
+def _mean_fact(arm: ArmResult, key: str) -> float:
+    values = [info.get("facts", {}).get(key) for info in arm.infos]
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _ratio(a: float, b: float) -> float:
+    return float(a / b) if b else math.nan
+
+
+def _cv_of_ratio(a: np.ndarray, b: np.ndarray) -> float:
+    """Coefficient of variation of a ratio of two independent means, to first order."""
+    cvs = [_ratio(sd, mean) for mean, sd in (mean_sd(a), mean_sd(b))]
+    return math.hypot(*cvs)
