@@ -137,7 +137,7 @@ class RandomWalk(Choice):
 @option("protocol", "*")
 @dataclass(frozen=True)
 class Protocol(Choice):
-    """How long and how often: seeds (n means 0..n-1, or a list), iterations (with burn-in), thinning, start."""
+    """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start."""
 
     #: fields that leave the draws of a seed as they are, so that they do not belong in a cell's key
     free: ClassVar[tuple[str, ...]] = ("name", "seeds", "chunk_seconds")
@@ -188,7 +188,7 @@ class Local(Choice):
 
 @dataclass(frozen=True)
 class Arm:
-    """One algorithm with all its settings. A group that the model has no use for is None (no prior on a graph).
+    """One algorithm with all its settings. A group the model has no use for is None (no prior on a graph).
 
     Raises ConfigError where a needed group is missing or two choices do not go together.
     """
@@ -218,7 +218,7 @@ class Arm:
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return the resolved configuration: group -> {key: plain value}, without the groups that are None."""
+        """The resolved configuration, group -> {key: plain value}, without the groups that are None."""
         chosen = {group: getattr(self, group) for group in ARM_GROUPS}
         return {group: choice.settings() for group, choice in chosen.items() if choice is not None}
 

@@ -1,0 +1,152 @@
+"""What is typed: key=value words, read with Hydra's grammar, checked, and put into words that Hydra accepts.
+
+Hydra alone would refuse `brightness.q=0.1` next to an experiment (no group is chosen yet) and
+`arms.map_tuned.brightness.q=0.1` (an arm is a list). So value overrides are handed to it as `++key=value`,
+those for one arm under `per_arm`, and `from_hydra` undoes it inside the job; sweeps and groups stay Hydra's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from flyrun.config import ARM_GROUPS, GROUPS
+from flyrun.errors import ConfigError
+from flyrun.schema import SCHEMAS, did_you_mean, keys, listing
+
+#: keys of the whole job; all others start with a group's name
+JOB_KEYS = ("name", "only", "results_dir", "fresh")
+_PER_ARM = "per_arm."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One override. key: dotted, without `arms.NAME.`; arm: that NAME or None; text: as typed, without +."""
+
+    key: str
+    value: Any
+    text: str
+    arm: str | None = None
+    swept: bool = False
+
+    @property
+    def group(self) -> str:
+        """First part of the key."""
+        return self.key.partition(".")[0]
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it chooses a group's option (prior=gaussian) rather than setting a value."""
+        return self.key in GROUPS
+
+    @property
+    def is_hydra(self) -> bool:
+        """Whether it is for Hydra itself (hydra.sweeper.params, hydra/launcher)."""
+        return self.key.startswith(("hydra.", "hydra/"))
+
+
+def read(words: Iterable[str], multirun: bool = False) -> list[Entry]:
+    """Parse and check override words. Raises ConfigError naming the word and the remedy."""
+    parser = OverridesParser.create()
+    return [_entry(_parse(parser, word), multirun) for word in words]
+
+
+def _parse(parser: OverridesParser, word: str) -> Override:
+    key, equals, value = word.partition("=")
+    if not equals and not word.startswith("~"):
+        raise ConfigError(f"{word}: is not of the form key=value; see `flyrun --help`")
+    try:
+        return parser.parse_override(word)
+    except HydraException:
+        pass
+    if key.lstrip("+") in ("results_dir", "name") and "'" not in value:
+        try:  # paths hold characters, ~ and =, that Hydra wants quoted
+            return parser.parse_override(f"{key}='{value}'")
+        except HydraException:
+            pass
+    raise ConfigError(
+        f"{word}: cannot be read as key=value; quote unusual characters for Hydra too, as in {key}=\"'…'\""
+    )
+
+
+def _entry(parsed: Override, multirun: bool) -> Entry:
+    text = str(parsed.input_line)
+    key = parsed.key_or_group
+    if key.startswith(("hydra.", "hydra/")):
+        return Entry(key, parsed.value(), text, swept=parsed.is_sweep_override())
+    text = text.lstrip("+")
+    if parsed.is_delete():
+        raise ConfigError(f"{text}: nothing can be deleted; give the key a value, as in {key}=VALUE")
+    if parsed.package is not None:
+        raise ConfigError(f"{text}: @packages are not used here; write {key}=VALUE")
+    swept = parsed.is_sweep_override()
+    if swept and not multirun:
+        values = text.partition("=")[2]
+        raise ConfigError(
+            f"{text}: holds several values; write a list as {key}=[{values}], or add -m to run them in turn"
+        )
+    arm = None
+    if key.partition(".")[0] == "arms":
+        _, _, rest = key.partition(".")
+        arm, _, key = rest.partition(".")
+        if not key:
+            raise ConfigError(
+                f"{text}: one arm's key is arms.NAME.GROUP.KEY=VALUE, as in arms.map_tuned.brightness.q=0.02"
+            )
+    entry = Entry(key, parsed.value(), text, arm, swept)
+    _check_key(entry)
+    return entry
+
+
+def _check_key(entry: Entry) -> None:
+    """Refuse keys that nothing could have, and group choices that are no names."""
+    allowed = (*ARM_GROUPS,) if entry.arm is not None else (*GROUPS, *JOB_KEYS)
+    head = entry.group
+    if head not in allowed or (head in (*JOB_KEYS, "experiment") and entry.key != head):
+        if entry.arm is not None and head in (*GROUPS, *JOB_KEYS):
+            raise ConfigError(f"{entry.text}: {head} belongs to the whole run; write {entry.key}=VALUE")
+        raise ConfigError(f"{entry.key}: no such key{suggest(entry.key, allowed)}; see `flyrun --help`")
+    if entry.is_choice and not entry.swept and (not isinstance(entry.value, str) or not entry.value):
+        raise ConfigError(f"{entry.text}: must name one option; see `flyrun list {head}`")
+
+
+def suggest(key: str, allowed: Sequence[str] = (*GROUPS, *JOB_KEYS)) -> str:
+    """Return " (did you mean …?)" for the known key closest to an unknown one, or nothing."""
+    known = [
+        f"{group}.{field}"
+        for group in SCHEMAS
+        if group in allowed
+        for cls in SCHEMAS[group].values()
+        for field in keys(cls)
+    ]
+    last = key.rpartition(".")[2]
+    if key in known:
+        return ""
+    if same := sorted({one for one in known if one.rpartition(".")[2] == last}):
+        return f" (did you mean {listing(same, 'or')}?)"
+    return did_you_mean(key, [*known, *allowed])
+
+
+def to_hydra(entry: Entry) -> str:
+    """Return the word that Hydra accepts for an entry, whatever groups are chosen by then."""
+    if entry.is_hydra or (entry.is_choice and entry.arm is None):
+        return entry.text
+    key, _, value = entry.text.partition("=")
+    return f"++{key.replace('arms.', _PER_ARM, 1) if entry.arm is not None else key}={value}"
+
+
+def from_hydra(words: Iterable[str]) -> list[str]:
+    """Undo `to_hydra` on the overrides of one Hydra job, sweeps resolved."""
+    plain = (word.lstrip("+") for word in words)
+    return ["arms." + word.removeprefix(_PER_ARM) if word.startswith(_PER_ARM) else word for word in plain]
+
+
+def split(entries: Iterable[Entry]) -> tuple[dict[str, str], list[Entry]]:
+    """Part entries into group choices {group: option} (the last one counts) and values in order."""
+    entries = list(entries)
+    return {e.key: e.value for e in entries if e.is_choice}, [e for e in entries if not e.is_choice]
