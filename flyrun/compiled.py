@@ -1,0 +1,141 @@
+"""Generic functions that numba specialises: one name, one implementation per NamedTuple type.
+
+Models, bounds, targets and updates are NamedTuples of arrays and numbers. What they do is a *generic
+function*: declared once with `@generic`, given one body per NamedTuple type with `@implements`. Inside
+compiled code the body is chosen while compiling, from the type of the first argument, and costs nothing at
+run time. With NUMBA_DISABLE_JIT=1 the same call is chosen by a dictionary and runs as plain Python, for
+debugging and coverage.
+"""
+
+import hashlib
+import inspect
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.extending import overload
+
+from flyrun.paths import cache_dir
+
+_PACKAGE = Path(__file__).resolve().parent
+_NUMERICAL = ("compiled.py", "models", "samplers")
+
+
+def sources_digest() -> str:
+    """Digest of the files whose edit changes what is compiled (12 hex digits)."""
+    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    for entry in _NUMERICAL:
+        path = _PACKAGE / entry
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            digest.update(file.relative_to(_PACKAGE).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _set_cache_folder() -> None:
+    """Keep numba's cache in a folder named by the sources' digest.
+
+    numba does not notice an edit in a file that only holds overloads, so a cache beside the sources would
+    go stale. Where no cache folder can be written, a temporary one serves this process. Children of this
+    process inherit the folder through the environment.
+    """
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return
+    try:
+        folder = cache_dir("numba") / sources_digest()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="flyrun-numba-"))
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    numba.config.CACHE_DIR = str(folder)
+
+
+_set_cache_folder()
+
+
+class MissingMethodError(TypeError):
+    """A generic function was called for a type that has no implementation of it."""
+
+
+def jit(function: Callable) -> Callable:
+    """Compile `function`, keep the result on disk, let other threads run meanwhile."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+def dot_jit(function: Callable) -> Callable:
+    """Compile a sum of products that may be added up in any order (vector registers, fused multiply-add).
+
+    Only for sums of finite terms: no other licence of fastmath is given, NaN and infinity keep their meaning.
+    """
+    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
+
+
+def generic(declaration: Callable) -> Callable:
+    """Declare a generic function; the body of `declaration` is only its docstring.
+
+    Returns a callable with the same signature. Implementations are added by `@implements(function, Type)` and
+    are chosen by the type of the first argument.
+
+    Raises MissingMethodError when called (or compiled) for a type without one.
+    """
+    name = declaration.__name__
+    parameters = ", ".join(inspect.signature(declaration).parameters)
+    first = parameters.split(",", 1)[0]
+    methods: dict[type, Callable] = {}
+
+    def missing(owner: type) -> MissingMethodError:
+        known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
+        return MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
+
+    def lookup(instance: Any) -> Callable:
+        owner = type(instance)
+        if owner not in methods:
+            raise missing(owner)
+        return methods[owner]
+
+    def select(kind: types.Type) -> Callable | None:
+        if not isinstance(kind, types.BaseNamedTuple):
+            return None
+        owner = kind.instance_class
+        if owner not in methods:
+            raise missing(owner)
+        return methods[owner]
+
+    # numba compares the signatures of an overload and of what it returns, so both are made with the names of
+    # the declaration.
+    scope: dict[str, Any] = {"_lookup": lookup, "_select": select}
+    exec(
+        f"def {name}({parameters}):\n    return _lookup({first})({parameters})\n"
+        f"def _typer({parameters}):\n    return _select({first})\n",
+        scope,
+    )
+    function = scope[name]
+    function.__doc__ = declaration.__doc__
+    function.__module__ = declaration.__module__
+    function.methods = methods
+    overload(function, jit_options={"nogil": True, "error_model": "numpy"})(scope["_typer"])
+    return function
+
+
+def implements(function: Callable, owner: type) -> Callable[[Callable], Callable]:
+    """Register the decorated body as `function`'s implementation for the NamedTuple type `owner`."""
+    wanted = list(inspect.signature(function).parameters)
+
+    def register(body: Callable) -> Callable:
+        given = list(inspect.signature(body).parameters)
+        if given != wanted:
+            raise TypeError(
+                f"{body.__name__}{tuple(given)} must take {tuple(wanted)}, as {function.__name__} does"
+            )
+        if owner in function.methods:
+            raise TypeError(f"{function.__name__} is already defined for {owner.__name__}")
+        function.methods[owner] = body
+        return body
+
+    return register

@@ -1,0 +1,60 @@
+"""How parameters meet data: the linear predictors η_n and the way back to θ.
+
+Everything a likelihood knows of θ is η_n, a vector of K numbers (K = 1 for regression and two classes), so a
+likelihood's derivative is K slopes and the chain rule to θ is `pull_back`. Both work on a block of data named
+by their indices: long enough for vector instructions, short enough for the nearest cache.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import dot_jit, generic, implements, jit
+
+BLOCK = 256
+"""Data worked on at once."""
+
+
+@generic
+def predict(features, index, theta, eta):
+    """Write η_n(θ) into eta[i], (K,), for every n = index[i]."""
+
+
+@generic
+def pull_back(features, index, slopes, gradient):
+    """Add Σ_i Σ_k slopes[i, k]·∂η_nk/∂θ, n = index[i], to gradient, (P,)."""
+
+
+class Linear(NamedTuple):
+    """η_n = x_nᵀθ, K = 1, P = D."""
+
+    rows: np.ndarray
+    """(N, D) C-contiguous; a row is one datum's features."""
+
+
+@dot_jit
+def row_dot(rows, n, vector):
+    """x_nᵀv without making a view of the row."""
+    total = 0.0
+    for d in range(vector.shape[0]):
+        total += rows[n, d] * vector[d]
+    return total
+
+
+@jit
+def add_row(rows, n, factor, out):
+    """out += factor·x_n."""
+    for d in range(out.shape[0]):
+        out[d] += factor * rows[n, d]
+
+
+@implements(predict, Linear)
+def _predict_linear(features, index, theta, eta):
+    for i in range(index.shape[0]):
+        eta[i, 0] = row_dot(features.rows, index[i], theta)
+
+
+@implements(pull_back, Linear)
+def _pull_back_linear(features, index, slopes, gradient):
+    for i in range(index.shape[0]):
+        add_row(features.rows, index[i], slopes[i, 0], gradient)

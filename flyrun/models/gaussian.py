@@ -1,0 +1,54 @@
+"""The Gaussian prior, and the pseudo-prior that it makes with collapsed bounds."""
+
+from math import log, pi
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import dot_jit, implements
+from flyrun.models.base import draw_base, log_base
+from flyrun.models.likelihood import Quadratic
+
+
+class IsotropicGaussian(NamedTuple):
+    """θ ~ N(0, scale² I)."""
+
+    scale: float
+    log_scale: float
+
+
+def prior(scale: float) -> IsotropicGaussian:
+    """The Gaussian prior with standard deviation `scale` in every coordinate."""
+    return IsotropicGaussian(float(scale), log(scale))
+
+
+@dot_jit
+def _sum_of_squares(vector):
+    total = 0.0
+    for d in range(vector.shape[0]):
+        total += vector[d] * vector[d]
+    return total
+
+
+@implements(log_base, IsotropicGaussian)
+def _log_isotropic(base, theta, gradient):
+    precision = 1.0 / (base.scale * base.scale)
+    if gradient is not None:
+        for d in range(theta.shape[0]):
+            gradient[d] -= precision * theta[d]
+    normaliser = theta.shape[0] * (base.log_scale + 0.5 * log(2.0 * pi))
+    return -0.5 * precision * _sum_of_squares(theta) - normaliser
+
+
+@implements(draw_base, IsotropicGaussian)
+def _draw_isotropic(base, rng, out):
+    for d in range(out.shape[0]):
+        out[d] = base.scale * rng.standard_normal()
+
+
+def pseudo_prior(prior: IsotropicGaussian, bounds: Quadratic) -> Quadratic:
+    """Gaussian prior times collapsed bounds, again a quadratic in θ."""
+    size = bounds.linear.shape[0]
+    precision = bounds.precision + np.eye(size) / prior.scale**2
+    constant = bounds.constant - size * (prior.log_scale + 0.5 * log(2.0 * pi))
+    return Quadratic(precision, bounds.linear.copy(), constant)

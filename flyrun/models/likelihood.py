@@ -1,0 +1,36 @@
+"""What a likelihood and its lower bound must offer.
+
+Both work on a block of data: the data's indices, (n,), their linear predictors eta, (n, K), and room for the
+results. `slopes` is room for the derivatives by η, (n, K), or None where only values are wanted: the two are
+compiled apart.
+
+Calling `log_likelihood` is what a likelihood query is; only the targets (samplers/full_data.py,
+samplers/firefly.py) do so while sampling, and they meter it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import generic
+
+
+@generic
+def log_likelihood(model, index, eta, values, slopes):
+    """values[i] = log L_n at eta[i], n = index[i]; slopes[i] = ∂ log L_n/∂η unless slopes is None."""
+
+
+@generic
+def log_bound(bound, model, index, eta, values, slopes):
+    """values[i] = log B_n at eta[i], B_n ≤ L_n; slopes[i] = ∂ log B_n/∂η unless slopes is None."""
+
+
+class Quadratic(NamedTuple):
+    """The function −½ θᵀPθ + hᵀθ + c of θ: what a product of Gaussian-shaped bounds collapses into."""
+
+    precision: np.ndarray
+    """P, (P, P), symmetric."""
+    linear: np.ndarray
+    """h, (P,)."""
+    constant: np.ndarray
+    """c, (1,)."""

@@ -1,0 +1,193 @@
+"""Updates of the brightness variables z given θ (Maclaurin & Adams 2014, §3.2).
+
+Bright data carry log L̃_n at the current θ, so only dark data that are proposed to be lit cost a query. All
+proposals of one sweep are made from the sets of bright and dark data as they stood at its start.
+"""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import generic, implements, jit
+from flyrun.samplers.firefly import query
+from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright, ith_dark
+
+
+@jit
+def log_uniform_below(rng, log_probability):
+    """True with probability min(1, e^log_probability); draws nothing when that is 1."""
+    return log_probability >= 0.0 or rng.random() < exp(log_probability)
+
+
+@generic
+def resample(brightness, rng, target, theta):
+    """One sweep of z at the current position θ, (P,); changes target.memory only."""
+
+
+class NoBrightness(NamedTuple):
+    """For targets without auxiliary variables."""
+
+    unused: int = 0
+
+
+@implements(resample, NoBrightness)
+def _no_sweep(brightness, rng, target, theta):
+    pass
+
+
+class Implicit(NamedTuple):
+    """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
+
+    A bright datum is always proposed to darken and does so with probability min(1, q/L̃). A dark datum is
+    proposed to be lit with probability q, and is with probability min(1, L̃/q): the printed algorithm has the
+    inequality the wrong way round here. Which dark data are proposed is drawn by geometric skips, so a sweep
+    costs O(bright + q·dark), never O(N).
+    """
+
+    log_q: float
+    """log of the proposal probability q in (0, 1]."""
+    skip_rate: float
+    """−log(1 − q), so that ⌊Exponential/skip_rate⌋ is the number of dark data passed over."""
+    proposed: np.ndarray
+    """(N,) int64: workspace, the dark data proposed to be lit, then those accepted."""
+
+
+def implicit(q: float, n_data: int) -> Implicit:
+    """Algorithm 2 with proposal probability 0 < q ≤ 1."""
+    with np.errstate(divide="ignore"):
+        skip_rate = -np.log1p(-q)  # infinite for q = 1: every dark datum is proposed
+    return Implicit(float(np.log(q)), float(skip_rate), np.zeros(n_data, np.int64))
+
+
+@implements(resample, Implicit)
+def _implicit_sweep(brightness, rng, target, theta):
+    memory = target.memory
+    partition = memory.partition
+    n_bright = partition.count[0]
+    n_dark = partition.order.shape[0] - n_bright
+    proposed = brightness.proposed
+
+    n_proposed = 0
+    i = rng.standard_exponential() // brightness.skip_rate
+    while i < n_dark:
+        proposed[n_proposed] = ith_dark(partition, int(i))
+        n_proposed += 1
+        i += 1.0 + rng.standard_exponential() // brightness.skip_rate
+    query(target, proposed[:n_proposed], theta)
+
+    # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
+    n_lit = 0
+    for j in range(n_proposed):
+        n = proposed[j]
+        if log_uniform_below(rng, memory.values[n] - brightness.log_q):
+            proposed[n_lit] = n
+            n_lit += 1
+
+    # Downwards, so that the swap of a darkened datum only moves data already visited.
+    for j in range(n_bright - 1, -1, -1):
+        n = ith_bright(partition, j)
+        if log_uniform_below(rng, brightness.log_q - memory.values[n]):
+            darken(partition, n)
+
+    for j in range(n_lit):
+        brighten(partition, proposed[j])
+
+
+WITH_REPLACEMENT, WITHOUT_REPLACEMENT, SEQUENTIAL = 0, 1, 2
+ORDERS = {
+    "with_replacement": WITH_REPLACEMENT,
+    "without_replacement": WITHOUT_REPLACEMENT,
+    "sequential": SEQUENTIAL,
+}
+
+
+class Explicit(NamedTuple):
+    """Algorithm 1: Gibbs draws of z_n for a share of the data at every sweep.
+
+    Which data: drawn with replacement (as printed), without replacement, or the next block in turn (§3.2).
+    A visit to a bright datum is free, its likelihood being kept; a visit to a dark one is a query.
+    """
+
+    order: int
+    """One of ORDERS' values."""
+    deck: np.ndarray
+    """(N,) int64: the data, partly shuffled by draws without replacement."""
+    place: np.ndarray
+    """(1,) int64: where the next sequential block starts."""
+    visits: np.ndarray
+    """(n_visits,) int64: workspace, the data of this sweep."""
+    stamp: np.ndarray
+    """(N,) int64: workspace, the sweep that last visited a datum."""
+    sweep: np.ndarray
+    """(1,) int64: number of the sweep."""
+
+
+def explicit(fraction: float, order: str, n_data: int) -> Explicit:
+    """Algorithm 1 visiting ⌈fraction·N⌉ data a sweep, 0 < fraction ≤ 1, in an order named in ORDERS."""
+    n_visits = int(np.ceil(fraction * n_data))
+    return Explicit(
+        ORDERS[order],
+        deck=np.arange(n_data),
+        place=np.zeros(1, np.int64),
+        visits=np.zeros(n_visits, np.int64),
+        stamp=np.zeros(n_data, np.int64),
+        sweep=np.zeros(1, np.int64),
+    )
+
+
+@jit
+def _next_datum(brightness, rng, visit):
+    deck = brightness.deck
+    if brightness.order == WITH_REPLACEMENT:
+        return rng.integers(0, deck.shape[0])
+    if brightness.order == WITHOUT_REPLACEMENT:  # Fisher-Yates: any start order of the deck serves
+        j = rng.integers(visit, deck.shape[0])
+        n = deck[j]
+        deck[j] = deck[visit]
+        deck[visit] = n
+        return n
+    n = brightness.place[0]
+    brightness.place[0] = (n + 1) % deck.shape[0]
+    return n
+
+
+@implements(resample, Explicit)
+def _explicit_sweep(brightness, rng, target, theta):
+    memory = target.memory
+    partition = memory.partition
+    visits, stamp = brightness.visits, brightness.stamp
+    brightness.sweep[0] += 1
+
+    # Dark data to the front, bright data to the back, each datum once: a second draw of the same z_n at the
+    # same θ has the same distribution as the first, so it would cost a query and change nothing.
+    n_dark, n_bright = 0, 0
+    for visit in range(visits.shape[0]):
+        n = _next_datum(brightness, rng, visit)
+        if stamp[n] == brightness.sweep[0]:
+            continue
+        stamp[n] = brightness.sweep[0]
+        if is_bright(partition, n):
+            n_bright += 1
+            visits[visits.shape[0] - n_bright] = n
+        else:
+            visits[n_dark] = n
+            n_dark += 1
+    query(target, visits[:n_dark], theta)
+
+    for j in range(n_dark):
+        if rng.random() * (1.0 + exp(-memory.values[visits[j]])) < 1.0:
+            brighten(partition, visits[j])
+    for j in range(visits.shape[0] - n_bright, visits.shape[0]):
+        if rng.random() * (1.0 + exp(-memory.values[visits[j]])) >= 1.0:
+            darken(partition, visits[j])
+
+
+def build(config: Any, n_data: int) -> NoBrightness | Implicit | Explicit:
+    """Brightness update from its configuration."""
+    makers = {
+        "none": NoBrightness,
+        "implicit": lambda: implicit(config.q, n_data),
+        "explicit": lambda: explicit(config.fraction, config.order, n_data),
+    }
+    return makers[config.name]()

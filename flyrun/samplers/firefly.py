@@ -1,0 +1,177 @@
+"""Firefly Monte Carlo's joint density of θ and brightness (Maclaurin & Adams 2014, eq. 2).
+
+p(θ, z | data) ∝ p̃(θ) Π_{n bright} L̃_n(θ), with the pseudo-prior p̃ = prior × Π B_n and the
+pseudo-likelihood L̃_n = (L_n − B_n)/B_n. Summed over z it is the posterior, exactly; given z it needs only the
+bright likelihoods.
+
+In logs, with g = log L − log B ≥ 0: log L̃ = g + log(1 − e^{−g}), finite wherever g is, and
+d log L̃ = dg/(1 − e^{−g}). For every bright datum the value and its slopes at the current θ are kept, so that
+neither darkening nor the gradient after a change of brightness costs a query.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import generic, implements, jit
+from flyrun.models.features import BLOCK, predict, pull_back
+from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.models.vector_math import log_positive, one_minus_exp_negative
+from flyrun.samplers.full_data import Workspace, add_up, workspace
+from flyrun.samplers.partition import Partition, all_dark, brighten
+from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+
+TIGHT = 1e-100
+"""Least gap g: at the tight point it is 0, or below by rounding, and such a datum is never bright."""
+
+
+class FireflyMemory(NamedTuple):
+    """What changes while sampling."""
+
+    queries: np.ndarray
+    """(1,) int64: the meter of likelihood queries."""
+    partition: Partition
+    values: np.ndarray
+    """(N,): log L̃_n at the current position, valid for bright n."""
+    slopes: np.ndarray
+    """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
+    proposed_values: np.ndarray
+    """(N,): the same at the last proposal, in the order of the bright data."""
+    proposed_slopes: np.ndarray
+    """(N or 0, K)."""
+
+
+class Firefly(NamedTuple):
+    """log p̃(θ) + Σ_{n bright} log L̃_n(θ)."""
+
+    base: Any
+    model: Any
+    bound: Any
+    features: Any
+    likelihood_work: Workspace
+    bound_work: Workspace
+    memory: FireflyMemory
+
+
+def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -> Firefly:
+    """Firefly target, all data dark. `gradients`: whether the θ-update will ask for them."""
+    n_data = features.rows.shape[0]
+    k = model.n_predictors
+    sloped = n_data if gradients else 0
+    memory = FireflyMemory(
+        queries=np.zeros(1, np.int64),
+        partition=all_dark(n_data),
+        values=np.zeros(n_data),
+        slopes=np.zeros((sloped, k)),
+        proposed_values=np.zeros(n_data),
+        proposed_slopes=np.zeros((sloped, k)),
+    )
+    return Firefly(base, model, bound, features, workspace(k), workspace(k), memory)
+
+
+@jit
+def _finish(log_l, log_b, slopes_l, slopes_b, values, slopes):
+    """log L̃ (and its slopes, unless None) of a block from log L and log B."""
+    for i in range(values.shape[0]):
+        gap = max(log_l[i] - log_b[i], TIGHT)
+        share = one_minus_exp_negative(-gap)
+        values[i] = gap + log_positive(share)
+        if slopes is not None:
+            for k in range(slopes.shape[1]):
+                slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / share
+
+
+@jit
+def _evaluate(target, index, theta, values, slopes):
+    """Query the data in index: log L̃_n(θ) into values, (n,), and slopes, (n, K), unless None."""
+    upper, lower = target.likelihood_work, target.bound_work
+    target.memory.queries[0] += index.shape[0]
+    for first in range(0, index.shape[0], BLOCK):
+        block = index[first : first + BLOCK]
+        room = values[first : first + BLOCK]
+        predict(target.features, block, theta, upper.eta)
+        if slopes is None:
+            log_likelihood(target.model, block, upper.eta, upper.values, None)
+            log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
+            _finish(upper.values, lower.values, upper.slopes, lower.slopes, room, None)
+        else:
+            log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
+            log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
+            slope_room = slopes[first : first + BLOCK]
+            _finish(upper.values, lower.values, upper.slopes, lower.slopes, room, slope_room)
+
+
+@generic
+def query(target, index, theta):
+    """Query dark data at the current position θ and remember log L̃_n (and slopes) as kept. index: (n,)."""
+
+
+@implements(query, Firefly)
+def _query(target, index, theta):
+    memory = target.memory
+    # what was kept of the last proposal is no longer needed once it is kept or refused
+    values = memory.proposed_values[: index.shape[0]]
+    if memory.slopes.shape[0] == 0:
+        _evaluate(target, index, theta, values, None)
+    else:
+        slopes = memory.proposed_slopes[: index.shape[0]]
+        _evaluate(target, index, theta, values, slopes)
+        for i in range(index.shape[0]):
+            memory.slopes[index[i]] = slopes[i]
+    for i in range(index.shape[0]):
+        memory.values[index[i]] = values[i]
+
+
+@implements(log_data, Firefly)
+def _log_data(target, theta, gradient):
+    memory = target.memory
+    n_bright = memory.partition.count[0]
+    index = memory.partition.order[:n_bright]
+    values = memory.proposed_values[:n_bright]
+    if gradient is None:
+        _evaluate(target, index, theta, values, None)
+    else:
+        slopes = memory.proposed_slopes[:n_bright]
+        _evaluate(target, index, theta, values, slopes)
+        pull_back(target.features, index, slopes, gradient)
+    return add_up(values, n_bright)
+
+
+@implements(keep, Firefly)
+def _keep(target):
+    memory = target.memory
+    order = memory.partition.order
+    for i in range(memory.partition.count[0]):
+        memory.values[order[i]] = memory.proposed_values[i]
+    if memory.slopes.shape[0] > 0:
+        for i in range(memory.partition.count[0]):
+            memory.slopes[order[i]] = memory.proposed_slopes[i]
+
+
+@implements(kept_log_data, Firefly)
+def _kept_log_data(target, gradient):
+    memory = target.memory
+    order = memory.partition.order
+    total = 0.0
+    for i in range(memory.partition.count[0]):
+        n = order[i]
+        total += memory.values[n]
+        if gradient is not None:
+            pull_back(target.features, order[i : i + 1], memory.slopes[n : n + 1], gradient)
+    return total
+
+
+@implements(start, Firefly)
+def _start(target, rng, theta):
+    # Every z_n from its conditional: bright with probability (L − B)/L = L̃/(1 + L̃). N queries.
+    memory = target.memory
+    n_data = memory.values.shape[0]
+    query(target, np.arange(n_data), theta)
+    for n in range(n_data):
+        if rng.random() * (1.0 + np.exp(-memory.values[n])) < 1.0:
+            brighten(memory.partition, n)
+
+
+@implements(bright_count, Firefly)
+def _bright_count(target):
+    return target.memory.partition.count[0]

@@ -1,0 +1,67 @@
+"""The bright/dark partition of Maclaurin & Adams (2014), §3.3 and Figure 3.
+
+`order` lists the data, the bright ones first; `place` is its inverse; `count[0]` says how many are bright.
+Every operation is O(1); a swap moves a datum across the border.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import jit
+
+
+class Partition(NamedTuple):
+    """Which data are bright."""
+
+    order: np.ndarray
+    """(N,) int64: bright data, then dark data."""
+    place: np.ndarray
+    """(N,) int64: place[order[i]] = i."""
+    count: np.ndarray
+    """(1,) int64: number of bright data."""
+
+
+def all_dark(n_data: int) -> Partition:
+    """A partition of n_data data with none bright."""
+    return Partition(np.arange(n_data), np.arange(n_data), np.zeros(1, np.int64))
+
+
+@jit
+def is_bright(partition, n):
+    """Whether datum n is bright."""
+    return partition.place[n] < partition.count[0]
+
+
+@jit
+def ith_bright(partition, i):
+    """The i-th bright datum, 0 ≤ i < number of bright data."""
+    return partition.order[i]
+
+
+@jit
+def ith_dark(partition, i):
+    """The i-th dark datum, 0 ≤ i < number of dark data."""
+    return partition.order[partition.count[0] + i]
+
+
+@jit
+def _swap(partition, i, j):
+    order, place = partition.order, partition.place
+    a, b = order[i], order[j]
+    order[i], order[j] = b, a
+    place[b], place[a] = i, j
+
+
+@jit
+def brighten(partition, n):
+    """Make dark datum n bright: it becomes the last bright one."""
+    _swap(partition, partition.place[n], partition.count[0])
+    partition.count[0] += 1
+
+
+@jit
+def darken(partition, n):
+    """Make bright datum n dark: it becomes the first dark one."""
+    partition.count[0] -= 1
+    _swap(partition, partition.place[n], partition.count[0])

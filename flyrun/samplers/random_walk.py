@@ -1,0 +1,48 @@
+"""Random-walk Metropolis (Metropolis et al. 1953), the step tuned to accept 0.234 (Roberts et al. 1997)."""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import implements
+from flyrun.models.base import log_base
+from flyrun.samplers.target import keep, kept_log_data, log_data
+from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
+
+LABEL = "Metropolis-Hastings"
+GRADIENTS = False
+
+
+class RandomWalk(NamedTuple):
+    """θ' = θ + step·N(0, I), accepted with min(1, ratio of target densities)."""
+
+    step: StepSize
+    proposal: np.ndarray
+    """(P,): workspace."""
+
+
+def build(config: Any, n_params: int) -> RandomWalk:
+    """Kernel from its configuration (target_accept, step). The first guess is Roberts et al.'s 2.38/√P."""
+    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
+    return RandomWalk(step, np.zeros(n_params))
+
+
+@implements(update, RandomWalk)
+def _random_walk(kernel, rng, target, theta):
+    proposal = kernel.proposal
+    step = kernel.step.current[0]
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + step * rng.standard_normal()
+    log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
+    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        theta[:] = proposal
+        keep(target)
+    return acceptance
+
+
+@implements(tune, RandomWalk)
+def _tune(kernel, acceptance, iteration, burn_in):
+    adapt(kernel.step, acceptance, iteration, burn_in)

@@ -1,0 +1,51 @@
+"""A chain's state as a flat dictionary of arrays: what a checkpoint holds, and nothing else.
+
+Kernels, targets and brightness are nested NamedTuples; their arrays are what changes. The path of an array
+through the field names is its key: `memory.partition.order`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_WORD = (1 << 64) - 1
+
+
+def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
+    """Every array in a nested NamedTuple, copied, by its path."""
+    if isinstance(tree, np.ndarray):
+        return {path: tree.copy()}
+    found: dict[str, np.ndarray] = {}
+    for name in getattr(tree, "_fields", ()):
+        found |= arrays_of(getattr(tree, name), f"{path}.{name}")
+    return found
+
+
+def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
+    """The same NamedTuple with copies of the given arrays in place of its own."""
+    if isinstance(tree, np.ndarray):
+        return np.ascontiguousarray(arrays[path]).copy()
+    if not hasattr(tree, "_fields"):
+        return tree
+    return type(tree)(*(with_arrays(getattr(tree, name), arrays, f"{path}.{name}") for name in tree._fields))
+
+
+def generator_state(rng: np.random.Generator) -> np.ndarray:
+    """State of a PCG64 generator as (6,) uint64."""
+    state = rng.bit_generator.state
+    numbers = [state["state"]["state"], state["state"]["inc"]]
+    words = [word for number in numbers for word in (number >> 64, number & _WORD)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
+
+
+def generator(state: np.ndarray) -> np.random.Generator:
+    """The generator with a state of `generator_state`: it goes on bit for bit."""
+    word = [int(number) for number in state]
+    bits = np.random.PCG64()
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": word[0] << 64 | word[1], "inc": word[2] << 64 | word[3]},
+        "has_uint32": word[4],
+        "uinteger": word[5],
+    }
+    return np.random.Generator(bits)
