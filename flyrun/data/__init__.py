@@ -1,1 +1,41 @@
-"""Datasets: one loader a file, and the registry that finds, verifies, fetches and builds."""
+"""Data: one loader a file, found by the dataset's name; registry.py finds, verifies and builds what is stored."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from flyrun.data import checks, registry
+from flyrun.data.dataset import Dataset
+from flyrun.errors import DataError
+
+__all__ = ["Dataset", "fingerprint", "load"]
+
+
+def load(config: Any) -> Dataset:
+    """The rows that a dataset's config asks for, checked: finite, matching, at least two classes.
+
+    config: one of flyrun.config's dataset classes; `config.name` names the loader, flyrun/data/<name>.py,
+    whose `load(config)` does the work. DataError or ConfigError, in one line, for what a person can mend.
+    """
+    return checks.prepared(_loader(config.name).load(config))
+
+
+def fingerprint(config: Any) -> str:
+    """Digest of the file that `load(config)` reads, without loading it: part of a cell's key.
+
+    A loader of files that are in no registry has its own `fingerprint(config)`.
+    """
+    own = getattr(_loader(config.name), "fingerprint", None)
+    return own(config) if own else str(registry.entry(config.name)["sha256"])
+
+
+def _loader(name: str) -> ModuleType:
+    module = f"{__name__}.{name}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise DataError(f"no loader is called {name!r} (flyrun/data/{name}.py is missing)") from None

