@@ -144,7 +144,7 @@ class _Composer:
         for entry in entries:
             if entry.group not in ARM_GROUPS or entry.arm is not None:
                 raise ConfigError(
-                    f"arms.{name}: {entry.text} is no key of an arm; those start with {listing(ARM_GROUPS, 'or')}"
+                    f"arms.{name}: {entry.text} is no key of an arm; start with {listing(ARM_GROUPS, 'or')}"
                 )
         return entries
 

@@ -1,0 +1,227 @@
+"""What there is to choose from: `flyrun --help`, `list`, `info`, and where runs are. No Hydra."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from flyrun.config import GROUPS
+from flyrun.errors import ConfigError, StoreError
+from flyrun.paths import conf_dir
+from flyrun.schema import SCHEMAS, did_you_mean, keys, listing, show
+
+#: the groups as `list` shows them
+SHOWN = ("experiment", *(group for group in GROUPS if group != "experiment"))
+
+HELP = """\
+flyrun: which sampler can I trust on tall data, and what does it cost?
+
+  flyrun experiment=NAME [KEY=VALUE ...]     run an experiment; what is finished is not run again
+  flyrun dataset=… model=… sampler=… [...]   run one arm without an experiment
+
+  flyrun list [KIND]                         what there is: {kinds}
+  flyrun info NAME                           paper, what it reproduces, data size, expected time
+  flyrun report EXPERIMENT|FOLDER            build and show a run's report again (results_dir=…, name=…)
+  flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
+  flyrun --help | --version
+
+Choices (GROUP=OPTION)
+{groups}
+
+Keys that every arm takes which has them
+  protocol.seeds=5|[0,1,2]     how many chains per arm, or which
+  protocol.iterations=40000    iterations, burn-in included; protocol.burn_in, protocol.thin
+  protocol.init=prior|map      where chains start
+  prior.scale=1.0|held_out     prior standard deviation, or the best on held-out data
+  dataset.n_components=50      PCA scores used; dataset.limit=N takes the first N rows
+  brightness.q=0.01            probability to propose brightening a dark datum
+  arms.map_tuned.KEY=VALUE     the same for one arm alone
+Keys of the whole run
+  name=…                       folder under results/runs/ (default: the experiment's name)
+  only=[regular,map_tuned]     which arms
+  executor.workers=2           processes (default: one per core)
+  results_dir=results          where results go
+Flags
+  --fresh                      repeat finished cells (the same as fresh=true)
+  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder
+  --cfg job                    show the configuration instead of running
+  --config-dir FOLDER          add options of your own (FOLDER/experiment/mine.yaml)
+  --info, --hydra-help         Hydra's own
+
+Examples
+  flyrun experiment=mnist_logreg protocol=smoke
+  flyrun experiment=mnist_logreg only=map_tuned brightness.q=0.005 name=small_q
+  flyrun -m experiment=mnist_logreg prior.scale=0.5,1,2
+  flyrun dataset=mnist_7v9 model=logistic bound=map sampler=random_walk
+
+Tab completion: eval "$(flyrun -sc install=bash)" (also zsh, fish). FLYRUN_DEBUG=1 shows tracebacks."""
+
+
+def help_text() -> str:
+    """The text of `flyrun --help`."""
+    groups = "\n".join(f"  {group:<12}{', '.join(options(group))}" for group in SHOWN)
+    return HELP.format(kinds=", ".join(plural(group) for group in SHOWN[:3]) + ", …", groups=groups)
+
+
+def plural(group: str) -> str:
+    """Name a group's options together: experiments; brightness stays."""
+    return group if group.endswith("s") else f"{group}s"
+
+
+def files(group: str, folders: Iterable[str | Path] = ()) -> dict[str, Path]:
+    """Return option -> YAML file of a group, flyrun's own before those of further folders."""
+    found: dict[str, Path] = {}
+    for folder in (conf_dir(), *folders):
+        for path in sorted((Path(folder) / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
+    """Names of a group's options."""
+    return list(files(group, folders))
+
+
+def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
+    """All options of one kind (singular or plural) or of all, a line each. ConfigError for no such kind."""
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise ConfigError(f"--config-dir {folder}: no such folder")
+    kinds = {plural(group): group for group in SHOWN} | {group: group for group in SHOWN}
+    if kind is not None and kind not in kinds:
+        known = [plural(group) for group in SHOWN]
+        raise ConfigError(f"list {kind}: no such kind{did_you_mean(kind, kinds)}; there are {listing(known)}")
+    blocks = []
+    for group in SHOWN if kind is None else [kinds[kind]]:
+        lines = [f"  {name:<14}{_first_comment(path)}" for name, path in files(group, folders).items()]
+        blocks.append("\n".join([plural(group), *lines]))
+    return "\n\n".join(blocks)
+
+
+def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[str] = SHOWN) -> str:
+    """What is known of every option called `name`. Raises ConfigError where there is none."""
+    blocks = [
+        _describe(group, name, path)
+        for group in groups
+        if (path := files(group, folders).get(name)) is not None
+    ]
+    if not blocks:
+        known = [one for group in groups for one in options(group, folders)]
+        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see `flyrun list`")
+    return "\n\n".join(blocks)
+
+
+def data_text() -> str:
+    """One line for each dataset: name, state of its file, description."""
+    from flyrun.data import registry
+
+    names = registry.names()
+    comments = {name: _first_comment(path) for name, path in files("dataset").items()}
+    return "\n".join(f"{name:<14}{registry.state(name):<10}{comments.get(name, '')}" for name in names)
+
+
+def runs(results_dir: str | Path) -> list[str]:
+    """Names of the runs stored under a results folder."""
+    return sorted(path.parent.name for path in Path(results_dir).expanduser().glob("runs/*/run.json"))
+
+
+def find_run(wanted: str, results_dir: str | Path) -> Path:
+    """Folder of a run given by name or path. Raises StoreError saying which runs there are."""
+    for folder in (Path(results_dir).expanduser() / "runs" / wanted, Path(wanted).expanduser()):
+        if (folder / "run.json").is_file():
+            return folder
+    there = runs(results_dir)
+    known = f"there are {listing(there)}" if there else f"run it first: flyrun experiment={wanted}"
+    raise StoreError(f"report {wanted}: no such run under {Path(results_dir) / 'runs'}; {known}")
+
+
+def _first_comment(path: Path) -> str:
+    """An option's one-line description: the first comment of its file that is not for Hydra."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            return ""
+        if not line.startswith("# @"):
+            return line.lstrip("# ")
+    return ""
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read as YAML ({error}); correct it") from error
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _describe(group: str, name: str, path: Path) -> str:
+    values = _load(path)
+    rows: list[tuple[str, str]] = [("what", _first_comment(path))]
+    if group == "experiment":
+        rows += _experiment_rows(name, values)
+    else:
+        known = SCHEMAS[group]
+        cls = known.get(str(values.get("name"))) or known.get("*")
+        if cls is not None:
+            rows.append(("in short", inspect.cleandoc(cls.__doc__ or "").splitlines()[0]))
+            rows.append(("paper", getattr(cls, "paper", "")))
+            settings = [
+                f"{group}.{key}={show(values[key])}" for key in keys(cls) if key in values and key != "name"
+            ]
+            rows.append(("keys", "\n".join(settings)))
+        if group == "dataset":
+            rows += _data_rows(name)
+        rows.append(("choose with", f"{group}={name}"))
+    return "\n".join([f"{group} {name}", *_aligned(rows)])
+
+
+def _experiment_rows(name: str, values: dict[str, Any]) -> list[tuple[str, str]]:
+    chosen = {
+        key.split("/")[-1]: str(option)
+        for entry in values.get("defaults") or []
+        if isinstance(entry, dict)
+        for key, option in entry.items()
+    }
+    data = files("dataset").get(chosen.get("dataset", ""))
+    arms = values.get("arms") or {}
+    return [
+        ("title", str(values.get("title", ""))),
+        ("paper", str(values.get("paper", ""))),
+        ("reproduces", str(values.get("description", ""))),
+        ("data", _first_comment(data) if data else chosen.get("dataset", "")),
+        ("choices", ", ".join(f"{group}={option}" for group, option in chosen.items())),
+        ("arms", "\n".join(f"{arm}: {', '.join(map(str, own))}" for arm, own in arms.items())),
+        ("takes", str(values.get("expected_time", ""))),
+        ("run with", f"flyrun experiment={name}"),
+    ]
+
+
+def _data_rows(name: str) -> list[tuple[str, str]]:
+    from flyrun.data import registry
+
+    if name not in registry.names():
+        return []
+    facts = registry.describe(name)
+    return [
+        (key.replace("_", " "), "\n".join(map(str, value)) if isinstance(value, list) else str(value))
+        for key, value in facts.items()
+        if key != "name" and not isinstance(value, dict)
+    ]
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    """Lay out label and text in two columns, wrapped to the terminal; empty texts are left out."""
+    width = max(40, min(shutil.get_terminal_size().columns, 100))
+    lines = []
+    for label, text in rows:
+        indent = f"  {label:<13}"
+        for part in filter(None, text.splitlines()):
+            wrapped = textwrap.wrap(part, width, initial_indent=indent, subsequent_indent=" " * 15)
+            lines += wrapped
+            indent = " " * 15
+    return lines

@@ -1,0 +1,186 @@
+"""The `flyrun` command: verbs are dispatched here, all else goes to Hydra. Imports nothing heavy.
+
+Exit codes: 0; 1 when a cell failed; 2 for what a person can mend, told in one line; 130 after Ctrl-C.
+FLYRUN_DEBUG=1 shows tracebacks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flyrun import __version__
+from flyrun.errors import ConfigError, FlyrunError
+from flyrun.schema import did_you_mean, listing
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except KeyboardInterrupt:
+        tell("interrupted; what was finished is kept")
+        return 130
+    except BrokenPipeError:  # the reader went away, as in `flyrun list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return explain(error)
+
+
+def explain(error: Exception) -> int:
+    """Say an error in one line on stderr and return the exit code that it means."""
+    if os.environ.get("FLYRUN_DEBUG") == "1":
+        raise error
+    if isinstance(error, FlyrunError):
+        tell(f"error: {error}")
+        return 2
+    tell(f"error: unexpected {type(error).__name__}: {error}; FLYRUN_DEBUG=1 shows where it came from")
+    return 1
+
+
+def tell(text: str) -> None:
+    """Print one line on stderr, whatever the text holds."""
+    line = "".join(one for one in " ".join(text.split()) if one.isprintable())
+    print(f"flyrun: {line}", file=sys.stderr, flush=True)
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help") or {"-h", "--help"} & set(words):
+        from flyrun.catalogue import help_text
+
+        print(help_text())
+        return 0
+    if "--version" in words:
+        print(f"flyrun {__version__}")
+        return 0
+    first, rest = words[0], words[1:]
+    if first in VERBS:
+        return VERBS[first](rest)
+    if not first.startswith(("-", "~", "+")) and "=" not in first:
+        raise ConfigError(_no_such_verb(first))
+    from flyrun.command import run
+
+    return run(words)
+
+
+def _no_such_verb(word: str) -> str:
+    from flyrun.catalogue import options
+
+    experiments = options("experiment")
+    if word in experiments:
+        return f"{word}: is an experiment; run it with `flyrun experiment={word}`"
+    close = did_you_mean(word, [*VERBS, "help"])
+    if not close and (guess := did_you_mean(word, experiments)):
+        close = guess.replace("mean ", "mean experiment=")
+    return f"{word}: no such command{close}; there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
+
+
+def _take_folders(words: list[str]) -> tuple[list[str], list[str]]:
+    """Part words into those without, and the folders named by, --config-dir."""
+    kept, folders, queue = [], [], list(words)
+    while queue:
+        word = queue.pop(0)
+        option, _, value = word.partition("=")
+        if option not in ("--config-dir", "-cd"):
+            kept.append(word)
+        elif value or queue:
+            folders.append(value or queue.pop(0))
+        else:
+            raise ConfigError(f"{word}: must be followed by a folder")
+    return kept, folders
+
+
+def _take_keys(verb: str, words: list[str], known: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Part words into plain ones and KEY=VALUE ones, of which only `known` are allowed."""
+    plain, given = [], {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if word.startswith("-") or (equals and key not in known):
+            allowed = f"it takes {listing(f'{one}=…' for one in known)}" if known else "it takes none"
+            raise ConfigError(f"{word}: no such option of `flyrun {verb}`; {allowed}")
+        if equals:
+            given[key] = value
+        else:
+            plain.append(word)
+    return plain, given
+
+
+def _one_name(verb: str, words: list[str], example: str) -> str:
+    if len(words) != 1:
+        what = f"{words[1]}: one name is enough" if words else "a name is missing"
+        raise ConfigError(f"{verb}: {what}; as in `flyrun {verb} {example}`")
+    return words[0]
+
+
+def _list(words: list[str]) -> int:
+    from flyrun import catalogue
+
+    words, folders = _take_folders(words)
+    plain, _ = _take_keys("list", words, ())
+    print(catalogue.list_text(_one_name("list", plain, "experiments") if plain else None, folders))
+    return 0
+
+
+def _info(words: list[str]) -> int:
+    from flyrun import catalogue
+
+    words, folders = _take_folders(words)
+    plain, _ = _take_keys("info", words, ())
+    print(catalogue.info_text(_one_name("info", plain, "mnist_logreg"), folders))
+    return 0
+
+
+def _report(words: list[str]) -> int:
+    from flyrun.catalogue import find_run
+
+    plain, given = _take_keys("report", words, ("results_dir", "name"))
+    wanted = given.get("name") or _one_name("report", plain, "mnist_logreg")
+    folder = find_run(wanted, given.get("results_dir", "results"))
+    from rich.console import Console
+
+    from flyrun.report import build
+
+    build(folder, Console(highlight=False))
+    return 0
+
+
+def _data(words: list[str]) -> int:
+    from flyrun import catalogue
+    from flyrun.data import registry
+
+    actions = ("list", "info", "verify", "build")
+    action = words[0] if words else "list"
+    if action not in actions:
+        raise ConfigError(
+            f"data {action}: no such command{did_you_mean(action, actions)}; there are {listing(actions)}"
+        )
+    plain, given = _take_keys(f"data {action}", words[1:], ("out",) if action == "build" else ())
+    if action == "list":
+        _take_none(plain)
+        print(catalogue.data_text())
+    elif action == "info":
+        print(catalogue.info_text(_one_name("data info", plain, "mnist_7v9"), (), ("dataset",)))
+    elif action == "verify":
+        for name in plain or registry.names():
+            registry.verify(name)
+            print(f"{name}: verified, {registry.path(name)}")
+    else:
+        registry.build(_one_name("data build", plain, "mnist_7v9"), out=given.get("out"), echo=print)
+    return 0
+
+
+def _take_none(words: list[str]) -> None:
+    if words:
+        raise ConfigError(f"{words[0]}: `flyrun data list` takes nothing more")
+
+
+VERBS: dict[str, Callable[[list[str]], Any]] = {
+    "list": _list,
+    "info": _info,
+    "report": _report,
+    "data": _data,
+}

@@ -1,0 +1,178 @@
+"""`flyrun experiment=NAME ...` through hydra.main; -m, --cfg, --info, --config-dir, completion are Hydra's."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from flyrun.cli import explain, tell
+from flyrun.config import Job
+from flyrun.errors import ConfigError
+from flyrun.experiment import compose_job
+from flyrun.hydra_errors import one_line
+from flyrun.overrides import Entry, from_hydra, read, to_hydra
+from flyrun.paths import conf_dir
+from flyrun.schema import did_you_mean
+
+_REFUSED = {
+    "config_path": "--config-path",
+    "config_name": "--config-name",
+    "experimental_rerun": "--experimental-rerun",
+}
+
+
+@dataclass
+class _Session:
+    """One command line: what was typed, and the exit codes of its jobs (several under -m)."""
+
+    typed: list[Entry]
+    config_dir: str | None
+    codes: list[int] = field(default_factory=list)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line of key=value words and Hydra's flags; return the exit code."""
+    words = ["fresh=true" if word == "--fresh" else word for word in argv]
+    arguments = _arguments(words)
+    if arguments.shell_completion:
+        from flyrun.completion import complete
+
+        return complete(lambda: _call_hydra(_Session([], None), words))
+    multirun = arguments.multirun or any(
+        word.upper().endswith("HYDRA.MODE=MULTIRUN") for word in arguments.overrides
+    )
+    typed = read(arguments.overrides, multirun)
+    flags = list(words)
+    for word in arguments.overrides:
+        flags.remove(word)
+    translated = [to_hydra(entry) for entry in typed]
+    session = _Session(typed, arguments.config_dir)
+    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
+        if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
+            translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
+        # The overrides go together: between flags, argparse would not take them.
+        _call_hydra(session, [*translated, *flags])
+    return max(session.codes, default=0)
+
+
+def _arguments(words: list[str]) -> argparse.Namespace:
+    """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        flags = [flag for action in parser._actions for flag in action.option_strings] + ["--fresh"]
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        close = did_you_mean(unknown[0], flags) if unknown else ""
+        raise ConfigError(f"{message}{close}; see `flyrun --help`")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    arguments = parser.parse_intermixed_args(words)
+    for name, flag in _REFUSED.items():
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"{flag}: is not taken; --config-dir FOLDER adds options of your own")
+    return arguments
+
+
+def _call_hydra(session: _Session, words: list[str]) -> None:
+    """Let hydra.main parse `words` and call the task, with its errors said in one line."""
+
+    @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+    def task(config: Any) -> None:
+        _job(session)
+
+    with _process_as_hydra_wants_it(words), one_line():
+        try:
+            task()
+        except SystemExit as end:
+            session.codes.append(end.code if isinstance(end.code, int) else 0)
+        except (ValueError, TypeError, AssertionError) as error:
+            # Hydra's own complaints about flags; the task lets none out.
+            raise ConfigError(f"{error}; see `flyrun --help`") from error
+
+
+@contextmanager
+def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
+    """Hydra reads sys.argv; with HYDRA_FULL_ERROR it raises instead of printing and leaving."""
+    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["flyrun", *words], "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full
+
+
+def _job(session: _Session) -> None:
+    """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
+    try:
+        session.codes.append(_execute(_compose(session)))
+    except Exception as error:
+        session.codes.append(explain(error))
+    if session.codes[-1] == 130:
+        raise KeyboardInterrupt
+
+
+def _compose(session: _Session) -> Job:
+    given = HydraConfig.get()
+    words = from_hydra(given.overrides.task)
+    search = [word for word in given.overrides.hydra if word.lstrip("+").startswith("hydra.searchpath=")]
+    job = compose_job([*words, *search])
+    if given.mode == RunMode.MULTIRUN:
+        job = _apart(job, read(words), session.typed)
+        tell(f"sweep, job {given.job.num + 1}: {job.name}")
+    if session.config_dir is not None:
+        job = replace(job, run_overrides=["--config-dir", session.config_dir, *job.run_overrides])
+    return job
+
+
+def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
+    """Give a sweep's job a run folder of its own: its name ends with what is swept."""
+    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept} | {(None, "name")}
+    swept = [entry.text for entry in entries if (entry.arm, entry.key) not in fixed]
+    name = "-".join([job.name, *(_sanitised(text) for text in swept)])
+    if len(name) > 150:
+        name = f"{name[:140]}-{_digest(name)}"
+    others = [word for word in job.run_overrides if not word.startswith("name=")]
+    return replace(job, name=name, run_overrides=[*others, f"name={name}"])
+
+
+def _sanitised(text: str) -> str:
+    """Turn `only=[a,b]` into `only_a+b`, fit for a folder's name; a digest keeps the unusual apart."""
+    plain = text.replace("=", "_", 1).replace("[", "").replace("]", "").replace(",", "+")
+    kept = re.sub(r"[^A-Za-z0-9._+-]", "_", plain)
+    return kept if kept == plain else f"{kept}_{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _execute(job: Job) -> int:
+    """Run the cells and build the report; an interrupted run leaves the report for later."""
+    from rich.console import Console
+
+    from flyrun.report import build
+    from flyrun.runner.launch import run as run_cells
+
+    console = Console(highlight=False)
+    result = run_cells(job, console)
+    if result.interrupted:
+        return 130
+    build(result.run_dir, console)
+    return 1 if result.failed else 0

@@ -1,0 +1,64 @@
+"""Tab completion: what Hydra offers, and the verbs, names and keys that it cannot know."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable
+
+from flyrun import catalogue
+from flyrun.cli import VERBS
+from flyrun.errors import ConfigError
+from flyrun.overrides import JOB_KEYS, read, to_hydra
+from flyrun.schema import SCHEMAS, keys
+
+_INTERNAL = ("title=", "paper=", "description=", "expected_time=", "reference=", "arms.", "per_arm.", "arms=")
+
+
+def complete(ask_hydra: Callable[[], object]) -> int:
+    """Answer a shell's request (COMP_LINE), or let Hydra print the script to install."""
+    line = os.environ.get("COMP_LINE")
+    if line is None:
+        ask_hydra()
+        return 0
+    words = line.split()[1:]
+    last = "" if line.endswith(" ") or not words else words.pop()
+    found = _of_verb(words) if words and words[0] in VERBS else _of_run(words, last, ask_hydra)
+    print(" ".join(sorted({one for one in found if one.startswith(last)})))
+    return 0
+
+
+def _of_verb(words: list[str]) -> list[str]:
+    verb, place = words[0], len(words)
+    if verb == "list" and place == 1:
+        return [catalogue.plural(group) for group in catalogue.SHOWN]
+    if verb == "info" and place == 1:
+        return [name for group in catalogue.SHOWN for name in catalogue.options(group)]
+    if verb == "report" and place == 1:
+        return catalogue.runs("results")
+    if verb == "data":
+        return ["list", "info", "verify", "build"] if place == 1 else catalogue.options("dataset")
+    return []
+
+
+def _of_run(words: list[str], last: str, ask_hydra: Callable[[], object]) -> list[str]:
+    found = [f"{key}=" for key in JOB_KEYS]
+    if not words:
+        found += VERBS
+    if "." in last:
+        found += [
+            f"{group}.{key}=" for group, known in SCHEMAS.items() for c in known.values() for key in keys(c)
+        ]
+    os.environ["COMP_LINE"] = " ".join(["flyrun", *(_for_hydra(word) for word in words), last])
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(ConfigError):
+        ask_hydra()
+    return found + [one for one in printed.getvalue().split() if not one.startswith(_INTERNAL)]
+
+
+def _for_hydra(word: str) -> str:
+    try:
+        return to_hydra(read([word], multirun=True)[0])
+    except ConfigError:
+        return word
