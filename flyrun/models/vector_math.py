@@ -5,7 +5,7 @@ have no branches and no calls, so a loop over them is vectorised. Within their r
 library's (a few units in the last place; tests/models/test_vector_math.py measures it).
 
 Method: argument reduction by powers of two, then a polynomial (Taylor or atanh series on a small interval);
-the power of two is put in and taken out of a double's exponent bits, rounding to an integer by adding 1.5·2⁵².
+the power of two is put in and taken out of a double's exponent bits; adding 1.5·2⁵² rounds to an integer.
 """
 
 import struct

@@ -1,0 +1,186 @@
+"""What a cell runs: a chain made from an arm's configuration.
+
+The runner knows only this: `prepare`, and of its result `warm_up`, `init`, `advance`, `finish`, `facts` and
+`tuning`. A state is a flat dictionary of arrays, the generator's among them; `advance` copies it at its
+border. The same state gives the same draws, bit for bit, wherever chunks begin and end.
+"""
+
+import importlib
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from flyrun.compiled import jit
+from flyrun.models.base import draw_base, log_base
+from flyrun.models.gaussian import pseudo_prior
+from flyrun.runner import setup
+from flyrun.samplers import brightness as sweeps
+from flyrun.samplers.chain import empty_draws, run_chain
+from flyrun.samplers.firefly import firefly
+from flyrun.samplers.full_data import full_data
+from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
+from flyrun.samplers.target import log_data, start
+
+State = dict[str, np.ndarray]
+
+
+def prepare(arm: Any, folder: Path) -> "Program":
+    """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
+
+    Raises DataError or ConfigError, one line each, for what a person can mend.
+    """
+    needs_map = arm.bound.name == "map" or arm.protocol.init == "map"
+    return Program(arm, setup.bind(arm, folder, needs_map))
+
+
+@jit
+def _draw(base, rng, theta):
+    draw_base(base, rng, theta)
+
+
+@jit
+def _start(target, rng, theta):
+    start(target, rng, theta)
+
+
+@jit
+def _log_densities(target, thetas, base, data):
+    for i in range(thetas.shape[0]):
+        base[i] = log_base(target.base, thetas[i], None)
+        data[i] = log_data(target, thetas[i], None)
+
+
+class Program:
+    """One arm, ready to run chains from any seed."""
+
+    def __init__(self, arm: Any, problem: setup.Problem):
+        self.arm, self.problem = arm, problem
+        self.n_data, n_features = problem.dataset.features.shape
+        self.n_params = n_features * problem.model.n_predictors
+        self.module = importlib.import_module(f"flyrun.samplers.{arm.sampler.name}")
+        started = time.perf_counter()
+        with threadpool_limits(1):
+            self._map_base = self._collapse(self._map_bound()) if problem.fit.theta_map.size else None
+            self._target, self._brightness, self.bound_queries = self._make_target()
+        self._kernel = self.module.build(arm.sampler, self.n_params)
+        self._bind_s = time.perf_counter() - started
+
+    def _map_bound(self) -> Any:
+        problem = self.problem
+        at_map = setup.predictors(problem.model, problem.features, problem.fit.theta_map)
+        return setup.model_module(self.arm.model.name).map_bound(at_map)
+
+    def _collapse(self, bound: Any) -> Any:
+        bounds = setup.model_module(self.arm.model.name).collapse(bound, self.problem.features)
+        return pseudo_prior(self.problem.prior, bounds)
+
+    def _make_target(self) -> tuple[Any, Any, int]:
+        """Target, brightness update, and the likelihood queries spent on making the bounds."""
+        problem, arm = self.problem, self.arm
+        if arm.bound.name == "none":
+            target = full_data(problem.prior, problem.model, problem.features, self.n_params)
+            return target, sweeps.build(arm.brightness, self.n_data), 0
+        if arm.bound.name == "map":
+            bound, base = self._map_bound(), self._map_base
+        else:
+            model = setup.model_module(arm.model.name)
+            bound = model.untuned_bound(problem.features, arm.bound.xi)
+            base = self._collapse(bound)
+        target = firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS)
+        return target, sweeps.build(arm.brightness, self.n_data), self.n_data
+
+    def warm_up(self) -> float:
+        """Compile what a chain needs, or load it from the cache; seconds it took."""
+        started = time.perf_counter()
+        _, draws = self.advance(self.init(0), 2 * self.arm.protocol.thin)
+        self.finish(np.zeros(1), draws["theta"][:1])
+        return time.perf_counter() - started
+
+    def init(self, seed: int) -> State:
+        """First state of a chain.
+
+        The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
+        protocol.init=map, from the Gaussian that the bounds tight at the MAP collapse into (not the MAP
+        itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
+        """
+        first = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))))
+        theta = np.zeros(self.n_params)
+        if self.arm.protocol.init == "map":
+            assert self._map_base is not None
+            with threadpool_limits(1):
+                root = np.linalg.cholesky(self._map_base.precision)
+                theta = self.problem.fit.theta_map + np.linalg.solve(
+                    root.T, first.standard_normal(theta.size)
+                )
+        else:
+            _draw(self.problem.prior, first, theta)
+        # A stream for each kind of arm: arms of one seed share their start, not their luck.
+        label = "|".join((self.arm.sampler.name, self.arm.bound.name, self.arm.brightness.name))
+        words = tuple(label.encode())
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
+        target = with_arrays(self._target, arrays_of(self._target, ""), "")
+        _start(target, rng, theta)
+        return {
+            "theta": theta,
+            "iteration": np.zeros(1, np.int64),
+            "rng": generator_state(rng),
+            **arrays_of(self._kernel, "kernel"),
+            **arrays_of(self._brightness, "brightness"),
+            **arrays_of(target.memory, "memory"),
+        }
+
+    def advance(self, state: State, n: int) -> tuple[State, dict[str, np.ndarray]]:
+        """n more iterations from `state`, which stays as it is.
+
+        Draws: theta (n // thin, P), and per iteration queries, bright, log_joint, accepted, each (n,).
+        """
+        protocol = self.arm.protocol
+        first = int(state["iteration"][0])
+        theta = state["theta"].copy()
+        rng = generator(state["rng"])
+        kernel = with_arrays(self._kernel, state, "kernel")
+        brightness = with_arrays(self._brightness, state, "brightness")
+        target = self._target._replace(memory=with_arrays(self._target.memory, state, "memory"))
+        draws = empty_draws(n, protocol.thin, first, self.n_params)
+        run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
+        after = {
+            "theta": theta,
+            "iteration": np.array([first + n]),
+            "rng": generator_state(rng),
+            **arrays_of(kernel, "kernel"),
+            **arrays_of(brightness, "brightness"),
+            **arrays_of(target.memory, "memory"),
+        }
+        return after, draws._asdict()
+
+    def finish(self, iteration: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
+        full = full_data(self.problem.prior, self.problem.model, self.problem.features, self.n_params)
+        prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
+        _log_densities(full, np.ascontiguousarray(theta), prior, likelihood)
+        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of this arm: sizes, exactness, and what setting it up cost."""
+        fit = self.problem.fit
+        return {
+            "n_data": self.n_data,
+            "n_params": self.n_params,
+            "exact": True,
+            "update": self.module.LABEL,
+            "prior_scale": fit.scale,
+            "held_out": fit.held_out,
+            "feature_names": list(self.problem.dataset.feature_names),
+            "setup_queries": fit.queries + self.bound_queries + self.n_data,
+            "map_queries": fit.queries,
+            "bound_queries": self.bound_queries,
+            "start_queries": self.n_data,
+            "setup_s": fit.seconds + self._bind_s,
+        }
+
+    def tuning(self, state: State) -> dict[str, float]:
+        """Settings learnt during burn-in."""
+        return {"step": float(state["kernel.step.current"][0])} if "kernel.step.current" in state else {}

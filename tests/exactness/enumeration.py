@@ -1,0 +1,84 @@
+"""Exact transition probabilities of code that draws random numbers, by following every outcome.
+
+`outcomes(run)` calls run(rng) once for every path through its random choices, with an rng whose draws are
+symbols: comparing a uniform with a number p is a branch taken with probability p, flooring an exponential is a
+geometric draw, and integers are uniform. The probability of a path is the product of its branches'.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+
+class _Uniform:
+    """A uniform on (0, scale)."""
+
+    def __init__(self, rng: "EveryPath", scale: float = 1.0):
+        self.rng, self.scale = rng, scale
+
+    def __mul__(self, factor: float) -> "_Uniform":
+        return _Uniform(self.rng, self.scale * factor)
+
+    def __lt__(self, bound: float) -> bool:
+        p = min(1.0, max(0.0, bound / self.scale))
+        return self.rng.choose([p, 1.0 - p]) == 0
+
+    def __ge__(self, bound: float) -> bool:
+        return not self < bound
+
+
+class _Exponential:
+    def __init__(self, rng: "EveryPath"):
+        self.rng = rng
+
+    def __floordiv__(self, rate: float) -> int:
+        go_on = math.exp(-rate)
+        weights = [go_on**k * (1.0 - go_on) for k in range(self.rng.most)]
+        return self.rng.choose([*weights, go_on**self.rng.most])
+
+
+class EveryPath:
+    """A generator that takes the branches it is told to, and then always the first possible one."""
+
+    def __init__(self, path: list[int], most: int):
+        self.path, self.most = path, most
+        self.options: list[list[float]] = []
+        self.probability = 1.0
+
+    def choose(self, weights: list[float]) -> int:
+        """Branch; returns the number of the branch taken."""
+        depth = len(self.options)
+        if depth == len(self.path):
+            self.path.append(next(i for i, weight in enumerate(weights) if weight > 0.0))
+        self.options.append(weights)
+        self.probability *= weights[self.path[depth]]
+        return self.path[depth]
+
+    def random(self) -> _Uniform:
+        """Symbol of a uniform draw."""
+        return _Uniform(self)
+
+    def standard_exponential(self) -> _Exponential:
+        """Symbol of an exponential draw."""
+        return _Exponential(self)
+
+    def integers(self, low: int, high: int) -> int:
+        """Branch over low … high − 1, evenly."""
+        return low + self.choose([1.0 / (high - low)] * (high - low))
+
+
+def outcomes(run: Callable[[EveryPath], object], most: int) -> Iterator[tuple[float, object]]:
+    """(probability, result) of every path. Geometric draws of `most` or more count as one outcome."""
+    path: list[int] = []
+    while True:
+        rng = EveryPath(list(path), most)
+        result = run(rng)
+        yield rng.probability, result
+        path = rng.path
+        while path:
+            weights, taken = rng.options[len(path) - 1], path.pop()
+            later = [i for i in range(taken + 1, len(weights)) if weights[i] > 0.0]
+            if later:
+                path.append(later[0])
+                break
+        else:
+            return

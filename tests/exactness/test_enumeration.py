@@ -1,0 +1,119 @@
+"""Three data, a grid of θ, every z: the joint and the brightness kernels, exactly (no Monte Carlo error)."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from flyrun.models import gaussian, logistic
+from flyrun.samplers import brightness as sweeps
+from flyrun.samplers.firefly import TIGHT, firefly, query
+from flyrun.samplers.full_data import full_data
+from flyrun.samplers.map_fit import log_density
+from flyrun.samplers.partition import brighten, is_bright
+from flyrun.samplers.target import kept_log_data, log_data
+from tests.exactness.broken import InvertedImplicit, inverted_implicit
+from tests.exactness.enumeration import outcomes
+
+X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
+T = np.array([1.0, -1.0, 1.0])
+ROWS = logistic.bind(X, T)[1]
+PRIOR = gaussian.prior(2.0)
+GRID = [np.array(pair) for pair in itertools.product((-2.0, 0.1, 1.3), repeat=2)]
+ALL_Z = list(itertools.product((False, True), repeat=3))
+BOUNDS = {
+    "untuned": logistic.tight_at(np.full(3, 1.5)),
+    "map": logistic.tight_at(ROWS.rows @ np.array([0.4, -0.2])),
+    "zero": logistic.tight_at(np.zeros(3)),
+}
+
+
+def _target(bound, theta=None, z=()):
+    """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
+    base = gaussian.pseudo_prior(PRIOR, logistic.collapse(bound, ROWS))
+    target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
+    for n in np.flatnonzero(z):
+        query(target, np.array([n]), theta)
+        brighten(target.memory.partition, n)
+    return target
+
+
+def _log_joint(bound, theta, z):
+    target = _target(bound, theta, z)
+    return log_density_of(target, theta) + kept_log_data(target, None)
+
+
+def log_density_of(target, theta):
+    base = target.base
+    return -0.5 * theta @ base.precision @ theta + base.linear @ theta + base.constant[0]
+
+
+@pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
+def test_the_joint_summed_over_brightness_is_the_posterior(bound):
+    full = full_data(PRIOR, logistic.Logistic(), ROWS, 2)
+    for theta in GRID:
+        expected = log_density(full, theta)[0]
+        summed = np.logaddexp.reduce([_log_joint(bound, theta, z) for z in ALL_Z])
+        assert summed == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
+def test_the_data_part_at_a_proposal_is_what_is_kept_there(bound):
+    for theta, z in itertools.product(GRID, ALL_Z):
+        target = _target(bound, theta, z)
+        assert log_data(target, theta, None) == pytest.approx(kept_log_data(target, None), abs=1e-14)
+
+
+def _kernel_matrix(bound, theta, make, monkeypatch):
+    """Transition matrix of a brightness sweep over the 8 states of z, and its stationary distribution π."""
+    # helpers that draw must run as plain Python here; all else runs compiled
+    for name in ("log_uniform_below", "_next_datum"):
+        function = getattr(sweeps, name)
+        monkeypatch.setattr(sweeps, name, getattr(function, "py_func", function))
+    pi = np.exp([_log_joint(bound, theta, z) for z in ALL_Z])
+    matrix = np.zeros((8, 8))
+    for row, z in enumerate(ALL_Z):
+
+        def sweep(rng, z=z):
+            target, kernel = _target(bound, theta, z), make()
+            sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
+            return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
+
+        for probability, after in outcomes(sweep, most=4):
+            matrix[row, ALL_Z.index(after)] += probability
+    return matrix, pi / pi.sum()
+
+
+KERNELS = {
+    **{f"implicit q={q}": (lambda q=q: sweeps.implicit(q, 3)) for q in (0.05, 0.5, 1.0)},
+    **{
+        f"explicit {order} {share}": (lambda order=order, share=share: sweeps.explicit(share, order, 3))
+        for order in sweeps.ORDERS
+        for share in (0.5, 1.0)
+    },
+}
+
+
+@pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
+def test_brightness_kernels_leave_their_conditional_invariant(make, monkeypatch):
+    for bound in BOUNDS.values():
+        for theta in (GRID[0], GRID[4], GRID[7]):
+            matrix, pi = _kernel_matrix(bound, theta, make, monkeypatch)
+            np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)
+            np.testing.assert_allclose(pi @ matrix, pi, atol=1e-15)
+
+
+def test_negative_control_the_printed_inequality_is_not_invariant(monkeypatch):
+    monkeypatch.setattr("tests.exactness.broken.log_uniform_below", sweeps.log_uniform_below.py_func)
+    assert InvertedImplicit in sweeps.resample.methods
+    matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: inverted_implicit(0.5, 3), monkeypatch)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)
+    assert np.abs(pi @ matrix - pi).max() > 0.01
+
+
+def test_a_datum_at_its_tight_point_is_never_lit(monkeypatch):
+    theta = np.array([0.4, -0.2])
+    target = _target(BOUNDS["map"])
+    query(target, np.arange(3), theta)
+    assert np.all(target.memory.values < -30.0)
+    assert np.all(target.memory.values >= np.log(TIGHT))
