@@ -1,7 +1,7 @@
 """Exact transition probabilities of code that draws random numbers, by following every outcome.
 
 `outcomes(run)` calls run(rng) once for every path through its random choices, with an rng whose draws are
-symbols: comparing a uniform with a number p is a branch taken with probability p, flooring an exponential is a
+symbols: comparing a uniform with a number p is a branch of probability p, flooring an exponential is a
 geometric draw, and integers are uniform. The probability of a path is the product of its branches'.
 """
 
