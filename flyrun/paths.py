@@ -80,5 +80,14 @@ def _temporary_root() -> Path:
 def _first_writable(wanted: Path, sub: str) -> Path:
     if writable(wanted):
         return wanted
-    fallback = _temporary_root() / sub
-    return fallback if writable(fallback) else Path(tempfile.mkdtemp(prefix="flyrun-cache-"))
+    root = _temporary_root()
+    if writable(root / sub) and _is_mine(root):
+        return root / sub
+    return Path(tempfile.mkdtemp(prefix="flyrun-cache-"))
+
+
+def _is_mine(folder: Path) -> bool:
+    # Anyone can make a folder of a known name in a shared temporary folder, and compiled code is kept here.
+    status = folder.lstat()
+    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return mine and not folder.is_symlink() and not status.st_mode & 0o022

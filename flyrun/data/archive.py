@@ -27,7 +27,9 @@ def to_bytes(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
     with zipfile.ZipFile(whole, "w") as file:
         for name, values in arrays.items():
             member = io.BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(values), version=(1, 0), allow_pickle=False)
+            np.lib.format.write_array(
+                member, np.ascontiguousarray(values), version=(1, 0), allow_pickle=False
+            )
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
@@ -37,14 +39,16 @@ def to_bytes(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
 
 
 def from_bytes(content: bytes, names: Iterable[str], what: str) -> dict[str, np.ndarray]:
-    """The arrays called `names` out of an .npz file's bytes; DataError naming `what` if they cannot be read."""
+    """The arrays called `names` out of an .npz file's bytes; DataError naming `what` otherwise."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in names}
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{what}: cannot be read as an .npz file of {', '.join(names)} ({error})") from error
     except (NotImplementedError, RuntimeError) as error:  # a Python built without bz2
-        raise DataError(f"{what}: this Python cannot decompress it ({error}); install its bz2 module") from error
+        raise DataError(
+            f"{what}: this Python cannot decompress it ({error}); install its bz2 module"
+        ) from error
 
 
 def sha256(content: bytes) -> str:

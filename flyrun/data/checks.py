@@ -52,7 +52,7 @@ def classes_from_zero(target: np.ndarray, what: str, key: str = "target") -> Non
     """Raise DataError unless `target` holds integers 0..K-1, each of them at least once."""
     if not np.issubdtype(target.dtype, np.integer) or (len(target) and target.min() < 0):
         raise DataError(f"{what}: {key} must hold class numbers 0, 1, ... (integers)")
-    empty = np.flatnonzero(np.bincount(target) == 0) if len(target) else []
+    empty = np.flatnonzero(np.bincount(target) == 0) if len(target) else target
     if len(empty):
         raise DataError(f"{what}: {key} has no row of class {empty[0]}; number the classes 0, 1, ... K-1")
 
@@ -88,8 +88,10 @@ def prepared(data: Dataset) -> Dataset:
         two_or_more_classes(data.target, what)
     if data.task == "binary":
         plus_minus_one(data.test_target, f"{what}, test rows")
-    elif data.task == "classes" and len(data.test_target) and not (
-        data.test_target.min() >= 0 and data.test_target.max() < data.n_classes
+    elif (
+        data.task == "classes"
+        and len(data.test_target)
+        and not (data.test_target.min() >= 0 and data.test_target.max() < data.n_classes)
     ):
         raise DataError(f"{what}: the test rows hold a class that no training row has")
     return replace(

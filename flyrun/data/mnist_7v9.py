@@ -75,7 +75,7 @@ def load(config: Mnist7v9) -> Dataset:
 
 
 def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
-    """What `flyrun data build mnist_7v9` stores: uint8 images (N, 28, 28) and labels (N,), training and test."""
+    """What `flyrun data build mnist_7v9` stores: uint8 images (N, 28, 28), labels (N,), training and test."""
     rows = mnist.pair(mnist.fetch(echo), STORED)
     return {name: rows[name] for name in ARRAYS}
 

@@ -19,7 +19,9 @@ def _entries() -> dict[str, dict[str, Any]]:
     try:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); restore it or reinstall flyrun") from error
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); restore it or reinstall flyrun"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())
         raise DataError(f"{path}: is not valid YAML ({detail}); restore it or reinstall flyrun") from error

