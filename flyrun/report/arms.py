@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun import paths
 from flyrun.errors import StoreError
-from flyrun.report.summaries import ArmSummary, CellSummary, arm_summary, cell_summary
+from flyrun.report.summaries import ArmSummary, CellSummary, Draws, arm_summary, cell_summary
 
 if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
@@ -90,24 +90,30 @@ def published(name: str | None, experiment: str | None) -> tuple[dict[str, dict[
 
 def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:
     states, messages = {}, {}
-    done, summaries = [], []
+    chains: list[Draws] = []
+    summaries: list[CellSummary] = []
     for cell in cells:
         states[cell.seed], messages[cell.seed] = cell.state, cell.message
         if cell.state == "unfinished" and not cell.message:
             messages[cell.seed] = f"stopped at iteration {cell.iterations_done:,}"
         if cell.state != "done":
             continue
+        draws = Draws(cell)
         try:
-            summaries.append(cell_summary(cell))
-            done.append(cell)
+            summaries.append(cell_summary(draws))
+            chains.append(draws)
         except (StoreError, KeyError, ValueError, OSError) as error:
             states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
+            draws.close()
+    pooled = arm_summary(chains) if chains else None
+    for draws in chains:
+        draws.close()
     return ArmResult(
         name=name,
         wanted=len(cells),
-        infos=tuple(cell.info for cell in done),
+        infos=tuple(draws.cell.info for draws in chains),
         cells=tuple(summaries),
-        pooled=arm_summary(done) if done else None,
+        pooled=pooled,
         states=states,
         messages={seed: message for seed, message in messages.items() if message},
         paper=paper,

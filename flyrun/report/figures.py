@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.summaries import GROWTH_COORDINATES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,11 +106,22 @@ def _deficit_scale(axis, plotted: list[np.ndarray]) -> None:
 
     axis.set_yscale("function", functions=(forward, inverse))
     deepest = best - finite.min()
-    powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.floor(np.log10(deepest)) + 1)
-    ticks = np.unique([best, *(best - powers)])
-    axis.set_yticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axis.set_yticks(ticks := _round_ticks(best, linear, deepest, forward), [f"{tick:,.0f}" for tick in ticks])
     axis.minorticks_off()
     axis.set_ylim(best - 1.3 * deepest, best + 0.5 * linear)
+
+
+def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable) -> list[float]:
+    """Round numbers below `best`, at growing distances, that do not crowd on the transformed axis."""
+    gaps = [digit * 10.0**power for power in range(-3, 12) for digit in (1, 2, 5)]
+    room = 0.09 * (forward(best) - forward(best - deepest))
+    ticks: list[float] = []
+    for gap in (gap for gap in gaps if nearest / 2 <= gap <= deepest):
+        unit = 10.0 ** np.floor(np.log10(gap))
+        tick = np.round((best - gap) / unit) * unit
+        if tick < best and (not ticks or forward(ticks[-1]) - forward(tick) > room):
+            ticks.append(float(tick))
+    return ticks
 
 
 def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
@@ -152,8 +164,8 @@ _FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
         _autocorrelation,
     ),
     "ess_time": (
-        "Effective draws (R-CODA, mean over at most 16 coordinates) against seconds of sampling after "
-        "burn-in, mean ± 1 sd over runs.",
+        f"Effective draws (R-CODA, mean over at most {GROWTH_COORDINATES} coordinates) against seconds of "
+        "sampling after burn-in, mean ± 1 sd over runs.",
         _ess_against_time,
     ),
 }

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
 
 _GROWTH_POINTS = 8
-_GROWTH_COORDINATES = 16
+GROWTH_COORDINATES = 8
 _CURVE_BINS = 240
-_LAGS = 300
+_SHORT_LAGS, _LONG_LAGS = 100, 250
+_MAX_LAG = 6000
 _BLOCK_BYTES = 256 * 2**20
+_KEPT_BYTES = 64 * 2**20
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class CellSummary:
     curve_*: queries per iteration averaged in bins of iterations, burn-in included (log-spaced).
     trace_*: log posterior on a grid of iterations.
     lags, autocorrelation: lags in iterations, and the mean over coordinates there.
-    growth_s, growth_ess: effective draws (mean over at most 16 coordinates) after so many seconds.
+    growth_s, growth_ess: effective draws (mean over a few coordinates) after so many seconds.
     """
 
     n_iterations: int
@@ -65,41 +68,69 @@ class ArmSummary:
     rhat: list[float]
 
 
-def cell_summary(cell: StoredCell) -> CellSummary:
+class Draws:
+    """The draws of a finished cell, opened when first needed; close() it."""
+
+    def __init__(self, cell: StoredCell):
+        self.cell = cell
+        self._tree: Any = None
+        self._positions: np.ndarray | None = None
+
+    @property
+    def tree(self) -> Any:
+        """The stored groups; raises StoreError when they cannot be read."""
+        if self._tree is None:
+            self._tree = self.cell.tree()
+        return self._tree
+
+    def positions(self, coordinates: slice = _ALL) -> np.ndarray:
+        """(T, D) draws after burn-in of these coordinates; small ones stay in memory for the next call."""
+        if self._positions is not None:
+            return self._positions[:, coordinates]
+        theta = self.tree["posterior"]["theta"]
+        values = theta.isel({theta.dims[2]: coordinates}).values[0]
+        if coordinates == _ALL and values.nbytes <= _KEPT_BYTES:
+            self._positions = values
+        return values
+
+    def close(self) -> None:
+        """Let go of the file and the memory."""
+        if self._tree is not None:
+            self._tree.close()
+        self._tree = self._positions = None
+
+
+def cell_summary(draws: Draws) -> CellSummary:
     """Summary of a finished cell; raises StoreError when its draws cannot be read."""
-    return _cached(cell.folder / "summary.json", _mark(cell), CellSummary, lambda: _summarise(cell))
+    cell = draws.cell
+    return _cached(cell.folder / "summary.json", _mark(cell), CellSummary, lambda: _summarise(draws))
 
 
-def arm_summary(cells: list[StoredCell]) -> ArmSummary:
+def arm_summary(chains: list[Draws]) -> ArmSummary:
     """Cross-chain diagnostics of an arm's finished cells (one or more)."""
-    mark = hashlib.sha256(" ".join(_mark(cell) for cell in cells).encode()).hexdigest()
-    path = cells[0].folder.parent / "diagnostics.json"
-    return _cached(path, mark, ArmSummary, lambda: _pool(cells))
+    mark = hashlib.sha256(" ".join(_mark(draws.cell) for draws in chains).encode()).hexdigest()
+    path = chains[0].cell.folder.parent / "diagnostics.json"
+    return _cached(path, mark, ArmSummary, lambda: _pool(chains))
 
 
-def _summarise(cell: StoredCell) -> CellSummary:
-    info = cell.info
-    thin = int(info.get("thin", 1))
-    with cell.tree() as tree:
-        draws = tree["posterior"]["theta"].values[0]
-        stats = {name: tree["sample_stats"][name].values[0] for name in ("queries", "accepted", "bright")}
-        warm = tree["warmup_sample_stats"]["queries"].values[0] if "warmup_sample_stats" in tree else []
-        trace_iteration = tree["trace"]["iteration"].values
-        trace_value = tree["trace"]["log_posterior"].values
-    n_iterations = stats["queries"].size
-    curve = _binned(np.concatenate([warm, stats["queries"]]))
-    lags, autocorrelation = _autocorrelation(draws, thin)
-    growth_s, growth_ess = _growth(draws, float(info["timings"]["sampling_s"]))
+def _summarise(draws: Draws) -> CellSummary:
+    info, tree = draws.cell.info, draws.tree
+    stats = {name: tree["sample_stats"][name].values[0] for name in ("queries", "accepted", "bright")}
+    warm = tree["warmup_sample_stats"]["queries"].values[0] if "warmup_sample_stats" in tree else []
+    positions = draws.positions()
+    curve_iteration, curve_queries = _binned(np.concatenate([warm, stats["queries"]]))
+    lags, autocorrelation = _autocorrelation(positions, int(info.get("thin", 1)))
+    growth_s, growth_ess = _growth(positions, float(info["timings"]["sampling_s"]))
     return CellSummary(
-        n_iterations=n_iterations,
-        ess=_sizes(draws).tolist(),
+        n_iterations=stats["queries"].size,
+        ess=_sizes(positions).tolist(),
         queries_per_iter=float(stats["queries"].mean()),
         accept_rate=float(stats["accepted"].mean()),
         bright_mean=float(stats["bright"].mean()),
-        curve_iteration=curve[0].tolist(),
-        curve_queries=curve[1].tolist(),
-        trace_iteration=np.asarray(trace_iteration, float).tolist(),
-        trace_log_posterior=np.asarray(trace_value, float).tolist(),
+        curve_iteration=curve_iteration.tolist(),
+        curve_queries=curve_queries.tolist(),
+        trace_iteration=tree["trace"]["iteration"].values.astype(float).tolist(),
+        trace_log_posterior=tree["trace"]["log_posterior"].values.astype(float).tolist(),
         lags=lags.tolist(),
         autocorrelation=autocorrelation.tolist(),
         growth_s=growth_s.tolist(),
@@ -107,27 +138,19 @@ def _summarise(cell: StoredCell) -> CellSummary:
     )
 
 
-def _pool(cells: list[StoredCell]) -> ArmSummary:
+def _pool(chains: list[Draws]) -> ArmSummary:
     """Bulk, tail and square ESS and R-hat, in blocks of coordinates so that memory stays bounded."""
-    trees = [cell.tree() for cell in cells]
-    try:
-        thetas = [tree["posterior"]["theta"] for tree in trees]
-        # Chains of one arm have one length; a shorter one would only be there after a change by hand.
-        n_draws = min(theta.shape[1] for theta in thetas)
-        dim = thetas[0].dims[2]
-        n_params = thetas[0].shape[2]
-        names = [str(name) for name in thetas[0][dim].values] if dim in thetas[0].coords else []
-        block = max(1, _BLOCK_BYTES // (8 * n_draws * len(cells)))
-        parts = []
-        for start in range(0, n_params, block):
-            chosen = {dim: slice(start, start + block)}
-            chains = np.concatenate([theta.isel(chosen).values[:, :n_draws] for theta in thetas])
-            parts.append(ess.summary(chains))
-    finally:
-        for tree in trees:
-            tree.close()
+    theta = chains[0].tree["posterior"]["theta"]
+    _, n_draws, n_params = theta.shape
+    block = max(1, _BLOCK_BYTES // (8 * n_draws * len(chains)))
+    parts = []
+    for start in range(0, n_params, block):
+        coordinates = slice(start, start + block) if block < n_params else _ALL
+        parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains])))
     columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
-    return ArmSummary(names or [f"theta[{d}]" for d in range(n_params)], *columns)
+    dim = theta.dims[2]
+    names = theta[dim].values if dim in theta.coords else [f"theta[{d}]" for d in range(n_params)]
+    return ArmSummary([str(name) for name in names], *columns)
 
 
 def _sizes(draws: np.ndarray) -> np.ndarray:
@@ -151,20 +174,22 @@ def _binned(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarray]:
     """Lags in iterations and the autocorrelation there, averaged over coordinates that move."""
-    max_lag = max(1, min(draws.shape[0] // 4, 20 * _LAGS))
+    max_lag = max(1, min(draws.shape[0] // 4, _MAX_LAG))
     covariance = coda.autocovariance(np.ascontiguousarray(draws.T), max_lag)
     moving = covariance[:, 0] > 0
     # A chain at rest keeps its value for ever.
     values = np.ones(max_lag + 1)
     if moving.any():
         values = (covariance[moving] / covariance[moving, :1]).mean(axis=0)
-    lags = np.unique(np.linspace(0, max_lag, _LAGS + 1).astype(int))
+    # Every lag where a fast chain forgets, fewer further out.
+    far = np.geomspace(1, max_lag, _LONG_LAGS).astype(int)
+    lags = np.union1d(np.arange(min(_SHORT_LAGS, max_lag) + 1), far)
     return lags * thin, values[lags]
 
 
 def _growth(draws: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     """Seconds of sampling and effective draws so far, at equal shares of the run."""
-    chosen = np.unique(np.linspace(0, draws.shape[1] - 1, _GROWTH_COORDINATES).astype(int))
+    chosen = np.unique(np.linspace(0, draws.shape[1] - 1, GROWTH_COORDINATES).astype(int))
     shares = np.arange(1, _GROWTH_POINTS + 1) / _GROWTH_POINTS
     sizes = [np.mean(_sizes(draws[: int(share * draws.shape[0]), chosen])) for share in shares]
     return shares * seconds, np.array(sizes)

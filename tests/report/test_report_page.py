@@ -1,0 +1,146 @@
+"""The page and the Markdown: self-contained, escaped, readable; the terminal's tables within 100 columns."""
+
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+from stored import write_cell, write_run, write_three_arms
+
+from flyrun.report import build, render
+
+NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
+
+
+class _Page(HTMLParser):
+    """Tags, attributes that fetch something, and whether tags are closed in order."""
+
+    VOID = ("meta", "img", "br", "link", "input", "hr")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.fetched, self.open, self.ids = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.fetched += [
+            value for key, value in attrs if key in ("src", "href", "xlink:href", "srcset", "data")
+        ]
+        self.ids += [value for key, value in attrs if key == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = write_three_arms(tmp_path_factory.mktemp("page"), seeds=2)
+    build(root)
+    return root
+
+
+def test_page_asks_for_nothing(run):
+    text = (run / "report.html").read_text()
+    page = _Page(text)
+    assert all(value.startswith(("#", "data:")) for value in page.fetched)
+    assert not page.open
+    assert "script" not in page.tags
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+    assert page.tags.count("svg") == 3
+    assert len(page.ids) == len(set(page.ids))
+    assert "prefers-color-scheme: dark" in text
+    assert 'name="viewport"' in text
+
+
+def test_svg_references_point_at_ids_of_the_page(run):
+    text = (run / "report.html").read_text()
+    ids = set(_Page(text).ids)
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    assert used
+    assert used <= ids
+
+
+def test_text_from_outside_is_escaped(tmp_path):
+    root = write_run(tmp_path, {"regular": [0]}, title=NASTY, paper=NASTY, command=f"flyrun name='{NASTY}'")
+    write_cell(root, "regular", 0, environment={"cpu": NASTY}, facts={"update": NASTY})
+    console = Console(file=io.StringIO(), width=120)
+    build(root, console)
+    text = (root / "report.html").read_text()
+    page = _Page(text)
+    assert "script" not in page.tags
+    assert "img" not in page.tags
+    assert "&lt;script&gt;" in text
+    markdown = (root / "report.md").read_text()
+    assert "<script>" not in re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)
+
+
+def test_report_says_how_to_run_it_again(run):
+    for name in ("report.html", "report.md"):
+        text = (run / name).read_text()
+        assert "flyrun experiment=mnist_logreg" in text
+        assert "A processor" in text
+        assert "Maclaurin" in text
+
+
+def test_figures_are_written_twice_alike(run):
+    names = sorted(path.name for path in (run / "figures").iterdir())
+    kinds = ("png", "svg")
+    assert names == sorted(f"{f}.{k}" for f in ("convergence", "autocorrelation", "ess_time") for k in kinds)
+    before = (run / "figures" / "convergence.svg").read_bytes()
+    build(run)
+    assert (run / "figures" / "convergence.svg").read_bytes() == before
+
+
+def test_terminal_tables_fit_100_columns(run):
+    out = io.StringIO()
+    build(run, Console(file=out, width=80))
+    text = out.getvalue()
+    tables = text[: text.index("! ")] if "! " in text else text
+    lines = tables.splitlines()
+    assert max(map(len, lines[:25])) <= 100
+    assert "…" not in text
+    assert re.search(r"regular +12,214 ± 0 +12,214", text)
+    for head in ("speedup", "R-hat", "µs/iter", "ESS/s", "set-up", "paper", "seeds"):
+        assert head in text
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "text"),
+    [
+        (178.3333, 2.13, "178.3 ± 2.1"),
+        (12214, 0, "12,214 ± 0"),
+        (0.8123, 0.117, "0.81 ± 0.12"),
+        (22.34, 3.3, "22.3 ± 3.3"),
+        (6252.4, 123.4, "6,252 ± 123"),
+        (3.7, float("nan"), "3.70"),
+        (float("nan"), float("nan"), "-"),
+        (0.0, 0.0, "0 ± 0"),
+        (206.9812, 0.02, "206.98 ± 0.02"),
+    ],
+)
+def test_plus_minus(value, sd, text):
+    assert render.plus_minus(value, sd) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0, "0"),
+        (123456.7, "123,457"),
+        (1.23456, "1.23"),
+        (float("inf"), "inf"),
+        (3e-7, "3.0e-07"),
+    ],
+)
+def test_number(value, text):
+    assert render.number(value) == text

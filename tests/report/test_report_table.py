@@ -1,0 +1,191 @@
+"""The table's numbers against hand computations, and what it says when cells are missing."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from stored import cell_folder, write_cell, write_run, write_three_arms
+
+from flyrun.diagnostics import coda, ess
+from flyrun.errors import StoreError
+from flyrun.report import build, figures
+from flyrun.report.table import COLUMNS
+from flyrun.runner import files, store
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch):
+    """Drawing takes a second and is not what is tested here."""
+    monkeypatch.setattr(figures, "draw", lambda run, folder: {})
+
+
+def _row(table, arm):
+    return table.set_index("arm").loc[arm]
+
+
+def test_columns_are_the_promised_ones_in_order(tmp_path):
+    result = build(write_three_arms(tmp_path / "run", seeds=2))
+    stored = pd.read_csv(tmp_path / "run" / "table.csv")
+    assert tuple(stored.columns[: len(COLUMNS)]) == COLUMNS
+    assert stored["arm"].tolist() == ["regular", "untuned", "map_tuned"]
+    assert stored["queries_per_iter"].dtype == float
+    assert _row(stored, "regular")["dataset"] == "mnist_7v9"
+    assert result.complete
+
+
+def test_values_by_hand(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    size, seconds = {}, {"regular": 2.0, "map_tuned": 0.5}
+    draws = {arm: [] for arm in seconds}
+    for arm, queries, stickiness in (("regular", 12214, 0.8), ("map_tuned", 200, 0.9)):
+        for seed in (0, 1):
+            theta = write_cell(
+                root, arm, seed, queries=queries, stickiness=stickiness, sampling_s=seconds[arm]
+            )
+            draws[arm].append(theta)
+        size[arm] = np.array([coda.effective_size(theta).mean() for theta in draws[arm]])
+    table = build(root).table
+    row, base = _row(table, "map_tuned"), _row(table, "regular")
+    per_1000 = size["map_tuned"]  # 1,000 iterations after burn-in
+    assert row["ess_per_1000"] == pytest.approx(per_1000.mean(), rel=1e-9)
+    assert row["ess_per_1000_sd"] == pytest.approx(per_1000.std(ddof=1), rel=1e-9)
+    assert base["queries_per_iter"] == 12214
+    assert base["queries_per_iter_sd"] == 0
+    speedup = row["ess_per_1000"] / row["queries_per_iter"] * 12214 / size["regular"].mean()
+    assert row["speedup"] == pytest.approx(speedup, rel=1e-9)
+    assert (base["speedup"], base["speedup_sd"]) == (1, 0)
+    assert row["us_per_iter"] == pytest.approx(500)
+    assert row["ess_per_s"] == pytest.approx(per_1000.mean() / 0.5)
+    assert row["wall_speedup"] == pytest.approx(per_1000.mean() / 0.5 / (size["regular"].mean() / 2))
+    pooled = ess.summary(np.stack(draws["map_tuned"]))
+    assert row["ess_bulk_min_per_1000"] == pytest.approx(pooled.bulk.min() / 2)
+    assert row["rhat_max"] == pytest.approx(pooled.rhat.max())
+    assert (row["paper_queries_per_iter"], row["paper_ess_per_1000"], row["paper_speedup"]) == (207, 1.4, 22)
+    assert row["accept_rate"] == pytest.approx(0.234)
+
+
+def test_speedup_sd_is_propagated_from_both_arms(tmp_path):
+    table = build(write_three_arms(tmp_path, seeds=4)).table
+    runs = {}
+    for arm in ("regular", "map_tuned"):
+        cells = [store.open_cell(tmp_path, arm, "0123456789ab", seed) for seed in range(4)]
+        runs[arm] = np.array(
+            [
+                coda.effective_size(cell.tree()["posterior"]["theta"].values[0]).mean()
+                / cell.tree()["sample_stats"]["queries"].values.mean()
+                for cell in cells
+            ]
+        )
+    cv = {arm: values.std(ddof=1) / values.mean() for arm, values in runs.items()}
+    row = _row(table, "map_tuned")
+    expected = row["speedup"] * math.sqrt(cv["map_tuned"] ** 2 + cv["regular"] ** 2)
+    assert row["speedup_sd"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_thinned_draws_count_per_iteration(tmp_path):
+    root = write_run(tmp_path, {"regular": [0]})
+    theta = write_cell(root, "regular", 0, thin=4, iterations=4800, burn_in=800)
+    assert theta.shape == (1000, 3)
+    row = _row(build(root).table, "regular")
+    assert row["ess_per_1000"] == pytest.approx(coda.effective_size(theta).mean() / 4, rel=1e-9)
+
+
+def test_missing_failed_and_unfinished_cells_are_marked(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1], "untuned": [0, 1, 2, 3], "map_tuned": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed)
+    write_cell(root, "untuned", 0, queries=6252)
+    files.write_json(cell_folder(root, "untuned", 2) / store.FAILED, {"message": "ran into a wall"})
+    (cell_folder(root, "untuned", 3) / "checkpoint-000000700.npz").write_bytes(b"")
+    result = build(root)
+    assert not result.complete
+    row = _row(result.table, "untuned")
+    assert (row["seeds"], row["seeds_wanted"]) == (1, 4)
+    assert row["note"] == "1/4 seeds (1 missing, 1 failed, 1 unfinished)"
+    assert math.isnan(row["queries_per_iter_sd"])
+    empty = _row(result.table, "map_tuned")
+    assert math.isnan(empty["queries_per_iter"])
+    assert empty["paper_speedup"] == 22
+    said = "\n".join(result.warnings)
+    assert "untuned: 1 of 4 seeds are finished" in said
+    assert "seed 2 is failed: ran into a wall" in said
+    assert "seed 3 is unfinished: stopped at iteration 700" in said
+    for name in ("report.md", "report.html"):
+        text = (root / name).read_text()
+        assert "1/4" in text
+        assert "0/2" in text
+        assert "ran into a wall" in text
+    meta = json.loads((root / "table.json").read_text())["meta"]
+    assert meta["states"]["untuned"] == {"0": "done", "1": "missing", "2": "failed", "3": "unfinished"}
+
+
+def test_without_the_regular_arm_there_is_no_speedup(tmp_path):
+    root = write_run(tmp_path, {"map_tuned": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "map_tuned", seed, queries=207)
+    result = build(root)
+    row = _row(result.table, "map_tuned")
+    assert math.isnan(row["speedup"])
+    assert "no speedup" in row["note"]
+    assert any("no speedup" in text for text in result.warnings)
+
+
+def test_nothing_finished_still_gives_a_table(tmp_path):
+    result = build(write_run(tmp_path, {"regular": [0], "untuned": [0]}))
+    assert not result.complete
+    assert result.table["seeds"].tolist() == [0, 0]
+    assert json.loads((tmp_path / "table.json").read_text())["rows"][0]["queries_per_iter"] is None
+
+
+def test_caveats(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1, 2], "untuned": [0, 1], "map_tuned": [0, 1]})
+    for seed in (0, 1, 2):
+        write_cell(root, "regular", seed, stickiness=0.5)
+    write_cell(root, "untuned", 0, shift=2.0, accept=0.6, facts={"exact": False})
+    write_cell(root, "untuned", 1, shift=-2.0, accept=0.6, environment={"cpu": "Another"})
+    write_cell(root, "map_tuned", 0, rest=True, iterations=2200)
+    write_cell(root, "map_tuned", 1, rest=True, iterations=2200)
+    result = build(root)
+    said = "\n".join(result.warnings)
+    assert "untuned: this sampler is biased" in said
+    assert "untuned: the runs do not agree yet: R-hat is" in said
+    assert "untuned: acceptance is 0.60, not near its target 0.234" in said
+    assert "map_tuned: the chain of seed 0, 1 never moved" in said
+    assert "map_tuned: its estimates rest on few effective draws (0 by R-CODA" in said
+    assert "differ in iterations after burn-in" in said
+    assert "2 different machines" in said
+    assert "regular:" not in said
+    assert _row(result.table, "map_tuned")["ess_per_1000"] == 0
+
+
+def test_a_second_report_uses_stored_summaries_until_the_draws_change(tmp_path, monkeypatch):
+    root = write_run(tmp_path, {"regular": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed)
+    first = build(root).table
+    opened = []
+    open_tree = store.StoredCell.tree
+    monkeypatch.setattr(store.StoredCell, "tree", lambda cell: opened.append(cell.seed) or open_tree(cell))
+    pd.testing.assert_frame_equal(build(root).table, first)
+    assert not opened
+    write_cell(root, "regular", 1, stickiness=0.2, finished="2031-01-01T00:00:00+00:00")
+    assert build(root).table["ess_per_1000"][0] > first["ess_per_1000"][0]
+    assert 1 in opened
+
+
+def test_damaged_summaries_are_made_anew(tmp_path):
+    root = write_run(tmp_path, {"regular": [0]})
+    write_cell(root, "regular", 0)
+    first = build(root).table
+    for path in root.rglob("summary.json"):
+        path.write_text("[1, 2")
+    for path in root.rglob("diagnostics.json"):
+        path.write_text("[]")
+    pd.testing.assert_frame_equal(build(root).table, first)
+
+
+def test_no_run_is_a_one_line_error(tmp_path):
+    with pytest.raises(StoreError, match=r"run\.json does not exist"):
+        build(tmp_path)
