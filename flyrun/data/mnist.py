@@ -67,8 +67,18 @@ def pair(digits: dict[str, np.ndarray], classes: tuple[int, int]) -> dict[str, n
 
 
 def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
-    """`pair` out of the full files, which are kept in the per-user cache once the network gave them."""
-    return pair(fetch(lambda line: print(line, file=sys.stderr), paths.cache_dir("data") / "mnist"), classes)
+    """`pair` out of the full files, which are kept in the per-user cache once the network gave them.
+
+    Says on stderr where they came from, unless they were at hand: every worker comes here.
+    """
+    cached = paths.cache_dir("data") / "mnist"
+    at_hand = cached.is_dir() or "FLYRUN_DATA" in os.environ
+
+    def echo(line: str) -> None:
+        if not at_hand:
+            print(line, file=sys.stderr)
+
+    return pair(fetch(echo, cached), classes)
 
 
 def from_folder(folder: Path | str | None) -> Files:
