@@ -27,7 +27,7 @@ def caveats(run: Run) -> list[str]:
 def _unfinished(arm: ArmResult) -> list[str]:
     if arm.done == arm.wanted:
         return []
-    found = [f"{arm.done} of {arm.wanted} seeds are finished; the row shows only those."]
+    found = [f"{arm.done} of {arm.wanted} seeds are finished and in its row; the same command runs the rest."]
     for seed, state in arm.states.items():
         if state != "done" and arm.messages.get(seed):
             found.append(f"seed {seed} is {state}: {arm.messages[seed]}.")

@@ -102,7 +102,8 @@ def _legend(run: Run) -> list[str]:
         "ESS/1000 iter: R-CODA's effective samples per 1,000 iterations, mean over coordinates. "
         "speedup: ESS per query relative to the regular arm; its sd takes both arms' spreads over seeds, "
         "speedup · sqrt(cv² + cv_regular²).",
-        "bulk and tail ESS: ArviZ's, all chains together, smallest coordinate, per 1,000 iterations. "
+        "bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which "
+        "antithetic chains cannot flatter. "
         "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
         "left out.",
     ]

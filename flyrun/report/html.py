@@ -7,15 +7,15 @@ import re
 from html import escape
 
 from flyrun.report.document import Document
-from flyrun.report.figures import INK
+from flyrun.report.figures import INK, PAPER_COLOURS
 from flyrun.report.render import View
 
 _CSS = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1f2328; --soft: #59636e; --line: #d1d9e0;
-        --box: #f6f8fa; --alert: #fff8c5; --alert-line: #d4a72c; }
+        --box: #f6f8fa; --alert: #fff8c5; --alert-line: #d4a72c; --blue: #0072b2; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #0d1117; --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --box: #151b23;
-          --alert: #2b2410; --alert-line: #9e6a03; } }
+          --alert: #2b2410; --alert-line: #9e6a03; --blue: #3d9fdd; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.2rem 1rem 3rem; background: var(--page);
        color: var(--ink); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
@@ -25,8 +25,9 @@ p { margin: .4rem 0; } .soft, figcaption, footer { color: var(--soft); font-size
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { padding: .4rem .7rem; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
-thead th { border-top: 0; background: var(--box); vertical-align: bottom; white-space: normal; }
-th:first-child, td:first-child { text-align: left; } tbody th { font-weight: 600; }
+thead th { border-top: 0; background: var(--box); }
+th:first-child { text-align: left; position: sticky; left: 0; }
+tbody th { font-weight: 600; background: var(--page); }
 .paper { color: var(--soft); }
 ul.alert { margin: 1rem 0; padding: .6rem 1rem .6rem 2rem; background: var(--alert);
            border: 1px solid var(--alert-line); border-radius: 6px; }
@@ -101,6 +102,8 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
     svg = re.sub(re.escape(INK), "currentColor", svg, flags=re.IGNORECASE)
+    # The paper's blue is hard to see on black; a dark page has its own.
+    svg = re.sub(re.escape(PAPER_COLOURS["regular"]), "var(--blue)", svg, flags=re.IGNORECASE)
     # The size comes from the page; the viewBox keeps the shape.
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)

@@ -41,7 +41,11 @@ def views(table: pd.DataFrame) -> list[View]:
             main.append(Column("paper", _plain(f"paper_{name}")))
     main.append(Column("seeds", _seeds))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
-    return [_view(title, main, rows), _view("Diagnostics", _DIAGNOSTICS, rows), _view("Cost", _COST, rows)]
+    return [
+        _view(title, main, rows),
+        _view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
+        _view("Cost", _COST, rows),
+    ]
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,14 @@ def _decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
 
 
 _ARM = Column("arm", lambda row: str(row["arm"]))
+_DIAGNOSTICS_TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
 _DIAGNOSTICS = [
     _ARM,
     Column("exact", _yes_no),
     Column("R-hat max", _decimals("rhat_max", 3)),
-    Column("bulk ESS min/1000", _plain("ess_bulk_min_per_1000", 2)),
-    Column("tail ESS min/1000", _plain("ess_tail_min_per_1000", 2)),
+    Column("bulk ESS", _plain("ess_bulk_min_per_1000", 2)),
+    Column("tail ESS", _plain("ess_tail_min_per_1000", 2)),
+    Column("square ESS", _plain("ess_square_min_per_1000", 2)),
     Column("accept rate", _decimals("accept_rate", 3)),
     Column("bright mean", _plain("bright_mean")),
     Column("seeds", _seeds),
