@@ -85,7 +85,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise TypeError(f"array '{name}' holds Python objects; only plain arrays are stored")
-    stored = {**arrays, _DIGEST: np.frombuffer(_digest(arrays), np.uint8)}
+    stored: dict[str, Any] = {**arrays, _DIGEST: np.frombuffer(_digest(arrays), np.uint8)}
     write(path, lambda file: np.savez(file, **stored))
 
 

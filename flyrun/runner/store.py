@@ -112,7 +112,7 @@ def open_cells(run_dir: Path) -> list[StoredCell]:
 def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:
     """One cell as it lies on disk."""
     folder = cell_folder(run_dir, arm, key, seed)
-    cell = {"arm": arm, "seed": seed, "key": key, "folder": folder}
+    cell: dict[str, Any] = {"arm": arm, "seed": seed, "key": key, "folder": folder}
     damage = ""
     if (folder / DONE).exists():
         damage = damage_of(folder)

@@ -1,0 +1,97 @@
+"""A cell, (arm, seed): the unit of work; its key, its folder, how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import flyrun
+from flyrun.runner import store
+
+#: what the draws depend on besides the settings
+_NUMERICAL = ("compiled.py", "models", "samplers", "data", "runner/program.py")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit of work, caching and resuming. folder: <run>/<arm>/<key>/seed=<s>."""
+
+    arm: Any
+    seed: int
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        """Digest of the settings, the numerical sources and the data: equal keys, equal draws."""
+        return self.folder.parent.name
+
+    def __str__(self) -> str:
+        """Name it as on the screen: `regular seed=0`."""
+        return f"{self.arm.name} seed={self.seed}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell and what a worker needs besides: how to prepare its program, and what the parent measured."""
+
+    cell: Cell
+    prepare: Callable[[Any, Path], Any]
+    setup_folder: Path
+    environment: dict[str, Any]
+    compile_s: float = 0.0
+    job: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended. state: "cached", "done", "stopped" (resumable), "failed" or "unwritable"."""
+
+    cell: Cell
+    state: str
+    message: str = ""
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+def run_dir(job: Any) -> Path:
+    """Folder of a job's run."""
+    return Path(job.results_dir) / "runs" / job.name
+
+
+def cells(job: Any) -> list[Cell]:
+    """All cells of a job, arms in order, then seeds."""
+    root = run_dir(job)
+    keys = {arm.name: cell_key(arm) for arm in job.arms}
+    return [
+        Cell(arm, seed, store.cell_folder(root, arm.name, keys[arm.name], seed))
+        for arm in job.arms
+        for seed in arm.protocol.seed_list
+    ]
+
+
+def cell_key(arm: Any) -> str:
+    """12 hex digits: settings that the draws depend on, numerical sources, stored data."""
+    text = json.dumps([arm.key_settings(), sources_digest(), _data_digest(arm.dataset)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def sources_digest() -> str:
+    """Digest of the files whose code decides the draws."""
+    package, digest = Path(flyrun.__file__).parent, hashlib.sha256()
+    for part in _NUMERICAL:
+        path = package / part
+        for source in [path] if path.suffix else sorted(path.rglob("*.py")):
+            if source.exists():
+                digest.update(f"{source.relative_to(package).as_posix()}\0".encode() + source.read_bytes())
+    return digest.hexdigest()
+
+
+def _data_digest(dataset: Any) -> str:
+    """The registry's sha256, which every load is checked against; "" for data that no file holds."""
+    from flyrun.data import registry
+
+    name = getattr(dataset, "name", None)
+    return str(registry.entry(name).get("sha256", "")) if name in registry.names() else ""

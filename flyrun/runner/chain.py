@@ -1,0 +1,219 @@
+"""The loop that runs one cell: chunk by chunk, each stored as it ends, to its posterior file.
+
+Where chunks begin and end depends on speed, never the draws: program.advance guarantees that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.errors import FlyrunError, StoreError
+from flyrun.runner import environment, files, store
+from flyrun.runner.cell import Cell, Outcome, Task
+from flyrun.runner.draws import Arrays, DrawStore
+from flyrun.runner.lock import locked
+
+_FIRST_CHUNK = 100
+_MAX_GROWTH = 8
+_MAX_CHUNK_BYTES = 32 << 20
+# A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
+_LOCK_WAIT_S = 60.0
+
+
+def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool], programs: dict) -> Outcome:
+    """Run or resume a cell to its end, or to the next chunk border once stop() is true.
+
+    report takes small JSON-able events.  programs keeps prepared programs by key between cells.
+    Errors become outcomes, so that one cell's failure is no other cell's.
+    """
+    cell = task.cell
+    try:
+        with contextlib.ExitStack() as held:
+            with _writing(cell.folder):
+                cell.folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
+                (cell.folder / store.FAILED).unlink(missing_ok=True)
+            if cell.key not in programs:
+                programs[cell.key] = task.prepare(cell.arm, task.setup_folder)
+                programs[cell.key].warm_up()
+            return _Run(task, programs[cell.key], report).to_end(stop)
+    except Exception as error:
+        return failed(cell, error)
+
+
+class _Run:
+    """A cell being run: the program's state, the draws on disk, and the book of times."""
+
+    def __init__(self, task: Task, program: Any, report: Callable[[dict], None]):
+        self.task, self.cell, self.program, self.report = task, task.cell, program, report
+        self.protocol = self.cell.arm.protocol
+        self.draws = DrawStore(self.cell.folder)
+        self.started = time.perf_counter()
+        with _writing(self.cell.folder):
+            restored = self.draws.restore()
+        self.state, self.iteration = restored.state, restored.iteration
+        self.book = {"burn_in_s": 0.0, "sampling_s": 0.0, "wall_s": 0.0, "sessions": 0, **restored.book}
+        self.book["sessions"] += 1
+        self.wall_before = self.book["wall_s"]
+        self.rate, self.row_limit, self.saving_s = 0.0, float(_FIRST_CHUNK), 0.0
+        for note in restored.notes:
+            fallback = f"goes back to iteration {self.iteration:,}" if self.iteration else "starts anew"
+            self.tell("note", text=f"{note}; {fallback}")
+
+    def tell(self, kind: str, **values: Any) -> None:
+        """Report an event of this cell."""
+        self.report({"kind": kind, "arm": self.cell.arm.name, "seed": self.cell.seed, **values})
+
+    def to_end(self, stop: Callable[[], bool]) -> Outcome:
+        """Advance to the last iteration and finish, unless stopped at a chunk border."""
+        total = self.protocol.iterations
+        self.tell("start", iteration=self.iteration, total=total)
+        if self.state is None:
+            self.state = self.program.init(self.cell.seed)
+        size = 0
+        while self.iteration < total:
+            if stop():
+                return Outcome(self.cell, "stopped", f"at iteration {self.iteration:,} of {total:,}")
+            size = self.next_size(size)
+            self.advance(size)
+        return Outcome(self.cell, "done", info=self.finish())
+
+    def next_size(self, last: int) -> int:
+        """Length of the next chunk: about chunk_seconds, whole thinning steps, cut at burn-in's end."""
+        thin, burn_in, total = self.protocol.thin, self.protocol.burn_in, self.protocol.iterations
+        if last:
+            # On a slow disk chunks grow, so that storing them takes at most a tenth of the time.
+            seconds = max(self.protocol.chunk_seconds, 9 * self.saving_s)
+            wanted = min(self.rate * seconds, last * _MAX_GROWTH, self.row_limit)
+        else:
+            wanted = _FIRST_CHUNK
+        size = max(thin, int(wanted) // thin * thin)
+        # Burn-in and sampling are timed apart, so no chunk holds both.
+        border = -(-burn_in // thin) * thin
+        end = border if self.iteration < border else total
+        return min(size, min(end, total) - self.iteration)
+
+    def advance(self, n: int) -> None:
+        """Run n iterations and store them with the state after them."""
+        first, start = self.iteration, time.perf_counter()
+        self.state, draws = self.program.advance(self.state, n)
+        seconds = time.perf_counter() - start
+        _check(draws, first)
+        self.rate = n / max(seconds, 1e-9)
+        self.row_limit = _MAX_CHUNK_BYTES * n / max(1, sum(array.nbytes for array in draws.values()))
+        self.book["burn_in_s" if first < self.protocol.burn_in else "sampling_s"] += seconds
+        self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
+        with _writing(self.cell.folder):
+            saving = time.perf_counter()
+            self.draws.save(first, n, draws, self.state, self.book)
+            self.saving_s = time.perf_counter() - saving
+        self.iteration += n
+        means = {name: float(np.mean(array)) for name, array in draws.items() if array.ndim == 1}
+        self.tell(
+            "chunk", iteration=self.iteration, total=self.protocol.iterations, rate=self.rate, means=means
+        )
+
+    def finish(self) -> dict[str, Any]:
+        """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json."""
+        from flyrun.runner.posterior import PosteriorFile
+
+        cell, folder, protocol = self.cell, self.cell.folder, self.protocol
+        facts = self.program.facts()
+        attrs = {"experiment": cell.arm.experiment or "", "arm": cell.arm.name, "seed": cell.seed}
+        attrs["exact"] = bool(facts.get("exact", True))
+        names = facts.get("coordinates") or facts.get("feature_names")
+        sizes = (protocol.iterations, protocol.burn_in, protocol.thin)
+        with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
+            tree = PosteriorFile(temporary, sizes, attrs, names)
+            try:
+                tree.add(self.draws.chunks())
+                points = tree.trace_points()
+                if len(points[0]):
+                    tree.add_trace(self.program.finish(*points))
+            finally:
+                tree.close()
+        info = self.info(facts, tree.means())
+        with _writing(folder):
+            files.write_json(folder / store.CELL, info)
+            store.mark_done(folder)
+            self.draws.clear()
+        return info
+
+    def info(self, facts: dict[str, Any], means: dict[str, float]) -> dict[str, Any]:
+        """What cell.json holds."""
+        cell, protocol = self.cell, self.protocol
+        self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
+        return {
+            "experiment": cell.arm.experiment,
+            "name": self.task.job,
+            "arm": cell.arm.name,
+            "seed": cell.seed,
+            "key": cell.key,
+            "settings": cell.arm.settings(),
+            "facts": facts,
+            "tuning": self.program.tuning(self.state),
+            "iterations": protocol.iterations,
+            "burn_in": protocol.burn_in,
+            "thin": protocol.thin,
+            "means": means,
+            "environment": {**self.task.environment, **environment.blas()},
+            "timings": {
+                **{name: self.book[name] for name in ("sampling_s", "burn_in_s", "wall_s")},
+                "compile_s": self.task.compile_s,
+                "setup_s": float(facts.get("setup_s", 0.0)),
+            },
+            "sessions": self.book["sessions"],
+            "finished": _now(),
+        }
+
+
+def failed(cell: Cell, error: Exception) -> Outcome:
+    """Keep an error's traceback in the cell's log and its one line in `failed`."""
+    message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
+    message = " ".join(message.split())
+    with contextlib.suppress(OSError):
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        with open(cell.folder / store.LOG, "a", encoding="utf-8") as log:
+            log.write(f"--- {_now()} {cell}\n{''.join(traceback.format_exception(error))}\n")
+        files.write_json(cell.folder / store.FAILED, {"message": message, "time": _now()})
+    return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
+
+
+def _check(draws: Arrays, first: int) -> None:
+    """Refuse draws that are not numbers, naming the iteration: averages over them would hide it."""
+    for name, array in draws.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            row = int(np.argwhere(np.isnan(array))[0][0])
+            raise FloatingPointError(
+                f"'{name}' is not a number in row {row} of the chunk from iteration {first:,}"
+            )
+
+
+@contextlib.contextmanager
+def _writing(folder: Path):
+    """Turn a file system's refusal into one line that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def unwritable(folder: Path, error: OSError) -> StoreError:
+    """One line: the folder, the reason, the remedy."""
+    reason = error.strerror or str(error)
+    return StoreError(
+        f"{folder}: cannot be written ({reason}); make room or choose another place with results_dir=FOLDER, "
+        "then run the same command again"
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

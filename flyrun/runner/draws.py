@@ -1,0 +1,125 @@
+"""A cell in progress on disk: one file of draws per chunk, and the two newest checkpoints.
+
+    chunk-<first iteration, 9 digits>.npz      draws of one chunk and _span = (first iteration, n)
+    checkpoint-<iterations done, 9 digits>.npz  the state after that many iterations, and the book
+
+The chunk is renamed into place before the checkpoint that counts it, so a checkpoint never promises
+draws that are not there; chunks past the newest checkpoint belong to no known state and are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.runner import files
+
+Arrays = dict[str, np.ndarray]
+_SPAN, _BOOK, _STATE = "_span", "_book", "state."
+_KEPT_CHECKPOINTS = 2
+
+
+@dataclass
+class Restored:
+    """Where a cell stands. state is None when it starts anew; notes say what was found damaged."""
+
+    state: Arrays | None = None
+    iteration: int = 0
+    book: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DrawStore:
+    """Chunks and checkpoints in one cell's folder."""
+
+    folder: Path
+
+    def save(self, first: int, n: int, draws: Arrays, state: Arrays, book: dict[str, Any]) -> None:
+        """Store the draws of iterations first .. first+n-1, then the state after them. May raise OSError."""
+        span = np.array([first, n], np.int64)
+        files.write_arrays(self.folder / f"chunk-{first:09d}.npz", {**draws, _SPAN: span})
+        arrays = {_STATE + name: array for name, array in state.items()}
+        arrays[_BOOK] = np.frombuffer(json.dumps(book).encode(), np.uint8)
+        files.write_arrays(self.folder / f"checkpoint-{first + n:09d}.npz", arrays)
+        for path in self._files("checkpoint")[:-_KEPT_CHECKPOINTS]:
+            path.unlink(missing_ok=True)
+
+    def restore(self) -> Restored:
+        """Newest whole checkpoint whose draws are all there; what lies past it is removed."""
+        restored = Restored()
+        borders = {0}
+        for first, n, _ in self.chunks(restored.notes):
+            borders.add(first + n)
+        for path in reversed(self._files("checkpoint")):
+            iteration = _number(path)
+            try:
+                if iteration not in borders:
+                    raise files.DamagedFile(f"{path}: draws before it are missing or damaged")
+                state, book = _unpack(files.read_arrays(path))
+            except files.DamagedFile as error:
+                restored.notes.append(
+                    f"checkpoint at iteration {iteration:,} is not usable ({_reason(error)})"
+                )
+                path.unlink(missing_ok=True)
+                continue
+            restored.state, restored.iteration, restored.book = state, iteration, book
+            break
+        for path in self._files("chunk"):
+            if _number(path) >= restored.iteration:
+                path.unlink(missing_ok=True)
+        for path in self.folder.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+        return restored
+
+    def chunks(self, notes: list[str] | None = None) -> Iterator[tuple[int, int, Arrays]]:
+        """(first iteration, n, draws) from iteration 0 on, without a gap.
+
+        Without `notes` a damaged or missing chunk raises DamagedFile; with it, reading ends there and
+        the reason is appended.
+        """
+        done = 0
+        for path in self._files("chunk"):
+            try:
+                arrays = files.read_arrays(path)
+                first, n = (int(value) for value in arrays.pop(_SPAN, (-1, 0)))
+                if first != done or _number(path) != done:
+                    raise files.DamagedFile(f"{path}: draws from iteration {done} on are missing")
+            except files.DamagedFile as error:
+                if notes is None:
+                    raise
+                notes.append(f"draws from iteration {done:,} on are not usable ({_reason(error)})")
+                return
+            yield first, n, arrays
+            done += n
+
+    def clear(self) -> None:
+        """Remove every chunk, checkpoint and leftover temporary file."""
+        for pattern in ("chunk-*.npz", "checkpoint-*.npz", ".*.tmp"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+
+    def _files(self, kind: str) -> list[Path]:
+        paths = [path for path in self.folder.glob(f"{kind}-*.npz") if _number(path) >= 0]
+        return sorted(paths, key=_number)
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.rpartition("-")[2]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _unpack(arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
+    book = arrays.pop(_BOOK, None)
+    if book is None:
+        raise files.DamagedFile("no book in the checkpoint")
+    return {name.removeprefix(_STATE): array for name, array in arrays.items()}, json.loads(book.tobytes())
+
+
+def _reason(error: Exception) -> str:
+    return str(error).rpartition(": ")[2]

@@ -1,0 +1,107 @@
+"""Where and with what a cell was computed: versions, processor, BLAS, commit, load."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import flyrun
+
+#: one thread each: results depend on the thread count in the last bits, and cells share the cores
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5netcdf", "arviz-stats")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Pin numerical libraries to one thread, here and in the processes started inside."""
+    import threadpoolctl
+
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    # numba refuses a changed count once its threads run; the other two ways of pinning are enough then.
+    os.environ.update(ONE_THREAD)
+    try:
+        with threadpoolctl.threadpool_limits(1):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def describe() -> dict[str, Any]:
+    """Versions, machine and load now; what cannot be found out is None."""
+    load = os.getloadavg() if hasattr(os, "getloadavg") else (None,)
+    return {
+        "flyrun": flyrun.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+        "cpu": _cpu(),
+        "cores": cores(),
+        "platform": platform.platform(),
+        "load_average": load[0] if load[0] is None else round(load[0], 2),
+    }
+
+
+def blas() -> dict[str, Any]:
+    """Names, versions and thread count of the BLAS libraries loaded in this process."""
+    import threadpoolctl
+
+    loaded = [library for library in threadpoolctl.threadpool_info() if library.get("user_api") == "blas"]
+    names = sorted(
+        {f"{library['internal_api']} {library.get('version') or ''}".strip() for library in loaded}
+    )
+    threads = max((library["num_threads"] for library in loaded), default=None)
+    return {"blas": ", ".join(names) or None, "blas_threads": threads}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str | None:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def _commit() -> str | None:
+    """Commit of the checkout that the package runs from, "+changes" when edited; None in a wheel."""
+    root = Path(flyrun.__file__).resolve().parents[1]
+    # Without this an environment inside another project's checkout would report that project's commit.
+    if not (root / ".git").exists():
+        return None
+    commit = _git(root, "rev-parse", "HEAD")
+    if commit is None or commit.returncode:
+        return None
+    changed = _git(root, "diff", "--quiet", "HEAD", "--", "flyrun", "conf", "datasets")
+    suffix = "+changes" if changed is not None and changed.returncode == 1 else ""
+    return commit.stdout.strip() + suffix
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess | None:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,221 @@
+"""Where cells run: in this process, or in worker processes of this machine.
+
+An executor has outcomes(tasks), an iterator in order of finishing; stop(), after which cells end at
+their next chunk border; and kill(), which ends them at once. It loses nothing that was stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.resource_tracker
+import os
+import queue
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from flyrun.runner.cell import Outcome, Task
+from flyrun.runner.chain import failed, run_cell
+
+Report = Callable[[dict], None]
+_RESTARTS = 3
+# A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
+# and one that is killed leaves neither a lock held nor half a message.
+_MESSAGE_BYTES = 4000
+
+
+def executor(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
+    """Make the executor that the configuration names, for that many cells."""
+    return _EXECUTORS[settings.name](settings, cells, report)
+
+
+def _local(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
+    from flyrun.runner.environment import cores
+
+    workers = min(settings.workers or cores(), cells)
+    return InProcess(report) if workers <= 1 else WorkerPool(workers, report)
+
+
+_EXECUTORS = {"local": _local}
+
+
+class InProcess:
+    """One cell after another, here."""
+
+    workers = 1
+
+    def __init__(self, report: Report):
+        self.report, self._stopped = report, False
+
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
+        """Run the tasks in order."""
+        programs: dict[str, Any] = {}
+        for task in tasks:
+            if self._stopped:
+                return
+            yield run_cell(task, self.report, lambda: self._stopped, programs)
+
+    def stop(self) -> None:
+        """End the cell at its next chunk border; start no other."""
+        self._stopped = True
+
+    def kill(self) -> None:
+        """End at once: the caller's KeyboardInterrupt does."""
+
+
+class WorkerPool:
+    """`workers` slots, each a thread with a worker process of its own.
+
+    A pool of one process each, so that a killed worker takes no other down and it is known whose it was.
+    """
+
+    def __init__(self, workers: int, report: Report):
+        context = multiprocessing.get_context("spawn")
+        self.workers, self._context, self._show = workers, context, report
+        self._reader, self._writer = context.Pipe(duplex=False)
+        # Not an Event: a worker killed while it holds an Event's lock would block all others.
+        self._flag = context.RawValue("b", 0)
+        self._tasks: deque[Task] = deque()
+        self._ended: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
+        self._workers: dict[int, int] = {}
+        self._killed = False
+        # Starting it unblocks SIGINT in the thread that does; here, that is not one that starts workers.
+        multiprocessing.resource_tracker.ensure_running()
+
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
+        """Run the tasks, in order of their start, `workers` at a time."""
+        self._tasks.extend(tasks)
+        listener = threading.Thread(target=self._listen, daemon=True)
+        slots = [
+            threading.Thread(target=self._slot, args=(slot,), daemon=True) for slot in range(self.workers)
+        ]
+        for thread in (listener, *slots):
+            thread.start()
+        try:
+            running = len(slots)
+            while running:
+                outcome = self._ended.get()
+                if outcome is None:
+                    running -= 1
+                else:
+                    yield outcome
+        finally:
+            if running:
+                self.kill()
+            for thread in slots:
+                thread.join()
+            self._writer.send_bytes(b"end")
+            listener.join()
+
+    def stop(self) -> None:
+        """End cells at their next chunk border; start no other."""
+        self._flag.value = 1
+
+    def kill(self) -> None:
+        """End the workers at once."""
+        self._killed = True
+        self.stop()
+        for process in list(self._workers.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def report(self, event: dict) -> None:
+        """Show an event, in order with those of the workers."""
+        _send(self._writer, event)
+
+    def _listen(self) -> None:
+        while (message := self._reader.recv_bytes()) != b"end":
+            event = json.loads(message)
+            if event["kind"] == "worker":
+                self._workers[event["slot"]] = event["process"]
+            else:
+                self._show(event)
+
+    def _slot(self, slot: int) -> None:
+        """Take tasks while there are any; runs in a thread of the parent."""
+        # Workers inherit the mask: Ctrl-C reaches the whole group, but only the parent decides.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        pool = None
+        try:
+            while not self._flag.value:
+                try:
+                    task = self._tasks.popleft()
+                except IndexError:
+                    return
+                for _ in range(1 + _RESTARTS):
+                    pool = pool or self._pool(slot)
+                    try:
+                        outcome = pool.submit(_work, task).result()
+                        break
+                    except BrokenProcessPool:
+                        pool.shutdown()
+                        pool = None
+                        self._workers.pop(slot, None)
+                        outcome = Outcome(task.cell, "stopped", "with its worker process")
+                        if self._killed or self._flag.value:
+                            break
+                        cell = {"arm": task.cell.arm.name, "seed": task.cell.seed}
+                        self.report(
+                            {"kind": "note", **cell, "text": "its worker process died; starting another"}
+                        )
+                    except Exception as error:
+                        outcome = failed(task.cell, error)
+                        break
+                else:
+                    times = f"{1 + _RESTARTS} times"
+                    outcome = failed(
+                        task.cell, RuntimeError(f"its worker process died {times}; out of memory?")
+                    )
+                self._ended.put(outcome)
+        finally:
+            if pool is not None:
+                pool.shutdown()
+            self._ended.put(None)
+
+    def _pool(self, slot: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            1, mp_context=self._context, initializer=_start, initargs=(slot, self._writer, self._flag)
+        )
+
+
+_worker: dict[str, Any] = {}
+
+
+def _start(slot: int, writer: Any, flag: Any) -> None:
+    """Initialise a worker process."""
+    import threadpoolctl
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _worker.update(writer=writer, flag=flag, programs={}, limits=threadpoolctl.threadpool_limits(1))
+    _send(writer, {"kind": "worker", "slot": slot, "process": os.getpid()})
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent is gone: nobody would read the outcome, and a new run wants the folder."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _work(task: Task) -> Outcome:
+    """Run a cell in a worker process."""
+    flag, writer = _worker["flag"], _worker["writer"]
+    return run_cell(task, lambda event: _send(writer, event), lambda: bool(flag.value), _worker["programs"])
+
+
+def _send(writer: Any, event: dict) -> None:
+    if "text" in event:
+        event = {**event, "text": event["text"][:500]}
+    message = json.dumps(event).encode()
+    if len(message) <= _MESSAGE_BYTES:
+        with contextlib.suppress(OSError):
+            writer.send_bytes(message)

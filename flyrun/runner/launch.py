@@ -1,0 +1,224 @@
+"""`run`: one command's cells, from what is stored to what is missing.
+
+Order: lock the run's folder, plan and say why, prepare and compile each arm once here, run what is
+missing, and tell how it ended and how to go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flyrun.errors import FlyrunError, StoreError
+from flyrun.runner import environment, executors, progress, store
+from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
+from flyrun.runner.chain import failed, unwritable
+from flyrun.runner.draws import DrawStore
+from flyrun.runner.lock import locked
+from flyrun.runner.plan import Planned, describe, plan
+
+_SAID_WHEN_SLOWER_S = 1.0
+
+
+@dataclass
+class RunResult:
+    """How a run ended: one outcome per cell that was looked at, cached ones included."""
+
+    run_dir: Path
+    resume_command: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    interrupted: bool = False
+
+    def of(self, state: str) -> list[Outcome]:
+        """Outcomes in a state: "cached", "done", "stopped" or "failed"."""
+        return [outcome for outcome in self.outcomes if outcome.state == state]
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Cells that ended with an error; their logs hold it."""
+        return self.of("failed")
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 1 when a cell failed, else 0."""
+        return 130 if self.interrupted else 1 if self.failed else 0
+
+
+def run(job: Any, console: Any = None, prepare: Callable[[Any, Path], Any] | None = None) -> RunResult:
+    """Run every cell of `job` that is not finished, and return how each ended.
+
+    console: a rich Console, or None for silence.  prepare: what makes an arm's program (it must be
+    importable in a worker process); by default flyrun.runner.program.prepare.
+    Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
+    that is in use or cannot be written. What was finished stays.
+    """
+    result = RunResult(run_dir(job), resume_command(job))
+    wanted = cells(job)
+    say = progress.Lines(console, len(wanted)).say
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                result.run_dir.mkdir(parents=True, exist_ok=True)
+                stale = stack.enter_context(locked(result.run_dir / "lock"))
+            except OSError as error:
+                raise unwritable(result.run_dir, error) from error
+            if stale:
+                say(f"took over the folder's lock: {stale} is gone")
+            _run(job, wanted, result, console, say, prepare)
+    except KeyboardInterrupt:
+        result.interrupted = True
+    if result.interrupted:
+        say(f"interrupted; finished cells are kept. To go on: {result.resume_command}")
+    return result
+
+
+def resume_command(job: Any) -> str:
+    """The command that goes on where this one stops; without fresh=true, which would begin again."""
+    overrides = [word for word in job.run_overrides if word.partition("=")[0].lstrip("+") != "fresh"]
+    return shlex.join(["flyrun", *overrides])
+
+
+def _run(job: Any, wanted: list[Cell], result: RunResult, console: Any, say: Callable, prepare: Any) -> None:
+    planned = plan(wanted, result.run_dir, job.fresh)
+    for line in describe(planned):
+        say(line)
+    pending = [one for one in planned if one.action != "cached"]
+    cached = [one.cell for one in planned if one.action == "cached"]
+    result.outcomes += [Outcome(cell, "cached") for cell in cached]
+    with environment.one_thread() if pending else contextlib.nullcontext():
+        # Nothing stored is touched before settings and data are known to be good.
+        tasks = _tasks(job, pending, result, say, prepare or _program)
+        try:
+            _clean(cached, [task.cell for task in tasks], job.fresh)
+            _write_run(job, wanted, result.run_dir)
+        except OSError as error:
+            raise unwritable(result.run_dir, error) from error
+        if tasks:
+            _execute(job, tasks, result, console)
+
+
+def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
+    """Remove what a fresh run repeats, a damaged `done`, and chunks left beside a finished posterior."""
+    for cell in cached:
+        DrawStore(cell.folder).clear()
+    for cell in begun:
+        if fresh and cell.folder.exists():
+            shutil.rmtree(cell.folder)
+        (cell.folder / store.DONE).unlink(missing_ok=True)
+
+
+def _write_run(job: Any, wanted: list[Cell], folder: Path) -> None:
+    keys = {cell.arm.name: cell.key for cell in wanted}
+    arms = [
+        {"name": arm.name, "key": keys[arm.name], "seeds": list(arm.protocol.seed_list)} for arm in job.arms
+    ]
+    entry = {name: getattr(job, name, None) for name in ("name", "experiment", "title", "paper", "reference")}
+    entry |= {"reference_name": getattr(job, "reference_name", None), "command": resume_command(job)}
+    store.write_run(folder, {**entry, "arms": arms})
+
+
+def _program(arm: Any, folder: Path) -> Any:
+    """The default `prepare`; imported late, because it brings the compiler along."""
+    from flyrun.runner.program import prepare
+
+    return prepare(arm, folder)
+
+
+def _tasks(job: Any, pending: list[Planned], result: RunResult, say: Callable, prepare: Any) -> list[Task]:
+    """Prepare and compile each arm once, so that workers find both done; tasks for the arms where it worked.
+
+    A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
+    """
+    setup, surroundings = result.run_dir / "setup", environment.describe()
+    compiled: dict[str, float | Exception] = {}
+    tasks = []
+    for one in pending:
+        arm, key = one.cell.arm, one.cell.key
+        if key not in compiled:
+            try:
+                compiled[key] = _compile(arm, setup, say, prepare)
+            except FlyrunError:
+                raise
+            except OSError as error:
+                raise unwritable(setup, error) from error
+            except Exception as error:
+                compiled[key] = error
+        seconds = compiled[key]
+        if isinstance(seconds, Exception):
+            outcome = failed(one.cell, seconds)
+            result.outcomes.append(outcome)
+            say(progress.summary(outcome), "red")
+        else:
+            tasks.append(Task(one.cell, prepare, setup, surroundings, seconds, job.name))
+    return tasks
+
+
+def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> float:
+    """Prepare an arm and compile its loop; seconds that compiling took."""
+    setup.mkdir(parents=True, exist_ok=True)
+    with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})", _SAID_WHEN_SLOWER_S):
+        program = prepare(arm, setup)
+    cache = getattr(getattr(sys.modules.get("numba"), "config", None), "CACHE_DIR", "") or "the cache"
+    start = time.perf_counter()
+    with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})", _SAID_WHEN_SLOWER_S):
+        seconds = float(program.warm_up())
+    if time.perf_counter() - start > _SAID_WHEN_SLOWER_S:
+        say(f"{arm.name}: compiled in {progress.duration(time.perf_counter() - start)}")
+    return seconds
+
+
+def _execute(job: Any, tasks: list[Task], result: RunResult, console: Any) -> None:
+    """Run the tasks and add their outcomes; those that Ctrl-C left out count as stopped."""
+    display = progress.display(console, len(tasks))
+    executor = executors.executor(job.executor, len(tasks), display.event)
+    refused = ""
+    ended = set()
+    try:
+        with _interruptible(executor, result, display.say):
+            for outcome in executor.outcomes(tasks):
+                display.finished(outcome)
+                result.outcomes.append(outcome)
+                ended.add(outcome.cell.folder)
+                if outcome.state == "unwritable":
+                    refused = refused or outcome.message
+                    executor.stop()
+    finally:
+        display.close()
+        left = [task.cell for task in tasks if task.cell.folder not in ended]
+        result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
+    if refused:
+        raise StoreError(refused)
+
+
+@contextlib.contextmanager
+def _interruptible(executor: Any, result: RunResult, say: Callable) -> Iterator[None]:
+    """First Ctrl-C (or SIGTERM): stop at the next chunk borders. Second: at once."""
+
+    def handle(number: int, frame: Any) -> None:
+        if result.interrupted:
+            executor.kill()
+            raise KeyboardInterrupt
+        result.interrupted = True
+        executor.stop()
+        # Not from here: the handler may have come in the middle of another line.
+        text = "stopping at the next chunk border; press Ctrl-C again to stop at once"
+        threading.Thread(target=say, args=(text,), daemon=True).start()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,63 @@
+"""Which cells are finished, which go on, which begin, and why: said before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flyrun.runner import store
+from flyrun.runner.cell import Cell
+
+
+@dataclass(frozen=True)
+class Planned:
+    """action: "cached", "resume" or "run"."""
+
+    cell: Cell
+    action: str
+    reason: str
+
+
+def plan(cells: Iterable[Cell], run_dir: Path, fresh: bool = False) -> list[Planned]:
+    """What to do with each cell, from what lies in its folder. Changes nothing."""
+    return [_fresh(cell) if fresh else _plan(cell, run_dir) for cell in cells]
+
+
+def _fresh(cell: Cell) -> Planned:
+    return Planned(
+        cell, "run", "asked for anew with fresh=true" if cell.folder.exists() else "no results yet"
+    )
+
+
+def _plan(cell: Cell, run_dir: Path) -> Planned:
+    stored = store.open_cell(run_dir, cell.arm.name, cell.key, cell.seed)
+    done, total = stored.iterations_done, cell.arm.protocol.iterations
+    if stored.state == "done":
+        return Planned(cell, "cached", "finished")
+    if stored.state == "failed":
+        action = "resume" if done else "run"
+        return Planned(cell, action, f"failed before ({stored.message})")
+    if stored.message:
+        return Planned(cell, "resume" if done else "run", stored.message)
+    if done:
+        return Planned(cell, "resume", f"stopped at iteration {done:,} of {total:,}")
+    arm_folder = cell.folder.parents[1]
+    others = [
+        path for path in arm_folder.glob(f"*/seed={cell.seed}/{store.DONE}") if path.parent != cell.folder
+    ]
+    changed = "settings, code or data are not those of the stored results"
+    return Planned(cell, "run", changed if others else "no results yet")
+
+
+def describe(planned: list[Planned]) -> list[str]:
+    """One line for each arm, action and reason; one for all when everything is cached."""
+    if all(one.action == "cached" for one in planned):
+        return [f"all {len(planned)} cells cached" if len(planned) > 1 else "the cell is cached"]
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for one in planned:
+        groups.setdefault((one.cell.arm.name, one.action, one.reason), []).append(one.cell.seed)
+    return [
+        f"{arm}: {action} {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}: {reason}"
+        for (arm, action, reason), seeds in groups.items()
+    ]

@@ -1,0 +1,160 @@
+"""Chunks of draws -> one netCDF tree (h5netcdf) that xarray.open_datatree and ArviZ open.
+
+Groups: posterior and sample_stats (after burn-in), warmup_posterior and warmup_sample_stats (burn-in),
+trace (values on a grid of iterations). Written chunk by chunk, so that memory stays flat however long
+the chain is. Iterations count from 0; the coordinate `draw` is the iteration number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import h5py
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+POSITION = "theta"
+# Rejected proposals repeat a row, so light compression takes three quarters off at the speed of the disk.
+_COMPRESSION = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+_BLOCK_BYTES = 1 << 18
+
+
+def kept(iterations: int, thin: int) -> int:
+    """How many positions the first `iterations` iterations leave: those k with (k + 1) % thin == 0."""
+    return iterations // thin
+
+
+def grid(iterations: int, thin: int, points: int = 200) -> np.ndarray:
+    """At most about `points` kept iterations: half spaced geometrically, half evenly, the last included."""
+    count = kept(iterations, thin)
+    if count == 0:
+        return np.empty(0, np.int64)
+    geometric = np.geomspace(1, count, max(points // 2, 1))
+    even = np.linspace(1, count, max(points // 2, 1))
+    index = np.unique(np.rint(np.concatenate([geometric, even, [1, count]])).astype(np.int64))
+    return index * thin - 1
+
+
+class PosteriorFile:
+    """Writes one cell's tree to `path` (a temporary name; the caller renames it).
+
+    sizes: iterations, burn_in, thin of the chain.  names: of the components of theta, if known.
+    """
+
+    def __init__(self, path: Path, sizes: tuple[int, int, int], attrs: Mapping[str, Any], names=None):
+        self.iterations, self.burn_in, self.thin = sizes
+        self.names = list(names) if names is not None else None
+        self.sums: dict[str, float] = {}
+        self._wanted = grid(self.iterations, self.thin)
+        self._positions: list[np.ndarray] = []
+        self._file = h5netcdf.File(path, "w")
+        for name, value in {**attrs, "iterations": self.iterations, "burn_in": self.burn_in}.items():
+            self._file.attrs[name] = int(value) if isinstance(value, bool) else value
+        self._file.attrs["thin"] = self.thin
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def add(self, chunks: Iterable[tuple[int, int, Arrays]]) -> None:
+        """Append chunks (first iteration, n, draws) in order; the first decides names, types and shapes."""
+        for first, n, draws in chunks:
+            if first == 0:
+                self._create(draws, n)
+            if POSITION in draws:
+                self._add_position(first, draws[POSITION])
+            for name, values in draws.items():
+                if name != POSITION:
+                    self._put("sample_stats", name, values, first, self.burn_in)
+                    self._sum(name, values[max(self.burn_in - first, 0) :])
+
+    def _add_position(self, first: int, position: np.ndarray) -> None:
+        before = kept(first, self.thin)
+        self._put("posterior", POSITION, position, before, kept(self.burn_in, self.thin))
+        iterations = (before + np.arange(len(position)) + 1) * self.thin - 1
+        self._positions.append(position[np.isin(iterations, self._wanted)])
+
+    def trace_points(self) -> tuple[np.ndarray, np.ndarray]:
+        """(iterations (G,), theta (G, ...)) on the grid, once all chunks were added."""
+        return self._wanted, np.concatenate(self._positions)
+
+    def add_trace(self, values: Arrays) -> None:
+        """Write the trace group: arrays (G, ...) over the grid."""
+        group = self._file.create_group("trace")
+        _coordinate(group, "grid", np.arange(len(self._wanted)))
+        iteration = group.create_variable("iteration", ("grid",), "i8")
+        iteration[:] = self._wanted
+        for name, array in values.items():
+            _variable(group, name, np.asarray(array), ("grid",), len(self._wanted))[:] = _storable(array)
+            group[name].attrs["coordinates"] = "iteration"
+
+    def means(self) -> dict[str, float]:
+        """Mean of each scalar per-iteration stat after burn-in."""
+        count = self.iterations - self.burn_in
+        return {name: total / count for name, total in self.sums.items()}
+
+    def _sum(self, name: str, values: np.ndarray) -> None:
+        if values.ndim == 1:
+            self.sums[name] = self.sums.get(name, 0.0) + float(np.sum(values, dtype=np.float64))
+
+    def _create(self, draws: Arrays, n: int) -> None:
+        steps, thin = np.arange(self.iterations), self.thin
+        for prefix, low, high in (("warmup_", 0, self.burn_in), ("", self.burn_in, self.iterations)):
+            if low == high:
+                continue
+            draw = (np.arange(kept(low, thin), kept(high, thin)) + 1) * thin - 1
+            for group_name, coordinate in (("posterior", draw), ("sample_stats", steps[low:high])):
+                group = self._file.create_group(prefix + group_name)
+                _coordinate(group, "chain", np.zeros(1, np.int64))
+                _coordinate(group, "draw", coordinate)
+                rows = kept(n, thin) if group_name == "posterior" else n
+                for name, array in draws.items():
+                    if (name == POSITION) == (group_name == "posterior"):
+                        if len(array) != rows:
+                            raise ValueError(f"draws '{name}' have {len(array)} rows for {n} iterations")
+                        variable = _variable(group, name, array, ("chain", "draw"), len(coordinate))
+                        if name == POSITION:
+                            self._label(group, variable)
+
+    def _label(self, group: h5netcdf.Group, variable: h5netcdf.Variable) -> None:
+        """Name the components of theta when there is one name each."""
+        if self.names and variable.ndim == 3 and variable.shape[2] == len(self.names):
+            dim = variable.dimensions[2]
+            group.create_variable(dim, (dim,), h5py.string_dtype())[:] = np.array(self.names, dtype=object)
+
+    def _put(self, group: str, name: str, values: np.ndarray, start: int, border: int) -> None:
+        """Write rows start.. of `values`: those before `border` into the warm-up group, the rest after it."""
+        cut = min(max(border - start, 0), len(values))
+        values = _storable(values)
+        if cut:
+            self._file["warmup_" + group][name][0, start : start + cut] = values[:cut]
+        if cut < len(values):
+            first = start + cut - border
+            self._file[group][name][0, first : first + len(values) - cut] = values[cut:]
+
+
+def _storable(values: np.ndarray) -> np.ndarray:
+    """Netcdf has no booleans."""
+    values = np.asarray(values)
+    return values.astype(np.uint8) if values.dtype == bool else values
+
+
+def _coordinate(group: h5netcdf.Group, name: str, values: np.ndarray) -> None:
+    group.dimensions[name] = len(values)
+    group.create_variable(name, (name,), "i8")[:] = values
+
+
+def _variable(group, name: str, array: np.ndarray, leading: tuple[str, ...], length: int):
+    """Create a compressed variable: `leading` dimensions (the last `length` long), then array's own."""
+    own = array.shape[1:]
+    dims = [f"{name}_dim" if len(own) == 1 else f"{name}_dim_{axis}" for axis in range(len(own))]
+    for dim, size in zip(dims, own, strict=True):
+        group.dimensions[dim] = size
+    dtype = _storable(array[:0]).dtype
+    row_bytes = max(1, dtype.itemsize * int(np.prod(own)))
+    rows = int(min(length, max(1, _BLOCK_BYTES // row_bytes)))
+    blocks = (*(1 for _ in leading[1:]), rows, *own)
+    return group.create_variable(name, (*leading, *dims), dtype, chunks=blocks, **_COMPRESSION)

@@ -1,0 +1,178 @@
+"""What a person sees while cells run: bars on a terminal, sparse plain lines elsewhere.
+
+Workers send small events after each chunk; showing them costs the chains nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from flyrun.runner import store
+from flyrun.runner.cell import Outcome
+
+_PLAIN_EVERY_S = 10.0
+
+
+class Lines:
+    """Plain lines: one per finished cell, one about the running cells every ten seconds."""
+
+    def __init__(self, console: Any, cells: int):
+        self._console, self._cells, self._finished = console, cells, 0
+        self._running: dict[tuple[str, int], dict] = {}
+        self._ended: set[tuple[str, int]] = set()
+        # Events come from the thread that listens to the workers, ends of cells from the main one.
+        self._lock = threading.RLock()
+        self._last = time.monotonic()
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Print one line."""
+        if self._console is not None:
+            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def event(self, event: dict) -> None:
+        """Take an event of a running cell: note, start or chunk."""
+        with self._lock:
+            cell = (event["arm"], event["seed"])
+            if event["kind"] == "note":
+                self.say(f"{_name(event)}: {event['text']}", "yellow")
+            elif cell not in self._ended:
+                self._running[cell] = event
+                self._show(cell, event)
+
+    def finished(self, outcome: Outcome) -> None:
+        """Take the end of a cell and print its line."""
+        with self._lock:
+            cell = (outcome.cell.arm.name, outcome.cell.seed)
+            self._ended.add(cell)
+            self._finished += outcome.state == "done"
+            self._running.pop(cell, None)
+            self.say(summary(outcome), None if outcome.state in ("done", "stopped") else "red")
+            self._hide(cell)
+
+    def close(self) -> None:
+        """Nothing more will be shown."""
+
+    def _show(self, cell: tuple[str, int], event: dict) -> None:
+        if time.monotonic() - self._last >= _PLAIN_EVERY_S:
+            self._last = time.monotonic()
+            running = "; ".join(describe(event) for event in self._running.values())
+            self.say(f"{self._finished} of {self._cells} cells done; {running}")
+
+    def _hide(self, cell: tuple[str, int]) -> None:
+        """Nothing stays of the running cell."""
+
+
+class Bars(Lines):
+    """A bar per running cell with speed, acceptance, queries and time left; a line per finished cell."""
+
+    def __init__(self, console: Any, cells: int):
+        super().__init__(console, cells)
+        from rich import progress
+
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(24),
+            progress.TextColumn("{task.percentage:>3.0f}%"),
+            progress.TextColumn("{task.fields[detail]}"),
+            console=console,
+            refresh_per_second=2,
+            transient=True,
+        )
+        self._tasks: dict[tuple[str, int], Any] = {}
+        self._all = self._bars.add_task("cells", total=cells, detail=f"0 of {cells} cells")
+        self._bars.start()
+
+    def close(self) -> None:
+        """Take the bars away."""
+        self._bars.stop()
+
+    def _show(self, cell: tuple[str, int], event: dict) -> None:
+        if cell not in self._tasks:
+            self._tasks[cell] = self._bars.add_task(_name(event), total=event["total"], detail="")
+        detail = describe(event, named=False) if event["kind"] == "chunk" else ""
+        self._bars.update(self._tasks[cell], completed=event["iteration"], detail=detail)
+
+    def _hide(self, cell: tuple[str, int]) -> None:
+        if cell in self._tasks:
+            self._bars.remove_task(self._tasks.pop(cell))
+        detail = f"{self._finished} of {self._cells} cells"
+        self._bars.update(self._all, completed=self._finished, detail=detail)
+
+
+def display(console: Any, cells: int) -> Lines:
+    """Bars when the console is a terminal, else lines; a console of None shows nothing."""
+    return (Bars if getattr(console, "is_terminal", False) else Lines)(console, cells)
+
+
+@contextlib.contextmanager
+def when_slow(say: Any, text: str, after_s: float = 1.0) -> Iterator[None]:
+    """Say `text` once the body has taken longer than after_s, so that nobody wonders at the silence."""
+    timer = threading.Timer(after_s, say, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def describe(event: dict, named: bool = True) -> str:
+    """One running cell in words."""
+    words = [f"{_name(event)} {100 * event['iteration'] / event['total']:.0f}%"] if named else []
+    if event["kind"] == "chunk":
+        left = (event["total"] - event["iteration"]) / event["rate"]
+        words += [f"{_figure(event['rate'])} it/s", *_means(event["means"]), f"{duration(left)} left"]
+    return ", ".join(words)
+
+
+def summary(outcome: Outcome) -> str:
+    """The line that stays when a cell has ended."""
+    if outcome.state == "done":
+        info = outcome.info
+        seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
+        words = [
+            f"{info['iterations']:,} iterations in {duration(seconds)}",
+            f"{_figure(info['iterations'] / max(seconds, 1e-9))} it/s",
+            *_means(info["means"]),
+        ]
+        if info["sessions"] > 1:
+            words.append(f"{info['sessions']} starts")
+        return f"{outcome.cell}: {', '.join(words)}"
+    if outcome.state == "stopped":
+        return f"{outcome.cell}: stopped {outcome.message}"
+    log = outcome.cell.folder / store.LOG
+    where = f"; traceback in {log}" if log.exists() else ""
+    return f"{outcome.cell}: failed: {outcome.message}{where}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _name(event: dict) -> str:
+    return f"{event['arm']} seed={event['seed']}"
+
+
+def _means(means: dict[str, float]) -> list[str]:
+    words = []
+    if "accepted" in means:
+        words.append(f"accepted {means['accepted']:.2f}")
+    if "queries" in means:
+        words.append(f"{_figure(means['queries'])} queries/iter")
+    return words
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

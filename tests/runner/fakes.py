@@ -1,0 +1,148 @@
+"""A program for the runner's tests: a random walk in plain NumPy, told by environment variables to misbehave.
+
+It lives in a module of its own so that worker processes and subprocesses can import it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from flyrun import config
+from flyrun.errors import DataError
+from flyrun.runner.launch import run
+
+D = 3
+ITERATIONS, BURN_IN = 1200, 300
+
+
+class Walk:
+    """x' = x + N(0, 1); iterations cost FAKE_SLEEP seconds each; FAKE_FAULT = kind:arm:seed:iteration."""
+
+    def __init__(self, arm):
+        self.arm = arm
+        self.sleep = float(os.environ.get("FAKE_SLEEP", "0"))
+
+    def warm_up(self):
+        return 0.0
+
+    def init(self, seed):
+        rng = np.random.default_rng(seed)
+        position = rng.normal(size=D)
+        return {
+            "iteration": np.zeros(1, np.int64),
+            "seed": np.array([seed]),
+            "position": position,
+            **_dump(rng),
+        }
+
+    def advance(self, state, n):
+        rng, position, first = _load(state), state["position"].copy(), int(state["iteration"][0])
+        thin = self.arm.protocol.thin
+        theta, log_joint = np.empty((n // thin, D)), np.empty(n)
+        for k in range(n):
+            position += rng.normal(size=D)
+            log_joint[k] = -0.5 * position @ position
+            if (first + k + 1) % thin == 0:
+                theta[(k + 1) // thin - 1] = position
+        time.sleep(self.sleep * n)
+        self.misbehave(int(state["seed"][0]), first, n, log_joint)
+        draws = {
+            "theta": theta,
+            "log_joint": log_joint,
+            "queries": np.full(n, 7, np.int64),
+            "accepted": np.ones(n),
+        }
+        after = {**state, "iteration": np.array([first + n]), "position": position, **_dump(rng)}
+        return after, draws
+
+    def misbehave(self, seed, first, n, log_joint):
+        fault = os.environ.get("FAKE_FAULT")
+        if not fault:
+            return
+        kind, arm, which, iteration = fault.split(":")
+        if arm != self.arm.name or int(which) != seed or not first <= int(iteration) < first + n:
+            return
+        if kind == "raise":
+            raise ValueError("a planted fault")
+        if kind == "nan":
+            log_joint[0] = np.nan
+        if kind == "interrupt":
+            os.kill(os.getpid(), signal.SIGINT)
+        if kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def finish(self, iteration, theta):
+        return {"log_posterior": -0.5 * (theta**2).sum(1), "log_likelihood": theta[:, 0]}
+
+    def facts(self):
+        return {"n_data": 7, "n_params": D, "exact": True, "feature_names": ("a", "b", "c"), "setup_s": 0.5}
+
+    def tuning(self, state):
+        return {"step": np.float64(1.0)}
+
+
+def prepare(arm, folder: Path):
+    if os.environ.get("FAKE_FAULT") == "data":
+        raise DataError("planted.npz row 3: NaN; remove the row")
+    return Walk(arm)
+
+
+def refuse(arm, folder: Path):
+    raise AssertionError("nothing should be prepared when all is cached")
+
+
+def _dump(rng):
+    inner = rng.bit_generator.state["state"]
+    words = [inner[name] >> shift & (2**64 - 1) for name in ("state", "inc") for shift in (64, 0)]
+    return {"rng": np.array(words, np.uint64)}
+
+
+def _load(state):
+    high, low, inc_high, inc_low = (int(word) for word in state["rng"])
+    rng = np.random.default_rng(0)
+    inner = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
+    rng.bit_generator.state = {**rng.bit_generator.state, "state": inner}
+    return rng
+
+
+def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2, **protocol):
+    """A job of fake arms; `protocol` overrides its fields."""
+    settings = {"iterations": ITERATIONS, "burn_in": BURN_IN, "chunk_seconds": 0.05, "seeds": seeds}
+    one = config.Arm(
+        experiment="walk",
+        name="one",
+        dataset=config.Mnist7v9(),
+        model=config.Logistic(),
+        prior=config.Gaussian(),
+        bound=config.NoBound(),
+        brightness=config.NoBrightness(),
+        sampler=config.RandomWalk(),
+        protocol=config.Protocol(**{**settings, **protocol}),
+    )
+    return config.Job(
+        name="walk",
+        experiment="walk",
+        title="A walk",
+        paper="none",
+        arms=tuple(replace(one, name=name, prior=config.Gaussian(scale=len(name) * 1.0)) for name in arms),
+        executor=config.Local(workers=workers),
+        results_dir=Path(results_dir),
+        fresh=fresh,
+        run_overrides=["experiment=walk", "fresh=true"] if fresh else ["experiment=walk", "prior.scale=1"],
+    )
+
+
+if __name__ == "__main__":
+    # For tests that kill: python fakes.py RESULTS_DIR WORKERS
+    import sys
+
+    import fakes
+    from rich.console import Console
+
+    sys.exit(run(fakes.make_job(sys.argv[1], workers=int(sys.argv[2])), Console(), fakes.prepare).exit_code)

@@ -1,0 +1,119 @@
+"""What a run stores, when it repeats and when it does not."""
+
+import json
+
+import fakes
+import numpy as np
+import pytest
+import xarray
+from conftest import assert_same, draws_of
+
+from flyrun.errors import DataError, StoreError
+from flyrun.runner import chain, store
+from flyrun.runner.launch import run
+
+
+def test_draws_are_those_of_the_program(unbroken):
+    arm = fakes.make_job(".").arms[0]
+    program = fakes.prepare(arm, None)
+    _, draws = program.advance(program.init(1), fakes.ITERATIONS)
+    stored = unbroken["one", 1]
+    whole = np.concatenate([stored["warmup_posterior/theta"], stored["posterior/theta"]], axis=1)
+    np.testing.assert_array_equal(whole[0], draws["theta"])
+    assert stored["warmup_sample_stats/queries"].shape == (1, fakes.BURN_IN)
+    np.testing.assert_array_equal(stored["sample_stats/log_joint"][0], draws["log_joint"][fakes.BURN_IN :])
+
+
+def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
+    result = run(fakes.make_job(tmp_path, workers=2), screen.console, fakes.prepare)
+    assert [outcome.state for outcome in result.outcomes] == ["done"] * 4
+    assert_same(draws_of(result.run_dir), unbroken)
+    assert "one: run seeds 0, 1: no results yet" in str(screen)
+    assert "accepted 1.00, 7 queries/iter" in str(screen)
+
+
+def test_chunk_lengths_leave_the_draws_alone(tmp_path, unbroken, monkeypatch):
+    monkeypatch.setattr(chain, "_FIRST_CHUNK", 7)
+    monkeypatch.setattr(chain, "_MAX_CHUNK_BYTES", 2500)
+    result = run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
+    assert_same(draws_of(result.run_dir), {("one", 0): unbroken["one", 0]})
+
+
+def test_files_of_a_finished_cell(tmp_path):
+    result = run(fakes.make_job(tmp_path, thin=4, seeds=1), None, fakes.prepare)
+    cell = store.open_cells(result.run_dir)[0]
+    assert {path.name for path in cell.folder.iterdir()} == {"posterior.nc", "cell.json", "done"}
+    with xarray.open_datatree(cell.folder / "posterior.nc", engine="h5netcdf") as tree:
+        assert tree.attrs["arm"] == "one"
+        assert tree.attrs["exact"] == 1
+        assert list(tree["posterior"]["theta_dim"].values) == ["a", "b", "c"]
+        assert tree["posterior"]["draw"].values[[0, -1]].tolist() == [fakes.BURN_IN + 3, fakes.ITERATIONS - 1]
+        assert tree["sample_stats"]["draw"].values[[0, -1]].tolist() == [fakes.BURN_IN, fakes.ITERATIONS - 1]
+        trace = tree["trace"]
+        assert trace["iteration"].values[[0, -1]].tolist() == [3, fakes.ITERATIONS - 1]
+        last = tree["posterior"]["theta"].values[0, -1]
+        assert trace["log_posterior"].values[-1] == -0.5 * (last**2).sum()
+    info = cell.info
+    assert info["tuning"] == {"step": 1.0}
+    assert info["means"]["queries"] == 7
+    assert info["settings"]["prior"]["name"] == "gaussian"
+    assert info["environment"]["numpy"] == np.__version__
+    assert info["timings"]["setup_s"] == 0.5
+    assert info["timings"]["sampling_s"] > 0
+
+
+def test_arviz_reads_the_posterior(tmp_path):
+    pytest.importorskip("xarray_einstats")
+    import arviz_stats
+
+    result = run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
+    with store.open_cells(result.run_dir)[0].tree() as tree:
+        assert arviz_stats.ess(tree)["theta"].shape == (fakes.D,)
+
+
+def test_a_second_run_is_cached_and_prepares_nothing(tmp_path, screen):
+    run(fakes.make_job(tmp_path), None, fakes.prepare)
+    result = run(fakes.make_job(tmp_path), screen.console, fakes.refuse)
+    assert str(screen).strip() == "all 4 cells cached"
+    assert len(result.of("cached")) == 4
+
+
+def test_other_settings_run_again_and_say_why(tmp_path, screen):
+    run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
+    run(fakes.make_job(tmp_path, seeds=2), screen.console, fakes.prepare)
+    assert "one: cached seed 0: finished" in str(screen)
+    assert "one: run seed 1: no results yet" in str(screen)
+    run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
+    assert "one: run seed 0: settings, code or data are not those of the stored results" in str(screen)
+
+
+def test_fresh_repeats_only_what_was_selected(tmp_path):
+    run(fakes.make_job(tmp_path), None, fakes.prepare)
+    cells = store.open_cells(tmp_path / "runs" / "walk")
+    before = {cell.folder: (cell.folder / "done").stat().st_mtime_ns for cell in cells}
+    result = run(fakes.make_job(tmp_path, arms=("three",), fresh=True), None, fakes.prepare)
+    assert result.resume_command == "flyrun experiment=walk"
+    for cell in cells:
+        assert ((cell.folder / "done").stat().st_mtime_ns == before[cell.folder]) == (cell.arm == "one")
+
+
+def test_one_arm_alone_keeps_the_others_listed(tmp_path):
+    run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
+    run(fakes.make_job(tmp_path, arms=("three",), seeds=2), None, fakes.prepare)
+    info = json.loads((tmp_path / "runs" / "walk" / "run.json").read_text())
+    assert [(arm["name"], arm["seeds"]) for arm in info["arms"]] == [("one", [0]), ("three", [0, 1])]
+    assert info["asked"] == ["three"]
+    assert info["command"] == "flyrun experiment=walk prior.scale=1"
+
+
+def test_bad_data_ends_the_run_and_keeps_what_was_there(tmp_path, monkeypatch):
+    run(fakes.make_job(tmp_path), None, fakes.prepare)
+    monkeypatch.setenv("FAKE_FAULT", "data")
+    with pytest.raises(DataError, match="row 3"):
+        run(fakes.make_job(tmp_path, fresh=True), None, fakes.prepare)
+    assert {cell.state for cell in store.open_cells(tmp_path / "runs" / "walk")} == {"done"}
+
+
+def test_no_run_to_read(tmp_path):
+    with pytest.raises(StoreError, match="does not exist"):
+        store.open_cells(tmp_path)
