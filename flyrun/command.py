@@ -1,9 +1,10 @@
-"""`flyrun experiment=NAME ...` through hydra.main; -m, --cfg, --info, --config-dir, completion are Hydra's."""
+"""`flyrun experiment=NAME ...` through hydra.main: -m, --cfg, --info, --config-dir, completion stay."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -107,11 +108,14 @@ def _call_hydra(session: _Session, words: list[str]) -> None:
 def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
     """Hydra reads sys.argv; with HYDRA_FULL_ERROR it raises instead of printing and leaving."""
     argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level  # --info and --hydra-help add one of their own
     sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["flyrun", *words], "1"
     try:
         yield
     finally:
-        sys.argv = argv
+        sys.argv, root.handlers[:] = argv, handlers
+        root.setLevel(level)
         if full is None:
             del os.environ["HYDRA_FULL_ERROR"]
         else:

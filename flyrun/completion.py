@@ -25,7 +25,7 @@ def complete(ask_hydra: Callable[[], object]) -> int:
     words = line.split()[1:]
     last = "" if line.endswith(" ") or not words else words.pop()
     found = _of_verb(words) if words and words[0] in VERBS else _of_run(words, last, ask_hydra)
-    print(" ".join(sorted({one for one in found if one.startswith(last)})))
+    print("\n".join(sorted({one for one in found if one.startswith(last)})))
     return 0
 
 

@@ -38,7 +38,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
         single = not base["arms"]
-        wanted = {None: []} if single else _selected(base)
+        wanted = {"": []} if single else _selected(base)
         for entry in entries:
             if entry.arm is not None and entry.arm not in base["arms"]:
                 raise ConfigError(f"{entry.text}: no such arm; {_arms_there(base)}")
@@ -49,13 +49,12 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         }
         composer.check_all_used()
     if single:
-        arm = _arm_name(chosen[None])
+        arm = _arm_name(chosen[""])
         if base["only"] is not None and arm not in _names(base["only"]):
             raise ConfigError(f"only={show(base['only'])}: the arm that runs is {arm}; drop only")
-        chosen = {arm: chosen[None]}
+        chosen = {arm: chosen[""]}
         base["name"] = base["name"] if base["name"] is not None else f"{chosen[arm]['sampler'].name}-{arm}"
-    name = base["name"] if base["name"] is not None else experiment
-    _check_job(base, name)
+    name = _check_job(base, base["name"] if base["name"] is not None else experiment)
     return Job(
         name=name,
         experiment=experiment,
@@ -100,7 +99,7 @@ class _Composer:
                 _check_key(entry.key, config, entry.text)
             self.used.add(entry.text)
             OmegaConf.update(config, entry.key, entry.value, merge=False)
-        plain = OmegaConf.to_container(config, resolve=True)
+        plain: Any = OmegaConf.to_container(config, resolve=True)
         arms = plain["arms"]
         if not isinstance(arms, dict) or not all(isinstance(own, list) for own in arms.values()):
             raise ConfigError(
@@ -108,7 +107,7 @@ class _Composer:
             )
         return plain
 
-    def arm(self, name: str | None, own: list[str], alone: list[Entry]) -> dict[str, Any]:
+    def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
         """Make the checked choices of one arm: group -> dataclass or None."""
         own_choices, own_values = split(self._own(name, own))
         alone_choices, alone_values = split(alone)
@@ -135,11 +134,11 @@ class _Composer:
         for entry in alone_values:
             _check_key(entry.key, config, entry.text)
             OmegaConf.update(config, entry.key, entry.value, merge=False)
-        plain = OmegaConf.to_container(config, resolve=True)
+        plain: Any = OmegaConf.to_container(config, resolve=True)
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
     @staticmethod
-    def _own(name: str | None, own: list[str]) -> list[Entry]:
+    def _own(name: str, own: list[str]) -> list[Entry]:
         entries = read(str(word) for word in own)
         for entry in entries:
             if entry.group not in ARM_GROUPS or entry.arm is not None:
@@ -230,8 +229,8 @@ def _arm_name(groups: dict[str, Any]) -> str:
     return bound.name if bound.firefly else "regular"
 
 
-def _check_job(base: dict[str, Any], name: Any) -> None:
-    """Check the keys that belong to no group."""
+def _check_job(base: dict[str, Any], name: Any) -> str:
+    """Check the keys that belong to no group; return the run's name."""
     if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
         raise ConfigError(
             f"name={show(name)}: must be a folder name of letters, digits and . _ + -, such as my_run"
@@ -243,6 +242,7 @@ def _check_job(base: dict[str, Any], name: Any) -> None:
     for arm in base["arms"]:
         if not isinstance(arm, str) or not _FOLDER_NAME.fullmatch(arm):
             raise ConfigError(f"arms.{show(arm)}: an arm's name must be of letters, digits and . _ + -")
+    return name
 
 
 def _reference(name: str | None, experiment: str | None) -> dict[str, dict[str, Any]]:

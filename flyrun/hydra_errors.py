@@ -38,5 +38,13 @@ def _sentence(error: Exception) -> str:
     cause = error.__cause__ if isinstance(error.__cause__, (OmegaConfBaseException, YAMLError)) else None
     if cause is not None and not isinstance(cause, OmegaConfBaseException):
         return _sentence(cause)
-    texts = [" ".join(str(one).split()) for one in (error, cause) if one is not None and str(one).strip()]
-    return ": ".join(texts) or type(error).__name__
+    texts = [_plain(one) for one in (error, cause) if one is not None]
+    return ": ".join(filter(None, texts)) or type(error).__name__
+
+
+def _plain(error: Exception) -> str:
+    """An error's text without OmegaConf's notes on types; the key it is about goes first."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    where = [line.removeprefix("full_key:").strip() for line in lines if line.startswith("full_key:")]
+    said = [line for line in lines if line and not line.startswith(("full_key:", "object_type="))]
+    return ": ".join([*filter(None, where), " ".join(said)])

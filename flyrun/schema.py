@@ -62,7 +62,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         """Convert and check every field."""
-        hints = _hints(type(self))
+        hints = _hints(type(self))  # type: ignore[arg-type]
         for item in fields(self):
             given = getattr(self, item.name)
             limits = item.metadata.get("range")
@@ -202,7 +202,9 @@ def listing(names: Iterable[Any], last: str = "and") -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the closest known name, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    known = sorted(set(known))
+    longer = [name for name in known if len(word) > 2 and name.startswith(word)]
+    close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -1,0 +1,281 @@
+"""`flyrun` in this process: what is run, what is said, the exit code. Runner and report are stand-ins."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from flyrun.cli import main
+from flyrun.config import Implicit
+from flyrun.errors import DataError, StoreError
+
+EXPERIMENT = "experiment=mnist_logreg"
+
+
+@dataclass
+class Result:
+    run_dir: Path
+    failed: list = field(default_factory=list)
+    interrupted: bool = False
+    resume_command: str = "flyrun"
+
+
+@dataclass
+class Runs:
+    """What the stand-ins were given, and what they answer."""
+
+    jobs: list = field(default_factory=list)
+    reports: list = field(default_factory=list)
+    answer: dict = field(default_factory=dict)
+    error: BaseException | None = None
+
+    def run(self, job, console):
+        self.jobs.append(job)
+        if self.error:
+            raise self.error
+        return Result(job.results_dir / "runs" / job.name, **self.answer)
+
+    def build(self, run_dir, console=None):
+        self.reports.append(run_dir)
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    stand_in = Runs()
+    monkeypatch.setattr("flyrun.runner.launch.run", stand_in.run)
+    monkeypatch.setattr("flyrun.report.build", stand_in.build)
+    monkeypatch.chdir(tmp_path)
+    yield stand_in
+    assert os.listdir(tmp_path) == [], "Hydra left folders behind"
+
+
+def one_line(capsys) -> str:
+    printed = capsys.readouterr()
+    assert printed.err.startswith("flyrun: error: "), printed
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_runs_and_reports(runs):
+    assert main([EXPERIMENT, "brightness.q=0.2", "only=[map_tuned]", "--fresh"]) == 0
+    (job,) = runs.jobs
+    assert job.fresh
+    assert [arm.brightness for arm in job.arms] == [Implicit(q=0.2)]
+    assert runs.reports == [Path("results/runs/mnist_logreg")]
+
+
+def test_a_single_arm_and_one_arm_of_several(runs):
+    assert main(["dataset=mnist_7v9", "model=logistic", "bound=map", "sampler=random_walk"]) == 0
+    assert main([EXPERIMENT, "arms.map_tuned.brightness.q=0.02"]) == 0
+    assert [job.name for job in runs.jobs] == ["random_walk-map", "mnist_logreg"]
+    assert runs.jobs[1].arms[2].brightness.q == 0.02
+
+
+def test_flags_may_stand_anywhere(runs):
+    assert main(["--fresh", EXPERIMENT, "-m", "prior.scale=1,2"]) == 0
+    assert main(["-m", EXPERIMENT, "prior.scale=1"]) == 0
+    assert [job.name for job in runs.jobs] == [
+        "mnist_logreg-prior.scale_1",
+        "mnist_logreg-prior.scale_2",
+        "mnist_logreg",
+    ]
+    assert [job.fresh for job in runs.jobs] == [True, True, False]
+
+
+def test_sweeps_reach_keys_groups_and_single_arms(runs):
+    words = [
+        "protocol=full",
+        "arms.map_tuned.brightness.q=0.02,0.03",
+        "only=[map_tuned],[regular,map_tuned]",
+    ]
+    assert main(["-m", EXPERIMENT, *words, "name=mine"]) == 0
+    assert len({job.name for job in runs.jobs}) == len(runs.jobs) == 4
+    last = runs.jobs[-1]
+    assert last.name == "mine-arms.map_tuned.brightness.q_0.03-only_regular+map_tuned"
+    assert [arm.name for arm in last.arms] == ["regular", "map_tuned"]
+    assert last.arms[1].protocol.name == "full"
+    # the words to go on with name the same folder, without a sweep
+    runs.jobs.clear()
+    assert main(last.run_overrides) == 0
+    assert (runs.jobs[0].name, runs.jobs[0].arms) == (last.name, last.arms)
+
+
+def test_a_swept_name_is_the_name(runs):
+    assert main(["-m", EXPERIMENT, "name=a,b"]) == 0
+    assert [job.name for job in runs.jobs] == ["a", "b"]
+
+
+def test_a_bad_job_of_a_sweep_does_not_stop_the_others(runs, capsys):
+    assert main(["-m", EXPERIMENT, "prior.scale=-1,2"]) == 2
+    assert [job.name for job in runs.jobs] == ["mnist_logreg-prior.scale_2"]
+    assert "flyrun: error: prior.scale=-1: must" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "reports"), [({"failed": ["cell"]}, 1, 1), ({"interrupted": True}, 130, 0)]
+)
+@pytest.mark.parametrize("sweep", [[], ["-m"]])
+def test_exit_codes(runs, answer, code, reports, sweep):
+    runs.answer = answer
+    assert main([*sweep, EXPERIMENT]) == code
+    assert len(runs.reports) == reports
+
+
+def test_an_interrupted_sweep_ends(runs):
+    runs.answer = {"interrupted": True}
+    assert main(["-m", EXPERIMENT, "prior.scale=1,2"]) == 130
+    assert len(runs.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (StoreError("results: cannot be written; name another results_dir"), 2),
+        (DataError("x.npz: is truncated\nrebuild it"), 2),
+        (RuntimeError("a defect"), 1),
+    ],
+)
+def test_errors_of_the_run_are_one_line(runs, capsys, error, code):
+    runs.error = error
+    assert main([EXPERIMENT]) == code
+    assert " ".join(str(error).split()) in one_line(capsys)
+
+
+def test_control_c(runs, capsys):
+    runs.error = KeyboardInterrupt()
+    assert main([EXPERIMENT]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(runs, monkeypatch):
+    monkeypatch.setenv("FLYRUN_DEBUG", "1")
+    runs.error = RuntimeError("a defect")
+    with pytest.raises(RuntimeError, match="a defect"):
+        main([EXPERIMENT])
+
+
+BAD = {
+    "experiment=mnist": "choose from mnist_logreg (did you mean mnist_logreg?)",
+    f"{EXPERIMENT} prior=gauss": "choose from gaussian",
+    f"{EXPERIMENT} unknown=1": "unknown: no such key",
+    f"{EXPERIMENT} +unknown=1": "unknown: no such key",
+    f"{EXPERIMENT} +prior.unknown=1": "prior.unknown: no arm",
+    f"{EXPERIMENT} ~prior": "nothing can be deleted",
+    f"{EXPERIMENT} ~prior.scale": "nothing can be deleted",
+    f"{EXPERIMENT} prior.scale=-1": "prior.scale=-1: must",
+    f"{EXPERIMENT} prior.scale=nan": "prior.scale=nan: must",
+    f"{EXPERIMENT} prior.scale=null": "prior.scale=null: must",
+    f"{EXPERIMENT} prior.scale=1,2": "add -m",
+    f"{EXPERIMENT} brightness.q=0": "brightness.q=0: must",
+    f"{EXPERIMENT} protocol.iterations=ten": "protocol.iterations=ten: must be a whole number",
+    f"{EXPERIMENT} protocol.burn_in=40000": "protocol.burn_in=40000: must be below",
+    f"{EXPERIMENT} executor.workers=0": "executor.workers=0: must",
+    f"{EXPERIMENT} regular": "regular: is not of the form key=value",
+    f"{EXPERIMENT} --config-dir nowhere": "nowhere",
+    f"{EXPERIMENT} --config-name other": "--config-name: is not taken",
+    f"{EXPERIMENT} --experimental-rerun x.pickle": "--experimental-rerun: is not taken",
+    f"{EXPERIMENT} --frsh": "did you mean --fresh?",
+    f"{EXPERIMENT} --cfg": "expected one argument",
+    f"{EXPERIMENT} -m --cfg job": "Only one of",
+    "-m experiment=mnist,mnist_logreg": "experiment=mnist: no such experiment",
+    "protocol=smoke": "dataset: none is chosen; add dataset=NAME",
+    "lst": "did you mean list?",
+    "mnist_logreg": "run it with `flyrun experiment=mnist_logreg`",
+    "mnist_logrg": "did you mean experiment=mnist_logreg?",
+    "list experimnts": "did you mean experiments?",
+    "list a b": "one name is enough",
+    "list --colour": "no such option",
+    "info": "a name is missing",
+    "info mnist_7v8": "did you mean mnist_7v9?",
+    "report": "a name is missing",
+    "report mnist_logreg": "run it first: flyrun experiment=mnist_logreg",
+    "report a where=b": "it takes results_dir=… and name=…",
+    "data": None,
+    "data verfy": "did you mean verify?",
+    "data info": "a name is missing",
+    "data info gaussian": "nothing has this name",
+    "data verify mnist_7v8": "mnist_7v9",
+}
+
+
+@pytest.mark.parametrize("line", [line for line, text in BAD.items() if text])
+def test_bad_lines_say_it_in_one_line_and_exit_2(runs, capsys, line):
+    assert main(line.split()) == 2
+    assert BAD[line] in one_line(capsys)
+    assert not runs.jobs
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("--version", ["flyrun 0."]),
+        ("", ["flyrun experiment=NAME", "Tab completion", "mnist_logreg"]),
+        ("experiment=x -h", ["flyrun experiment=NAME"]),
+        ("help", ["results_dir"]),
+        ("list", ["experiments", "mnist_logreg", "random_walk", "protocols"]),
+        ("list samplers", ["random_walk"]),
+        ("list sampler", ["random_walk"]),
+        ("info mnist_logreg", ["Maclaurin", "Table 1", "12,214", "minutes", "map_tuned"]),
+        ("info mnist_7v9", ["dataset.n_components=50", "12,214", "sha256"]),
+        ("info random_walk", ["Metropolis et al. 1953", "sampler.step=null"]),
+        ("data list", ["mnist_7v9"]),
+        ("data info mnist_7v9", ["licence"]),
+        ("data verify mnist_7v9", ["verified"]),
+        (f"{EXPERIMENT} brightness.q=0.1 --cfg job", ["n_components: 50", "q: 0.1"]),
+        ("--info defaults", ["protocol/default"]),
+        ("--hydra-help", ["Hydra"]),
+        ("-sc install=bash", ["complete -o nospace", "flyrun"]),
+    ],
+)
+def test_good_lines_that_show_something(runs, capsys, line, texts):
+    assert main(line.split()) == 0
+    printed = capsys.readouterr()
+    for text in texts:
+        assert text in printed.out
+    assert printed.err == ""
+
+
+def test_report_finds_a_run_by_name_by_folder_and_by_key(runs, tmp_path_factory):
+    results = tmp_path_factory.mktemp("elsewhere")
+    folder = results / "runs" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    for line in (["mine", f"results_dir={results}"], [str(folder)], ["name=mine", f"results_dir={results}"]):
+        assert main(["report", *line]) == 0
+    assert runs.reports == [folder] * 3
+
+
+def test_options_of_ones_own_are_listed_told_and_run(runs, tmp_path_factory, capsys):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "protocol").mkdir()
+    (folder / "protocol" / "mine.yaml").write_text(
+        "# One short chain\nname: mine\nseeds: 1\niterations: 9\nburn_in: 3\n"
+    )
+    assert main(["list", "protocols", "--config-dir", str(folder)]) == 0
+    assert main(["info", "mine", f"--config-dir={folder}"]) == 0
+    assert capsys.readouterr().out.count("One short chain") == 2
+    assert main([EXPERIMENT, "protocol=mine", "--config-dir", str(folder)]) == 0
+    assert runs.jobs[0].arms[0].protocol.iterations == 9
+    assert runs.jobs[0].run_overrides[:2] == ["--config-dir", str(folder)]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "not_offered"),
+    [
+        ("flyrun ", ["list", "info", "experiment=", "only="], ["title=", "arms."]),
+        ("flyrun experiment=", ["experiment=mnist_logreg"], []),
+        ("flyrun experiment=mnist_logreg brightness.q=0.1 brightness.", ["brightness.q="], []),
+        ("flyrun arms.map_tuned.brightness.q=0.1 protocol.it", ["protocol.iterations="], ["protocol.seeds="]),
+        ("flyrun info m", ["mnist_logreg", "mnist_7v9", "map"], ["list"]),
+        ("flyrun data ", ["verify"], ["experiment="]),
+    ],
+)
+def test_completion(runs, capsys, monkeypatch, line, offered, not_offered):
+    monkeypatch.setenv("COMP_LINE", line)
+    assert main(["-sc", "query=bash"]) == 0
+    words = capsys.readouterr().out.split()
+    assert set(offered) <= set(words)
+    assert not set(not_offered) & set(words)

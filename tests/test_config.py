@@ -1,0 +1,171 @@
+"""The dataclasses refuse what is unsuitable, in one line that names key, value and remedy."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from dataclasses import replace
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flyrun import config, schema
+from flyrun.errors import ConfigError
+from flyrun.paths import conf_dir
+
+ARM = config.Arm(
+    experiment="test",
+    name="map_tuned",
+    dataset=config.Mnist7v9(),
+    model=config.Logistic(),
+    prior=config.Gaussian(),
+    bound=config.Map(),
+    brightness=config.Implicit(),
+    sampler=config.RandomWalk(),
+    protocol=config.Protocol(),
+)
+
+
+def refused(make) -> str:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("make", "key"),
+    [
+        (lambda: config.Gaussian(scale=0), "prior.scale=0:"),
+        (lambda: config.Gaussian(scale=-1), "prior.scale=-1:"),
+        (lambda: config.Gaussian(scale=math.nan), "prior.scale=nan:"),
+        (lambda: config.Gaussian(scale=math.inf), "prior.scale=inf:"),
+        (lambda: config.Gaussian(scale="1"), "prior.scale=1:"),
+        (lambda: config.Gaussian(scale=None), "prior.scale=null:"),
+        (lambda: config.Gaussian(scale=True), "prior.scale=true:"),
+        (lambda: config.Gaussian(grid=[]), "prior.grid=[]:"),
+        (lambda: config.Gaussian(grid=[1, -1]), "prior.grid=[1,-1]:"),
+        (lambda: config.Implicit(q=0), "brightness.q=0:"),
+        (lambda: config.Implicit(q=1.01), "brightness.q=1.01:"),
+        (lambda: config.Explicit(order="random"), "brightness.order=random:"),
+        (lambda: config.Protocol(iterations=0), "protocol.iterations=0:"),
+        (lambda: config.Protocol(iterations=10.5), "protocol.iterations=10.5:"),
+        (lambda: config.Protocol(iterations=10, burn_in=10), "protocol.burn_in=10:"),
+        (lambda: config.Protocol(burn_in=-1), "protocol.burn_in=-1:"),
+        (lambda: config.Protocol(seeds=0), "protocol.seeds=0:"),
+        (lambda: config.Protocol(seeds=[]), "protocol.seeds=[]:"),
+        (lambda: config.Protocol(seeds=[1, 1]), "protocol.seeds=[1,1]:"),
+        (lambda: config.Protocol(seeds=[-1]), "protocol.seeds=[-1]:"),
+        (lambda: config.Protocol(thin=7), "protocol.thin=7:"),
+        (lambda: config.Protocol(thin=0), "protocol.thin=0:"),
+        (lambda: config.Protocol(init="mle"), "protocol.init=mle:"),
+        (lambda: config.Local(workers=0), "executor.workers=0:"),
+        (lambda: config.Mnist7v9(limit=0), "dataset.limit=0:"),
+        (lambda: config.Mnist7v9(n_components=785), "dataset.n_components=785:"),
+        (lambda: config.Mnist7v9(classes=(7, 7)), "dataset.classes=[7,7]:"),
+        (lambda: config.Mnist7v9(classes=(7,)), "dataset.classes=[7]:"),
+        (lambda: config.RandomWalk(step=-1), "sampler.step=-1:"),
+    ],
+)
+def test_refuses_with_key_and_value(make, key):
+    text = refused(make)
+    assert text.startswith(key)
+    assert "must" in text
+
+
+def test_accepts_the_ends_of_ranges():
+    assert config.Implicit(q=1).q == 1.0
+    assert config.Protocol(iterations=1, burn_in=0).iterations == 1
+    assert config.Protocol(iterations=1e4, burn_in=0).iterations == 10_000
+    assert config.Gaussian(scale="held_out").scale == "held_out"
+
+
+@given(
+    st.floats() | st.integers() | st.text(max_size=5) | st.none() | st.booleans() | st.lists(st.integers())
+)
+def test_q_is_in_its_range_or_refused(value):
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1
+    if good:
+        assert config.Implicit(q=value).q == value
+    else:
+        refused(lambda: config.Implicit(q=value))
+
+
+@given(st.integers(-3, 40), st.integers(-3, 40), st.integers(-1, 8))
+def test_protocol_holds_what_the_runner_relies_on(iterations, burn_in, thin):
+    try:
+        protocol = config.Protocol(iterations=iterations, burn_in=burn_in, thin=thin)
+    except ConfigError:
+        assert thin < 1 or burn_in < 0 or burn_in >= iterations or iterations % thin or burn_in % thin
+        return
+    assert 0 <= protocol.burn_in < protocol.iterations
+    assert protocol.iterations % protocol.thin == protocol.burn_in % protocol.thin == 0
+
+
+def test_seed_list():
+    assert config.Protocol(seeds=3).seed_list == (0, 1, 2)
+    assert config.Protocol(seeds=[4, 2]).seed_list == (4, 2)
+
+
+def test_arm_is_picklable_hashable_and_plain():
+    assert pickle.loads(pickle.dumps(ARM)) == ARM
+    assert hash(ARM) == hash(replace(ARM))
+    settings = ARM.settings()
+    assert json.loads(json.dumps(settings)) == settings
+    assert list(settings) == list(config.ARM_GROUPS)
+
+
+def test_key_settings_ignore_what_leaves_draws_unchanged():
+    other = replace(ARM, protocol=config.Protocol(name="mine", seeds=2, chunk_seconds=9.0))
+    assert other.key_settings() == ARM.key_settings()
+    longer = replace(ARM, protocol=config.Protocol(iterations=50_000))
+    assert longer.key_settings() != ARM.key_settings()
+
+
+@pytest.mark.parametrize(
+    ("bound", "brightness"), [(config.NoBound(), config.Implicit()), (config.Map(), config.NoBrightness())]
+)
+def test_bound_and_brightness_go_together(bound, brightness):
+    text = refused(lambda: replace(ARM, bound=bound, brightness=brightness))
+    assert f"bound={bound.name}" in text
+    assert f"brightness={brightness.name}" in text
+
+
+def test_missing_group_is_named():
+    assert refused(lambda: replace(ARM, prior=None)).startswith("prior=null:")
+
+
+def test_model_without_a_use_for_groups_leaves_them_out(monkeypatch):
+    monkeypatch.setattr(config.Logistic, "needs", ())
+    arm = replace(ARM, prior=None, bound=None, brightness=None)
+    assert list(arm.settings()) == ["dataset", "model", "sampler", "protocol"]
+
+
+def test_build_names_unknown_options_and_keys():
+    assert "did you mean scale?" in refused(lambda: schema.build("prior", {"name": "gaussian", "scal": 1}))
+    assert "gaussian" in refused(lambda: schema.build("prior", {"name": "gauss"}))
+    refused(lambda: schema.build("prior", None))
+
+
+@pytest.mark.parametrize("group", sorted(schema.SCHEMAS))
+def test_every_yaml_option_is_its_schema_and_says_what_it_is(group):
+    paths = sorted((conf_dir() / group).glob("*.yaml"))
+    for path in paths:
+        values = yaml.safe_load(path.read_text())
+        choice = schema.build(group, values)
+        assert choice.name == path.stem
+        assert set(values) == set(schema.keys(type(choice))), path
+        assert path.read_text().startswith("# ")
+    named = {name for name in schema.SCHEMAS[group] if name != "*"}
+    assert named <= {path.stem for path in paths}
+
+
+@pytest.mark.parametrize("group", sorted(set(schema.SCHEMAS) - {"protocol"}))
+def test_yaml_defaults_are_the_schemas(group):
+    for name, cls in schema.SCHEMAS[group].items():
+        values = yaml.safe_load((conf_dir() / group / f"{name}.yaml").read_text())
+        assert schema.build(group, values) == cls()

@@ -1,0 +1,256 @@
+"""Composition: experiment + arm + what is typed -> Job."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import pytest
+
+from flyrun.config import Explicit, Implicit, NoBrightness
+from flyrun.errors import ConfigError
+from flyrun.experiment import compose_job
+from flyrun.overrides import from_hydra, read, to_hydra
+
+EXPERIMENT = "experiment=mnist_logreg"
+ALONE = ["dataset=mnist_7v9", "model=logistic", "sampler=random_walk"]
+
+
+def arms(*words: str) -> dict:
+    return {arm.name: arm for arm in compose_job([EXPERIMENT, *words]).arms}
+
+
+def test_the_main_experiment():
+    job = compose_job([EXPERIMENT])
+    assert job.name == job.experiment == "mnist_logreg"
+    assert [arm.name for arm in job.arms] == ["regular", "untuned", "map_tuned"]
+    assert [arm.bound.name for arm in job.arms] == ["none", "untuned", "map"]
+    assert [arm.brightness for arm in job.arms] == [NoBrightness(), Implicit(q=0.1), Implicit(q=0.01)]
+    assert job.reference["regular"]["queries_per_iter"] == 12214
+    assert str(job.results_dir) == "results"
+    assert job.executor.workers is None
+    assert pickle.loads(pickle.dumps(job)) == job
+
+
+def test_composing_takes_less_than_a_second():
+    compose_job([EXPERIMENT])
+    start = time.perf_counter()
+    compose_job([EXPERIMENT])
+    assert time.perf_counter() - start < 1.0
+
+
+def test_typed_values_reach_every_arm_that_has_the_key():
+    got = arms("brightness.q=0.05", "prior.scale=2", "protocol.seeds=[3,4]")
+    assert got["regular"].brightness == NoBrightness()
+    assert got["untuned"].brightness.q == got["map_tuned"].brightness.q == 0.05
+    assert {arm.prior.scale for arm in got.values()} == {2.0}
+    assert {arm.protocol.seed_list for arm in got.values()} == {(3, 4)}
+
+
+def test_one_arm_alone():
+    got = arms("arms.map_tuned.brightness.q=0.02", "arms.untuned.brightness=explicit")
+    assert got["map_tuned"].brightness.q == 0.02
+    assert got["untuned"].brightness == Explicit()
+    both = arms("brightness.q=0.3", "arms.map_tuned.brightness.q=0.02")
+    assert (both["untuned"].brightness.q, both["map_tuned"].brightness.q) == (0.3, 0.02)
+
+
+def test_typed_choices_replace_the_arms_own():
+    got = arms("only=[untuned,map_tuned]", "brightness=explicit", "brightness.fraction=0.2")
+    assert {arm.brightness for arm in got.values()} == {Explicit(fraction=0.2)}
+
+
+def test_the_last_of_two_counts():
+    assert arms("prior.scale=1", "prior.scale=3")["regular"].prior.scale == 3
+
+
+@pytest.mark.parametrize("only", ["only=[map_tuned,regular]", "only=regular", "+only=regular"])
+def test_only(only):
+    got = arms(only)
+    assert "untuned" not in got
+    assert next(iter(got)) == "regular"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "arm", "brightness"),
+    [
+        (["bound=map"], "random_walk-map", "map", Implicit(q=0.01)),
+        (["bound=untuned"], "random_walk-untuned", "untuned", Implicit(q=0.1)),
+        (["bound=none"], "random_walk-regular", "regular", NoBrightness()),
+        ([], "random_walk-regular", "regular", NoBrightness()),
+        (["bound=map", "brightness=explicit"], "random_walk-map", "map", Explicit()),
+        (["bound=map", "brightness.q=0.2"], "random_walk-map", "map", Implicit(q=0.2)),
+        (["bound=map", "name=mine"], "mine", "map", Implicit(q=0.01)),
+    ],
+)
+def test_a_single_arm(words, name, arm, brightness):
+    job = compose_job([*ALONE, *words])
+    assert (job.name, job.experiment) == (name, None)
+    assert [(one.name, one.experiment, one.brightness) for one in job.arms] == [(arm, name, brightness)]
+    assert job.reference == {}
+
+
+def test_job_keys():
+    job = compose_job([EXPERIMENT, "name=a.b-c", "results_dir=~/x=y", "executor.workers=2", "fresh=true"])
+    assert (job.name, job.executor.workers, job.fresh) == ("a.b-c", 2, True)
+    assert job.results_dir.name == "x=y"
+    assert "~" not in str(job.results_dir)
+    # what goes on where a fresh run stopped is not fresh
+    assert not any("fresh" in word for word in job.run_overrides)
+    again = compose_job(job.run_overrides)
+    assert (again.arms, again.results_dir) == (job.arms, job.results_dir)
+
+
+BAD = {
+    "prior.scale=-1": "prior.scale=-1: must",
+    "prior.scale=0": "prior.scale=0: must",
+    "prior.scale=nan": "prior.scale=nan: must",
+    "prior.scale=null": "prior.scale=null: must",
+    "prior.scale=wide": "held_out",
+    "prior.scale=": "prior.scale=: must",
+    "prior.scale=[1]": "prior.scale=[1]: must",
+    "prior.scale=${nothing}": "nothing",
+    "prior.scal=1": "did you mean prior.scale?",
+    "+prior.scal=1": "prior.scal:",
+    "++prior.scale.deep=1": "prior.scale.deep:",
+    "scale=1": "did you mean prior.scale?",
+    "+unknown=1": "unknown:",
+    "seed=1": "seed:",
+    "~prior.scale": "nothing can be deleted",
+    "~prior": "nothing can be deleted",
+    "prior=null": "prior=null:",
+    "prior={scale: 1}": "must name one option",
+    "prior=gauss": "choose from gaussian",
+    "prior@x=gaussian": "@packages",
+    "prior.name=gauss": "no such prior",
+    "bound=map": "bound=map and brightness=none do not go together in arm regular",
+    "brightness=none": "do not go together in arm untuned",
+    "brightness.q=0": "brightness.q=0: must be a finite number in (0, 1]",
+    "brightness.q=1.5": "brightness.q=1.5: must",
+    "protocol=long": "choose from default, full and smoke",
+    "protocol.iterations=0": "protocol.iterations=0: must",
+    "protocol.burn_in=40000": "below protocol.iterations=40000",
+    "protocol.seeds=[]": "protocol.seeds=[]:",
+    "protocol.seeds=[2,2]": "protocol.seeds=[2,2]:",
+    "protocol.seeds=-1": "protocol.seeds=-1:",
+    "protocol.seeds=1,2": "protocol.seeds=[1,2], or add -m",
+    "protocol.thin=3": "must divide",
+    "executor.workers=0": "executor.workers=0: must",
+    "executor.cores=2": "executor=local has no key cores",
+    "executor=slurm": "choose from local",
+    "experiment=mnist": "choose from mnist_logreg",
+    "only=[map]": "choose from regular, untuned and map_tuned",
+    "only=[]": "only=[]:",
+    "only=3": "only=3:",
+    "name=../x": "folder name",
+    "name=[a]": "folder name",
+    "name=.hidden": "folder name",
+    "fresh=yes": "true or false",
+    "results_dir=3": "must be a folder",
+    "arms=3": "arms.NAME.GROUP.KEY",
+    "arms.regular=3": "arms.NAME.GROUP.KEY",
+    "arms.regular.brightness.q=0.1": "brightness=none has no key q",
+    "arms.tuned.prior.scale=1": "no such arm; choose from regular",
+    "arms.regular.executor.workers=1": "belongs to the whole run",
+    "arms.regular.prior=null": "must name one option",
+    "x[=3": "cannot be read",
+    "word": "not of the form key=value",
+}
+
+
+@pytest.mark.parametrize("word", BAD)
+def test_bad_words_in_one_line(word):
+    with pytest.raises(ConfigError) as caught:
+        compose_job([EXPERIMENT, word])
+    assert BAD[word] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_that_no_arm_that_runs_has():
+    with pytest.raises(ConfigError, match=r"brightness\.q: no arm that runs"):
+        compose_job([EXPERIMENT, "only=regular", "brightness.q=0.1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "dataset: none is chosen"),
+        (ALONE[:2], "sampler: none is chosen"),
+        ([*ALONE, "arms.map.brightness.q=1"], "arms belong to experiments"),
+        ([*ALONE, "only=map"], "the arm that runs is regular"),
+        ([*ALONE, "bound=map", "brightness=none"], "do not go together"),
+        ([*ALONE, "brightness=implicit"], "do not go together"),
+    ],
+)
+def test_bad_single_arms(words, text):
+    with pytest.raises(ConfigError, match=text):
+        compose_job(words)
+
+
+def write(folder, path: str, text: str) -> None:
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(text)
+
+
+def test_options_of_ones_own(tmp_path):
+    write(tmp_path, "protocol/mine.yaml", "name: mine\nseeds: 1\niterations: 20\nburn_in: 10\n")
+    text = """# @package _global_
+defaults:
+  - override /dataset: mnist_7v9
+  - override /model: logistic
+  - override /sampler: random_walk
+  - override /protocol: mine
+prior: {scale: 3.0}
+arms:
+  a: [bound=map]
+  b: []
+"""
+    write(tmp_path, "experiment/mine.yaml", text.replace("prior: {scale: 3.0}\n", ""))
+    job = compose_job(["experiment=mine", "prior.scale=3"], [tmp_path])
+    assert job.title == "mine"
+    assert [(arm.name, arm.prior.scale, arm.protocol.iterations) for arm in job.arms] == [
+        ("a", 3, 20),
+        ("b", 3, 20),
+    ]
+    assert job.arms[0].brightness == Implicit(q=0.01)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("arms: [a]", "In 'experiment/bad'"),
+        ("arms: {a: 3}", "must map each arm's name"),
+        ("arms: {a: [nonsense.q=1]}", "nonsense.q: no such key"),
+        ("arms: {a: [name=x]}", "no key of an arm"),
+        ("arms: {a: [bound=map, brightness.fraction=1]}", "brightness=implicit has no key fraction"),
+        ("arms: {'a/b': [bound=map]}", "an arm's name"),
+        ("arms: {a: [bound=map]}\nsampler: {stepp: 1}", "sampler.stepp: no such key"),
+        ("arms: {a: [bound=map]}\nreference: nowhere", "reference=nowhere"),
+        ("arms: {a: [", "not valid YAML"),
+    ],
+)
+def test_bad_experiment_files_in_one_line(tmp_path, content, text):
+    head = "# @package _global_\ndefaults:\n"
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
+    write(tmp_path, "experiment/bad.yaml", head + chosen + content + "\n")
+    with pytest.raises(ConfigError) as caught:
+        compose_job(["experiment=bad"], [tmp_path])
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "hydra"),
+    [
+        ("prior.scale=1,2", "++prior.scale=1,2"),
+        ("+prior.scale=1", "++prior.scale=1"),
+        ("prior=gaussian", "prior=gaussian"),
+        ("arms.map_tuned.brightness.q=0.1", "++per_arm.map_tuned.brightness.q=0.1"),
+        ("arms.a.prior=gaussian", "++per_arm.a.prior=gaussian"),
+        ("hydra.verbose=true", "hydra.verbose=true"),
+        ("only=[a,b]", "++only=[a,b]"),
+    ],
+)
+def test_words_that_hydra_accepts_and_back(word, hydra):
+    assert to_hydra(read([word], multirun=True)[0]) == hydra
+    assert from_hydra([hydra]) == [word.lstrip("+")]
