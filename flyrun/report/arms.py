@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,21 +72,18 @@ def load(run_dir: Path) -> Run:
     by_arm: dict[str, list[StoredCell]] = {}
     for cell in store.open_cells(run_dir):
         by_arm.setdefault(cell.arm, []).append(cell)
-    table, source = published(info.get("reference"), info.get("experiment"))
+    table = info.get("reference") or {}
+    source = source_of(info.get("reference_name")) if table else ""
     arms = tuple(_arm(name, cells, table.get(name, {})) for name, cells in by_arm.items())
     return Run(info, arms, source)
 
 
-def published(name: str | None, experiment: str | None) -> tuple[dict[str, dict[str, float]], str]:
-    """The paper's values of an experiment by arm, and their source; empty when there are none."""
-    if not name:
-        return {}, ""
-    path = paths.reference_dir() / f"{name.removesuffix('.json')}.json"
-    try:
-        tables = json.loads(path.read_text(encoding="utf-8"))
-        return tables.get(experiment, {}), tables.get("source", "")
-    except (OSError, ValueError, AttributeError) as error:
-        raise StoreError(f"{path}: published values cannot be read ({error}); restore this file") from error
+def source_of(name: str | None) -> str:
+    """Where the values of results/reference/<name>.json come from; "" when the file does not say."""
+    # The values themselves travel in run.json, so a run made elsewhere is reported without the file.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return str(json.loads((paths.reference_dir() / f"{name}.json").read_text("utf-8")).get("source", ""))
+    return ""
 
 
 def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:

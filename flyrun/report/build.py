@@ -63,7 +63,7 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
 
 def _as_json(run: Run, frame: pd.DataFrame, warnings: list[str], environment: dict[str, str]) -> str:
     rows = [{key: _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
-    keys = ("name", "experiment", "title", "paper", "reference", "command", "started")
+    keys = ("name", "experiment", "title", "paper", "reference", "reference_name", "command", "started")
     meta = {
         **{key: run.info.get(key) for key in keys},
         "source": run.source,

@@ -20,7 +20,7 @@ PAPER_COLOURS = {"regular": "#0072B2", "untuned": "#009E73", "map_tuned": "#E69F
 OTHER_COLOURS = ("#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#7F7F7F")
 # Text and axes are drawn in this colour, which a page replaces by its own.
 INK = "#4d4d4c"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.spines.right": False,

@@ -7,7 +7,7 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,7 +212,7 @@ def _rich_table(view: View):
         # A value and its ± sd belong on one line; a heading folds to the width of what is under it.
         widest = max((len(row[index]) for row in view.rows), default=0)
         folded = Text(textwrap.fill(head, max(8, widest), break_long_words=False))
-        justify = "right" if index else "left"
+        justify: Literal["left", "right"] = "right" if index else "left"
         table.add_column(folded, justify=justify, style=style, no_wrap=True, vertical="bottom")
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))

@@ -51,7 +51,7 @@ def frame(run: Run) -> pd.DataFrame:
 
 
 def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
-    row = {
+    row: dict[str, Any] = {
         "experiment": run.info.get("experiment") or run.info.get("name"),
         "arm": arm.name,
         "seeds": arm.done,
@@ -139,6 +139,7 @@ def note(run: Run, arm: ArmResult) -> str:
 
 
 def _pooled(arm: ArmResult) -> dict[str, float]:
+    assert arm.pooled is not None, "only asked of arms with a finished seed"
     n_iterations = sum(cell.n_iterations for cell in arm.cells)
     smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}
     rhat = np.array(arm.pooled.rhat)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 from scipy.signal import lfilter
 
+from flyrun import paths
 from flyrun.runner import files, store
 from flyrun.runner.posterior import PosteriorFile
 
+TABLE1 = paths.reference_dir() / "firefly_table1.json"
 KEY = "0123456789ab"
 
 
@@ -22,7 +25,8 @@ def write_run(root: Path, arms: dict[str, list[int]], **entry) -> Path:
         "experiment": "mnist_logreg",
         "title": "Sevens against nines",
         "paper": "A paper (2014)",
-        "reference": "firefly_table1",
+        "reference": json.loads(TABLE1.read_text())["mnist_logreg"],
+        "reference_name": "firefly_table1",
         "command": "flyrun experiment=mnist_logreg",
     }
     store.write_run(root, {**default, **entry, "arms": listed})
