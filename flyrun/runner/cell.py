@@ -13,7 +13,7 @@ import flyrun
 from flyrun.runner import store
 
 #: what the draws depend on besides the settings
-_NUMERICAL = ("compiled.py", "models", "samplers", "data", "runner/program.py")
+_NUMERICAL = ("compiled.py", "models", "samplers", "data", "runner/program.py", "runner/setup.py")
 
 
 @dataclass(frozen=True)

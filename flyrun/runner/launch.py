@@ -121,8 +121,8 @@ def _write_run(job: Any, wanted: list[Cell], folder: Path) -> None:
     arms = [
         {"name": arm.name, "key": keys[arm.name], "seeds": list(arm.protocol.seed_list)} for arm in job.arms
     ]
-    entry = {name: getattr(job, name, None) for name in ("name", "experiment", "title", "paper", "reference")}
-    entry |= {"reference_name": getattr(job, "reference_name", None), "command": resume_command(job)}
+    told = ("name", "experiment", "title", "paper", "reference", "reference_name")
+    entry = {**{name: getattr(job, name) for name in told}, "command": resume_command(job)}
     store.write_run(folder, {**entry, "arms": arms})
 
 

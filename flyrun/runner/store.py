@@ -82,7 +82,8 @@ def read_run(run_dir: Path) -> dict[str, Any]:
 def write_run(run_dir: Path, entry: dict[str, Any]) -> None:
     """Write run.json for the arms asked now, keeping the arms that an earlier call ran.
 
-    entry: name, experiment, title, paper, reference, command, and arms, a list of {name, key, seeds, ...}.
+    entry: name, experiment, title, paper, reference (the paper's values by arm), reference_name (their
+    file), command, and arms, a list of {name, key, seeds}.
     Arms of another experiment run under the same name are dropped from the list, not from the disk.
     """
     asked = {arm["name"]: arm for arm in entry["arms"]}
