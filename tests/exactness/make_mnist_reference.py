@@ -2,8 +2,8 @@
 
 No Markov chain and none of flyrun's kernels are used: a multivariate t (8 degrees of freedom) around the MAP
 with the inverse Hessian as scale is weighted by the full posterior, in plain NumPy. Writes
-mnist_reference.npz beside this file: mean, sd, mcse (Monte Carlo standard error of the mean), the same for the
-log likelihood, and the effective number of draws. Run: python -m tests.exactness.make_mnist_reference
+mnist_reference.npz beside this file: mean, sd, mcse (Monte Carlo standard error of the mean), the same for
+the log likelihood, and the effective number of draws. Run: python -m tests.exactness.make_mnist_reference
 """
 
 from pathlib import Path

@@ -1,0 +1,54 @@
+"""All three arms on the real digits agree with a reference that no chain made (make_mnist_reference.py)."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flyrun.config import (
+    Arm,
+    Gaussian,
+    Implicit,
+    Logistic,
+    Map,
+    Mnist7v9,
+    NoBound,
+    NoBrightness,
+    Protocol,
+    RandomWalk,
+    Untuned,
+)
+from flyrun.diagnostics.coda import effective_size
+from flyrun.runner.program import prepare
+
+REFERENCE = np.load(Path(__file__).with_name("mnist_reference.npz"))
+BURN_IN = 8_000
+ARMS = {
+    "regular": (NoBound(), NoBrightness(), 80_000),
+    "untuned": (Untuned(), Implicit(q=0.1), 120_000),
+    "map_tuned": (Map(), Implicit(q=0.01), 600_000),
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_means_lie_within_four_standard_errors(name, tmp_path):
+    bound, sweep, n_iterations = ARMS[name]
+    protocol = Protocol(iterations=BURN_IN + n_iterations, burn_in=BURN_IN, thin=10, init="map")
+    arm = Arm("", name, Mnist7v9(), Logistic(), Gaussian(scale=1.0), bound, sweep, RandomWalk(), protocol)
+    program = prepare(arm, tmp_path)
+    state, _ = program.advance(program.init(seed=1), BURN_IN)
+    _, draws = program.advance(state, n_iterations)
+
+    theta = draws["theta"]
+    variance = REFERENCE["sd"] ** 2 / effective_size(theta) + REFERENCE["mcse"] ** 2
+    z = (theta.mean(axis=0) - REFERENCE["mean"]) / np.sqrt(variance)
+    # 51 scores from sds and ESS that are themselves estimates: |z| < 4 at seed 1
+    assert np.abs(z).max() < 4.0
+
+    mean, sd, mcse = REFERENCE["log_likelihood"]
+    values = program.finish(np.arange(len(theta)), theta)["log_likelihood"]
+    z = (values.mean() - mean) / np.sqrt(sd**2 / effective_size(values) + mcse**2)
+    assert abs(z) < 4.0
+
+    expected = {"regular": (12_214, 12_214), "untuned": (5_000, 8_000), "map_tuned": (130, 260)}[name]
+    assert expected[0] <= draws["queries"].mean() <= expected[1]
