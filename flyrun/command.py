@@ -64,8 +64,12 @@ def run(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
         if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
-        # The overrides go together: between flags, argparse would not take them.
-        _call_hydra(session, [*translated, *flags])
+        try:
+            # The overrides go together: between flags, argparse would not take them.
+            _call_hydra(session, [*translated, *flags])
+        except KeyboardInterrupt:
+            if 130 not in session.codes:  # otherwise the runner has told how to go on
+                raise
     return max(session.codes, default=0)
 
 
@@ -153,7 +157,8 @@ def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
     if len(name) > 150:
         name = f"{name[:140]}-{_digest(name)}"
     others = [word for word in job.run_overrides if not word.startswith("name=")]
-    return replace(job, name=name, run_overrides=[*others, f"name={name}"])
+    title = name if job.title == job.name else job.title
+    return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
 
 
 def _sanitised(text: str) -> str:

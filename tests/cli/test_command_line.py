@@ -124,10 +124,11 @@ def test_exit_codes(runs, answer, code, reports, sweep):
     assert len(runs.reports) == reports
 
 
-def test_an_interrupted_sweep_ends(runs):
+def test_an_interrupted_sweep_ends(runs, capsys):
     runs.answer = {"interrupted": True}
     assert main(["-m", EXPERIMENT, "prior.scale=1,2"]) == 130
     assert len(runs.jobs) == 1
+    assert "interrupted" not in capsys.readouterr().err  # the runner has said so, and how to go on
 
 
 @pytest.mark.parametrize(
