@@ -72,18 +72,24 @@ def load(run_dir: Path) -> Run:
     by_arm: dict[str, list[StoredCell]] = {}
     for cell in store.open_cells(run_dir):
         by_arm.setdefault(cell.arm, []).append(cell)
-    table = info.get("reference") or {}
-    source = source_of(info.get("reference_name")) if table else ""
+    table, source = published(info)
     arms = tuple(_arm(name, cells, table.get(name, {})) for name, cells in by_arm.items())
     return Run(info, arms, source)
 
 
-def source_of(name: str | None) -> str:
-    """Where the values of results/reference/<name>.json come from; "" when the file does not say."""
-    # The values themselves travel in run.json, so a run made elsewhere is reported without the file.
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        return str(json.loads((paths.reference_dir() / f"{name}.json").read_text("utf-8")).get("source", ""))
-    return ""
+def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
+    """The paper's values by arm, and where they come from; nothing when the run has none.
+
+    The values travel in run.json ("reference"), or it names the file in results/reference that has them.
+    """
+    values = info.get("reference") or {}
+    name = values if isinstance(values, str) else info.get("reference_name")
+    stored: Any = {}
+    with contextlib.suppress(OSError, ValueError):
+        stored = json.loads((paths.reference_dir() / f"{name}.json").read_text(encoding="utf-8"))
+    if isinstance(values, str):
+        values = stored.get(info.get("experiment"), {})
+    return values, str(stored.get("source", "")) if values else ""
 
 
 def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:

@@ -132,6 +132,15 @@ def test_without_the_regular_arm_there_is_no_speedup(tmp_path):
     assert any("no speedup" in text for text in result.warnings)
 
 
+def test_published_values_may_be_named_instead_of_given(tmp_path):
+    root = write_run(tmp_path, {"map_tuned": [0]}, reference="firefly_table1", reference_name=None)
+    assert _row(build(root).table, "map_tuned")["paper_speedup"] == 22
+    assert "Maclaurin" in json.loads((root / "table.json").read_text())["meta"]["source"]
+    none = write_run(tmp_path / "none", {"map_tuned": [0]}, reference={}, reference_name=None)
+    assert math.isnan(_row(build(none).table, "map_tuned")["paper_speedup"])
+    assert "| paper |" not in (none / "report.md").read_text()
+
+
 def test_nothing_finished_still_gives_a_table(tmp_path):
     result = build(write_run(tmp_path, {"regular": [0], "untuned": [0]}))
     assert not result.complete
