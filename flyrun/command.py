@@ -36,7 +36,7 @@ _REFUSED = {
 
 
 @dataclass
-class _Session:
+class _CommandLine:
     """One command line: what was typed, and the exit codes of its jobs (several under -m)."""
 
     typed: list[Entry]
@@ -51,7 +51,7 @@ def run(argv: Sequence[str]) -> int:
     if arguments.shell_completion:
         from flyrun.completion import complete
 
-        return complete(lambda: _call_hydra(_Session([], None), words))
+        return complete(lambda: _call_hydra(_CommandLine([], None), words))
     multirun = arguments.multirun or any(
         word.upper().endswith("HYDRA.MODE=MULTIRUN") for word in arguments.overrides
     )
@@ -60,17 +60,17 @@ def run(argv: Sequence[str]) -> int:
     for word in arguments.overrides:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
-    session = _Session(typed, arguments.config_dir)
+    line = _CommandLine(typed, arguments.config_dir)
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
         if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
-            _call_hydra(session, [*translated, *flags])
+            _call_hydra(line, [*translated, *flags])
         except KeyboardInterrupt:
-            if 130 not in session.codes:  # otherwise the runner has told how to go on
+            if 130 not in line.codes:  # otherwise the runner has told how to go on
                 raise
-    return max(session.codes, default=0)
+    return max(line.codes, default=0)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -91,18 +91,18 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _call_hydra(session: _Session, words: list[str]) -> None:
+def _call_hydra(line: _CommandLine, words: list[str]) -> None:
     """Let hydra.main parse `words` and call the task, with its errors said in one line."""
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
     def task(config: Any) -> None:
-        _job(session)
+        _job(line)
 
     with _process_as_hydra_wants_it(words), one_line():
         try:
             task()
         except SystemExit as end:
-            session.codes.append(end.code if isinstance(end.code, int) else 0)
+            line.codes.append(end.code if isinstance(end.code, int) else 0)
         except (ValueError, TypeError, AssertionError) as error:
             # Hydra's own complaints about flags; the task lets none out.
             raise ConfigError(f"{error}; see `flyrun --help`") from error
@@ -126,26 +126,26 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = full
 
 
-def _job(session: _Session) -> None:
+def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
     try:
-        session.codes.append(_execute(_compose(session)))
+        line.codes.append(_execute(_compose(line)))
     except Exception as error:
-        session.codes.append(explain(error))
-    if session.codes[-1] == 130:
+        line.codes.append(explain(error))
+    if line.codes[-1] == 130:
         raise KeyboardInterrupt
 
 
-def _compose(session: _Session) -> Job:
+def _compose(line: _CommandLine) -> Job:
     given = HydraConfig.get()
     words = from_hydra(given.overrides.task)
     search = [word for word in given.overrides.hydra if word.lstrip("+").startswith("hydra.searchpath=")]
     job = compose_job([*words, *search])
     if given.mode == RunMode.MULTIRUN:
-        job = _apart(job, read(words), session.typed)
+        job = _apart(job, read(words), line.typed)
         tell(f"sweep, job {given.job.num + 1}: {job.name}")
-    if session.config_dir is not None:
-        job = replace(job, run_overrides=["--config-dir", session.config_dir, *job.run_overrides])
+    if line.config_dir is not None:
+        job = replace(job, run_overrides=["--config-dir", line.config_dir, *job.run_overrides])
     return job
 
 

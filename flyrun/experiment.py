@@ -156,7 +156,7 @@ class _Composer:
 
 @contextmanager
 def _hydra() -> Iterator[None]:
-    """Let compose work: in hydra.main's own session where there is one, else in one of ours."""
+    """Let compose work: inside hydra.main as it is, elsewhere by starting Hydra here."""
     if GlobalHydra.instance().is_initialized():
         yield
         return
