@@ -116,7 +116,7 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
     gaps = [digit * 10.0**power for power in range(-3, 12) for digit in (1, 2, 5)]
     room = 0.09 * (forward(best) - forward(best - deepest))
     ticks: list[float] = []
-    for gap in (gap for gap in gaps if nearest / 2 <= gap <= deepest):
+    for gap in (gap for gap in gaps if nearest / 8 <= gap <= deepest):
         unit = 10.0 ** np.floor(np.log10(gap))
         tick = np.round((best - gap) / unit) * unit
         if tick < best and (not ticks or forward(ticks[-1]) - forward(tick) > room):
@@ -156,7 +156,8 @@ def _ess_against_time(arms: list[ArmResult], colours: dict[str, str], title: str
 _FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
     "convergence": (
         "Log posterior from the start of the chain (above) and likelihood queries per iteration (below), "
-        "mean ± 1 sd over runs. The log posterior is computed after the run and not counted as queries.",
+        "mean ± 1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; "
+        "it is computed after the run and not counted as queries.",
         _convergence,
     ),
     "autocorrelation": (
