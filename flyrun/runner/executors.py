@@ -136,7 +136,9 @@ class WorkerPool:
             if event["kind"] == "worker":
                 self._workers[event["slot"]] = event["process"]
             else:
-                self._show(event)
+                # A fault in showing must not end the reading: workers would block on a full pipe.
+                with contextlib.suppress(Exception):
+                    self._show(event)
 
     def _slot(self, slot: int) -> None:
         """Take tasks while there are any; runs in a thread of the parent."""
