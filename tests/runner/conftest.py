@@ -1,12 +1,10 @@
 import io
-from pathlib import Path
 
-import fakes
-import numpy as np
 import pytest
+import runner_fakes as fakes
 from rich.console import Console
+from runner_fakes import draws_of
 
-from flyrun.runner import store
 from flyrun.runner.launch import run
 
 
@@ -24,29 +22,6 @@ class Screen:
 @pytest.fixture
 def screen():
     return Screen()
-
-
-def draws_of(run_dir):
-    """{(arm, seed): {group/name: array}} of every finished cell, read back from the posterior files."""
-    found = {}
-    for cell in store.open_cells(Path(run_dir)):
-        if cell.state != "done":
-            continue
-        with cell.tree() as tree:
-            found[cell.arm, cell.seed] = {
-                f"{node.name}/{name}": np.array(variable)
-                for node in tree.children.values()
-                for name, variable in node.data_vars.items()
-            }
-    return found
-
-
-def assert_same(found, wanted):
-    assert found.keys() == wanted.keys()
-    for cell, arrays in wanted.items():
-        assert found[cell].keys() == arrays.keys()
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(found[cell][name], array, err_msg=f"{cell} {name}")
 
 
 @pytest.fixture(scope="session")

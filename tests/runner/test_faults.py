@@ -10,9 +10,9 @@ import threading
 import time
 from pathlib import Path
 
-import fakes
 import pytest
-from conftest import assert_same, draws_of
+import runner_fakes as fakes
+from runner_fakes import assert_same, draws_of
 
 from flyrun.errors import StoreError
 from flyrun.runner import chain, files, store

@@ -2,11 +2,11 @@
 
 import json
 
-import fakes
 import numpy as np
 import pytest
+import runner_fakes as fakes
 import xarray
-from conftest import assert_same, draws_of
+from runner_fakes import assert_same, draws_of
 
 from flyrun.errors import DataError, StoreError
 from flyrun.runner import chain, store

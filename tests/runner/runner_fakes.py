@@ -15,6 +15,7 @@ import numpy as np
 
 from flyrun import config
 from flyrun.errors import DataError
+from flyrun.runner import store
 from flyrun.runner.launch import run
 
 D = 3
@@ -138,11 +139,34 @@ def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2
     )
 
 
+def draws_of(run_dir):
+    """{(arm, seed): {group/name: array}} of every finished cell, read back from the posterior files."""
+    found = {}
+    for cell in store.open_cells(Path(run_dir)):
+        if cell.state != "done":
+            continue
+        with cell.tree() as tree:
+            found[cell.arm, cell.seed] = {
+                f"{node.name}/{name}": np.array(variable)
+                for node in tree.children.values()
+                for name, variable in node.data_vars.items()
+            }
+    return found
+
+
+def assert_same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for cell, arrays in wanted.items():
+        assert found[cell].keys() == arrays.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[cell][name], array, err_msg=f"{cell} {name}")
+
+
 if __name__ == "__main__":
-    # For tests that kill: python fakes.py RESULTS_DIR WORKERS
+    # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS
     import sys
 
-    import fakes
+    import runner_fakes as fakes
     from rich.console import Console
 
     sys.exit(run(fakes.make_job(sys.argv[1], workers=int(sys.argv[2])), Console(), fakes.prepare).exit_code)
