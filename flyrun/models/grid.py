@@ -1,0 +1,20 @@
+"""Variables on a square grid, every pair interacting: A_ij = exp(−γ d_ij²) (De Sa et al. 2018, appendix B)."""
+
+import numpy as np
+
+
+def gaussian_kernel(side: int, gamma: float) -> np.ndarray:
+    """(n, n) of A_ij, n = side², variable i at (i // side, i % side); the diagonal is 0, far pairs underflow."""
+    row, column = np.divmod(np.arange(side * side), side)
+    squared = (row[:, None] - row) ** 2 + (column[:, None] - column) ** 2
+    kernel = np.exp(-gamma * squared)
+    np.fill_diagonal(kernel, 0.0)
+    return kernel
+
+
+def grid_edges(side: int) -> np.ndarray:
+    """(2·side·(side − 1), 2) int32: the pairs of nearest neighbours."""
+    number = np.arange(side * side, dtype=np.int32).reshape(side, side)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
+    return np.concatenate([across, down])

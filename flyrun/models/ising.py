@@ -1,0 +1,97 @@
+"""Ising model: φ_ij = β A_ij (s_i s_j + 1), s = ±1 (De Sa et al. 2018, §2).
+
+With x = (s + 1)/2 in {0, 1} this is w_ij·1[x_i = x_j], w_ij = 2 β A_ij: a Potts model of two values, of which
+one weighted sum gives both local energies.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import implements
+from flyrun.models.graph import (
+    Bounds,
+    add_log_share,
+    add_share,
+    current_share,
+    energy_change,
+    factor_masses,
+    factor_share,
+    local_energies,
+    rows,
+    total_energy,
+    visits,
+)
+from flyrun.models.pairs import pair_bounds, pair_rows, weight_of_ones
+from flyrun.models.potts import pairs_add, pairs_current_share, pairs_energy, pairs_factor_share
+
+
+class Ising(NamedTuple):
+    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
+
+    pairs: Any
+    field: np.ndarray
+    """(n,): Σ_j w_ij."""
+    bounds: Bounds
+
+
+def ising(pairs: Any, n: int) -> Ising:
+    """Ising model of n variables over the given pairs, of weights w_ij = 2 β A_ij."""
+    field = np.bincount(pairs.ends.ravel(), np.repeat(pairs.strength, 2), minlength=n)
+    return Ising(pairs, field, pair_bounds(pairs, n, 2))
+
+
+@implements(local_energies, Ising)
+def _local_energies(graph, i, x, energies):
+    ones = weight_of_ones(graph.pairs, i, x)
+    repulsion = graph.pairs.repulsion[i]
+    energies[0] = repulsion + graph.field[i] - ones
+    energies[1] = repulsion + ones
+
+
+@implements(energy_change, Ising)
+def _energy_change(graph, i, x, u):
+    if u == x[i]:
+        return 0.0
+    change = 2.0 * weight_of_ones(graph.pairs, i, x) - graph.field[i]
+    return change if u == 1 else -change
+
+
+@implements(total_energy, Ising)
+def _total_energy(graph, x):
+    return pairs_energy(graph.pairs, x)
+
+
+@implements(factor_share, Ising)
+def _factor_share(graph, f, x, i, u):
+    return pairs_factor_share(graph.pairs, f, x, i, u)
+
+
+@implements(current_share, Ising)
+def _current_share(graph, i, r, x):
+    return pairs_current_share(graph.pairs, i, r, x)
+
+
+@implements(add_share, Ising)
+def _add_share(graph, i, r, x, amount, energies):
+    pairs_add(graph.pairs, 2, i, r, x, amount, energies)
+
+
+@implements(add_log_share, Ising)
+def _add_log_share(graph, i, r, x, boost, top, energies):
+    pairs_add(graph.pairs, 2, i, r, x, top, energies)
+
+
+@implements(visits, Ising)
+def _visits(graph, i):
+    return 1
+
+
+@implements(rows, Ising)
+def _rows(graph):
+    return pair_rows(graph.pairs, graph.bounds.sizes.shape[0])
+
+
+@implements(factor_masses, Ising)
+def _factor_masses(graph):
+    return np.abs(graph.pairs.strength)

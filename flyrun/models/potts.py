@@ -1,0 +1,129 @@
+"""Potts model: φ_ij = w_ij·1[x_i = x_j] over D values (De Sa et al. 2018, §3; β·A_ij there is w_ij)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import implements, jit
+from flyrun.models.graph import (
+    Bounds,
+    add_log_share,
+    add_share,
+    current_share,
+    energy_change,
+    factor_masses,
+    factor_share,
+    local_energies,
+    rows,
+    total_energy,
+    visits,
+)
+from flyrun.models.pairs import (
+    bin_weights,
+    neighbour_of,
+    pair_bounds,
+    pair_rows,
+    pair_share,
+    weight_difference,
+    weight_of,
+)
+
+
+class Potts(NamedTuple):
+    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
+
+    pairs: Any
+    bounds: Bounds
+
+
+def potts(pairs: Any, n: int, n_values: int) -> Potts:
+    """Potts model of n variables with D = n_values over the given pairs."""
+    return Potts(pairs, pair_bounds(pairs, n, n_values))
+
+
+@implements(local_energies, Potts)
+def _local_energies(graph, i, x, energies):
+    energies[: graph.bounds.sizes[i]] = graph.pairs.repulsion[i]
+    bin_weights(graph.pairs, i, x, energies)
+
+
+@implements(energy_change, Potts)
+def _energy_change(graph, i, x, u):
+    return weight_difference(graph.pairs, i, x, u, x[i]) if u != x[i] else 0.0
+
+
+@jit
+def pairs_energy(pairs, x):
+    """Σ φ over all pairs, at x."""
+    total = 0.0
+    for f in range(pairs.strength.shape[0]):
+        strength = pairs.strength[f]
+        total += abs(strength) * pair_share(strength, x[pairs.ends[f, 0]] == x[pairs.ends[f, 1]])
+    return total
+
+
+@jit
+def pairs_factor_share(pairs, f, x, i, u):
+    """φ/M of pair f at x with x_i = u."""
+    a, b = pairs.ends[f, 0], pairs.ends[f, 1]
+    x_a = u if a == i else np.int64(x[a])
+    x_b = u if b == i else np.int64(x[b])
+    return pair_share(pairs.strength[f], x_a == x_b)
+
+
+@jit
+def pairs_current_share(pairs, i, r, x):
+    """φ/M of variable i's pair r at x."""
+    return pair_share(weight_of(pairs, i, r), x[i] == x[neighbour_of(pairs, i, r)])
+
+
+@jit
+def pairs_add(pairs, size, i, r, x, amount, energies):
+    """energies[u] += amount where variable i's pair r is active for x_i = u: one look at the neighbour."""
+    value = x[neighbour_of(pairs, i, r)]
+    if weight_of(pairs, i, r) >= 0.0:
+        energies[value] += amount
+    else:
+        for u in range(size):
+            if u != value:
+                energies[u] += amount
+
+
+@implements(total_energy, Potts)
+def _total_energy(graph, x):
+    return pairs_energy(graph.pairs, x)
+
+
+@implements(factor_share, Potts)
+def _factor_share(graph, f, x, i, u):
+    return pairs_factor_share(graph.pairs, f, x, i, u)
+
+
+@implements(current_share, Potts)
+def _current_share(graph, i, r, x):
+    return pairs_current_share(graph.pairs, i, r, x)
+
+
+@implements(add_share, Potts)
+def _add_share(graph, i, r, x, amount, energies):
+    pairs_add(graph.pairs, graph.bounds.sizes[i], i, r, x, amount, energies)
+
+
+@implements(add_log_share, Potts)
+def _add_log_share(graph, i, r, x, boost, top, energies):
+    pairs_add(graph.pairs, graph.bounds.sizes[i], i, r, x, top, energies)
+
+
+@implements(visits, Potts)
+def _visits(graph, i):
+    return 1
+
+
+@implements(rows, Potts)
+def _rows(graph):
+    return pair_rows(graph.pairs, graph.bounds.sizes.shape[0])
+
+
+@implements(factor_masses, Potts)
+def _factor_masses(graph):
+    return np.abs(graph.pairs.strength)
