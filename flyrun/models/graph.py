@@ -1,8 +1,8 @@
 """The contract of a factor graph, whatever form its factors are stored in.
 
-n variables x_i in {0 … size_i − 1}; factors 0 ≤ φ ≤ M_φ; π(x) ∝ exp ζ(x), ζ = Σ φ. The factors that depend on
-variable i are its row, numbered r = 0 … degree − 1; all factors together are numbered f = 0 … F − 1. A factor's
-*share* is φ/M_φ in [0, 1], so that factors too weak for a float's exponent stay well defined.
+n variables x_i in {0 … size_i − 1}; factors 0 ≤ φ ≤ M_φ; π(x) ∝ exp ζ(x), ζ = Σ φ. The factors that depend
+on variable i are its row, numbered r = 0 … degree − 1; all factors together are numbered f = 0 … F − 1. A
+factor's *share* is φ/M_φ in [0, 1], so that factors too weak for a float's exponent stay well defined.
 
 A graph is a NamedTuple with a field `bounds`. Positions are int32 arrays: numba's arithmetic on narrower or
 unsigned integers wraps without a word.

@@ -1,10 +1,10 @@
-"""Variables on a square grid, every pair interacting: A_ij = exp(−γ d_ij²) (De Sa et al. 2018, appendix B)."""
+"""Variables on a square grid, every pair interacting: A_ij = exp(−γ d_ij²) (De Sa et al. 2018, app. B)."""
 
 import numpy as np
 
 
 def gaussian_kernel(side: int, gamma: float) -> np.ndarray:
-    """(n, n) of A_ij, n = side², variable i at (i // side, i % side); the diagonal is 0, far pairs underflow."""
+    """(n, n) of A_ij, n = side², variable i at (i // side, i % side); diagonal 0, far pairs underflow."""
     row, column = np.divmod(np.arange(side * side), side)
     squared = (row[:, None] - row) ** 2 + (column[:, None] - column) ** 2
     kernel = np.exp(-gamma * squared)

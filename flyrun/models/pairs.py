@@ -1,8 +1,8 @@
-"""Pairwise factors w·1[x_i = x_j], the stuff of Ising and Potts models, as a full matrix or in compressed rows.
+"""Pairwise factors w·1[x_i = x_j], the stuff of Ising and Potts models: a full matrix or compressed rows.
 
-A negative weight stands for |w|·1[x_i ≠ x_j] = |w| + w·1[x_i = x_j], so that every factor is at least 0 and all
-factors are two-valued: M = |w|. A graph of n variables whose every pair has a factor is stored as a matrix:
-without a list of neighbours to look up, its row is read at the speed of the memory.
+A negative weight stands for |w|·1[x_i ≠ x_j] = |w| + w·1[x_i = x_j], so that every factor is at least 0 and
+all factors are two-valued: M = |w|. A graph of n variables whose every pair has a factor is stored as a
+matrix: without a list of neighbours to look up, its row is read at the speed of the memory.
 """
 
 from typing import Any, NamedTuple
