@@ -34,7 +34,7 @@ Choices (GROUP=OPTION)
 
 Keys that every arm takes which has them
   protocol.seeds=5|[0,1,2]     how many chains per arm, or which
-  protocol.iterations=40000    iterations, burn-in included; protocol.burn_in, protocol.thin
+  protocol.iterations=80000    iterations, burn-in included; protocol.burn_in, protocol.thin
   protocol.init=prior|map      where chains start
   prior.scale=1.0|held_out     prior standard deviation, or the best on held-out data
   dataset.n_components=50      PCA scores used; dataset.limit=N takes the first N rows

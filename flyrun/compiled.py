@@ -53,7 +53,8 @@ def _set_cache_folder() -> None:
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="flyrun-numba-"))
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
-    numba.config.CACHE_DIR = str(folder)
+    _config: Any = numba.config
+    _config.CACHE_DIR = str(folder)
 
 
 _set_cache_folder()
@@ -99,10 +100,10 @@ def generic(declaration: Callable) -> Callable:
             raise missing(owner)
         return methods[owner]
 
-    def select(kind: types.Type) -> Callable | None:
+    def select(kind: Any) -> Callable | None:
         if not isinstance(kind, types.BaseNamedTuple):
             return None
-        owner = kind.instance_class
+        owner = kind.instance_class  # type: ignore[attr-defined]
         if owner not in methods:
             raise missing(owner)
         return methods[owner]
@@ -123,7 +124,7 @@ def generic(declaration: Callable) -> Callable:
     return function
 
 
-def implements(function: Callable, owner: type) -> Callable[[Callable], Callable]:
+def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
     """Register the decorated body as `function`'s implementation for the NamedTuple type `owner`."""
     wanted = list(inspect.signature(function).parameters)
 

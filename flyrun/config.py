@@ -143,7 +143,7 @@ class Protocol(Choice):
     free: ClassVar[tuple[str, ...]] = ("name", "seeds", "chunk_seconds")
     name: str = "default"
     seeds: int | tuple[int, ...] = 5
-    iterations: int = ranged(40_000, at_least=1)
+    iterations: int = ranged(80_000, at_least=1)
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
     init: Literal["prior", "map"] = "prior"
@@ -221,6 +221,13 @@ class Arm:
         """The resolved configuration, group -> {key: plain value}, without the groups that are None."""
         chosen = {group: getattr(self, group) for group in ARM_GROUPS}
         return {group: choice.settings() for group, choice in chosen.items() if choice is not None}
+
+    def problem(self) -> dict[str, Any]:
+        """What two arms must share to be compared: dataset, model, prior, and how long chains run."""
+        kept = self.key_settings()
+        shared = {group: kept[group] for group in ("dataset", "model", "prior") if group in kept}
+        lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
+        return {**shared, "protocol": lengths}
 
     def key_settings(self) -> dict[str, Any]:
         """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""

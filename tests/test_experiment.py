@@ -129,7 +129,7 @@ BAD = {
     "brightness.q=1.5": "brightness.q=1.5: must",
     "protocol=long": "choose from default, full and smoke",
     "protocol.iterations=0": "protocol.iterations=0: must",
-    "protocol.burn_in=40000": "below protocol.iterations=40000",
+    "protocol.burn_in=80000": "below protocol.iterations=80000",
     "protocol.seeds=[]": "protocol.seeds=[]:",
     "protocol.seeds=[2,2]": "protocol.seeds=[2,2]:",
     "protocol.seeds=-1": "protocol.seeds=-1:",

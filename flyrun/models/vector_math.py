@@ -24,7 +24,7 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _ONE_BITS = 0x3FF0000000000000
 
 
-if numba.config.DISABLE_JIT:
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
     def _to_bits(number):
         return struct.unpack("<q", struct.pack("<d", number))[0]

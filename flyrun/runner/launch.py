@@ -99,9 +99,12 @@ def _run(job: Any, wanted: list[Cell], result: RunResult, console: Any, say: Cal
         tasks = _tasks(job, pending, result, say, prepare or _program)
         try:
             _clean(cached, [task.cell for task in tasks], job.fresh)
-            _write_run(job, wanted, result.run_dir)
+            dropped = _write_run(job, wanted, result.run_dir)
         except OSError as error:
             raise unwritable(result.run_dir, error) from error
+        if dropped:
+            reason = "run with another dataset, model, prior or protocol"
+            say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
         if tasks:
             _execute(job, tasks, result, console)
 
@@ -116,14 +119,21 @@ def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
         (cell.folder / store.DONE).unlink(missing_ok=True)
 
 
-def _write_run(job: Any, wanted: list[Cell], folder: Path) -> None:
+def _write_run(job: Any, wanted: list[Cell], folder: Path) -> list[str]:
+    """Write run.json; returns the arms of earlier calls that cannot stand beside these."""
     keys = {cell.arm.name: cell.key for cell in wanted}
     arms = [
-        {"name": arm.name, "key": keys[arm.name], "seeds": list(arm.protocol.seed_list)} for arm in job.arms
+        {
+            "name": arm.name,
+            "key": keys[arm.name],
+            "seeds": list(arm.protocol.seed_list),
+            "problem": arm.problem(),
+        }
+        for arm in job.arms
     ]
     told = ("name", "experiment", "title", "paper", "reference", "reference_name")
     entry = {**{name: getattr(job, name) for name in told}, "command": resume_command(job)}
-    store.write_run(folder, {**entry, "arms": arms})
+    return store.write_run(folder, {**entry, "arms": arms})
 
 
 def _program(arm: Any, folder: Path) -> Any:
@@ -167,6 +177,8 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> float:
     setup.mkdir(parents=True, exist_ok=True)
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})", _SAID_WHEN_SLOWER_S):
         program = prepare(arm, setup)
+    for note in getattr(program, "notes", list)():
+        say(note)
     cache = getattr(getattr(sys.modules.get("numba"), "config", None), "CACHE_DIR", "") or "the cache"
     start = time.perf_counter()
     with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})", _SAID_WHEN_SLOWER_S):

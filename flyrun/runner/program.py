@@ -81,8 +81,8 @@ class Program:
         """Target, brightness update, and the likelihood queries spent on making the bounds."""
         problem, arm = self.problem, self.arm
         if arm.bound.name == "none":
-            target = full_data(problem.prior, problem.model, problem.features, self.n_params)
-            return target, sweeps.build(arm.brightness, self.n_data), 0
+            full = full_data(problem.prior, problem.model, problem.features, self.n_params)
+            return full, sweeps.build(arm.brightness, self.n_data), 0
         if arm.bound.name == "map":
             bound, base = self._map_bound(), self._map_base
         else:
@@ -162,6 +162,15 @@ class Program:
         prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
         _log_densities(full, np.ascontiguousarray(theta), prior, likelihood)
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+
+    def notes(self) -> list[str]:
+        """Lines that a person wants to see before sampling."""
+        fit = self.problem.fit
+        if not fit.held_out:
+            return []
+        tried = ", ".join(f"{scale:g}: {score:.5f}" for scale, score in fit.held_out)
+        chosen = f"prior.scale=held_out takes {fit.scale:g}"
+        return [f"{self.arm.name}: {chosen}; mean test log likelihood at the MAP by scale: {tried}"]
 
     def facts(self) -> dict[str, Any]:
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""

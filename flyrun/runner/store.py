@@ -79,25 +79,34 @@ def read_run(run_dir: Path) -> dict[str, Any]:
         raise StoreError(f"{error}; run the same command again to write it anew") from error
 
 
-def write_run(run_dir: Path, entry: dict[str, Any]) -> None:
-    """Write run.json for the arms asked now, keeping the arms that an earlier call ran.
+def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
+    """Write run.json for the arms asked now, keeping the comparable arms that an earlier call ran.
 
     entry: name, experiment, title, paper, reference (the paper's values by arm), reference_name (their
-    file), command, and arms, a list of {name, key, seeds}.
-    Arms of another experiment run under the same name are dropped from the list, not from the disk.
+    file), command, and arms, a list of {name, key, seeds, problem}.
+    Arms of another experiment, problem (dataset, model, prior) or length run under the same name are
+    dropped from the list, not from the disk; returns their names.
     """
     asked = {arm["name"]: arm for arm in entry["arms"]}
     known: dict[str, dict] = {}
     with contextlib.suppress(StoreError, KeyError, TypeError):
         old = read_run(run_dir)
-        if old["experiment"] == entry["experiment"]:
-            known = {arm["name"]: arm for arm in old["arms"]}
+        known = {arm["name"]: arm for arm in old["arms"]}
+    problems = [arm["problem"] for arm in entry["arms"]]
+    same_experiment = bool(known) and old["experiment"] == entry["experiment"]
+    dropped = [
+        name
+        for name, arm in known.items()
+        if name not in asked and not (same_experiment and arm.get("problem") in problems)
+    ]
+    known = {name: arm for name, arm in known.items() if name not in dropped}
     # The order asked now wins unless only some of the known arms were asked.
     added = [name for name in asked if name not in known]
     order = list(asked) if set(known) <= set(asked) else [*known, *added]
     arms = [asked.get(name) or known[name] for name in order]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     files.write_json(run_dir / RUN, {**entry, "arms": arms, "asked": list(asked), "started": now})
+    return dropped
 
 
 def open_cells(run_dir: Path) -> list[StoredCell]:

@@ -64,7 +64,7 @@ def implicit(q: float, n_data: int) -> Implicit:
 def _implicit_sweep(brightness, rng, target, theta):
     memory = target.memory
     partition = memory.partition
-    n_bright = partition.count[0]
+    n_bright = partition.n_bright[0]
     n_dark = partition.order.shape[0] - n_bright
     proposed = brightness.proposed
 
@@ -185,9 +185,8 @@ def _explicit_sweep(brightness, rng, target, theta):
 
 def build(config: Any, n_data: int) -> NoBrightness | Implicit | Explicit:
     """Brightness update from its configuration."""
-    makers = {
-        "none": NoBrightness,
-        "implicit": lambda: implicit(config.q, n_data),
-        "explicit": lambda: explicit(config.fraction, config.order, n_data),
-    }
-    return makers[config.name]()
+    if config.name == "implicit":
+        return implicit(config.q, n_data)
+    if config.name == "explicit":
+        return explicit(config.fraction, config.order, n_data)
+    return NoBrightness()

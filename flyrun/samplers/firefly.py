@@ -125,7 +125,7 @@ def _query(target, index, theta):
 @implements(log_data, Firefly)
 def _log_data(target, theta, gradient):
     memory = target.memory
-    n_bright = memory.partition.count[0]
+    n_bright = memory.partition.n_bright[0]
     index = memory.partition.order[:n_bright]
     values = memory.proposed_values[:n_bright]
     if gradient is None:
@@ -141,10 +141,10 @@ def _log_data(target, theta, gradient):
 def _keep(target):
     memory = target.memory
     order = memory.partition.order
-    for i in range(memory.partition.count[0]):
+    for i in range(memory.partition.n_bright[0]):
         memory.values[order[i]] = memory.proposed_values[i]
     if memory.slopes.shape[0] > 0:
-        for i in range(memory.partition.count[0]):
+        for i in range(memory.partition.n_bright[0]):
             memory.slopes[order[i]] = memory.proposed_slopes[i]
 
 
@@ -153,7 +153,7 @@ def _kept_log_data(target, gradient):
     memory = target.memory
     order = memory.partition.order
     total = 0.0
-    for i in range(memory.partition.count[0]):
+    for i in range(memory.partition.n_bright[0]):
         n = order[i]
         total += memory.values[n]
         if gradient is not None:
@@ -174,4 +174,4 @@ def _start(target, rng, theta):
 
 @implements(bright_count, Firefly)
 def _bright_count(target):
-    return target.memory.partition.count[0]
+    return target.memory.partition.n_bright[0]

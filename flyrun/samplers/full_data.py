@@ -40,7 +40,7 @@ class FullData(NamedTuple):
     base: Any
     model: Any
     features: Any
-    index: np.ndarray
+    everyone: np.ndarray
     """0 … N−1."""
     work: Workspace
     memory: FullDataMemory
@@ -49,8 +49,8 @@ class FullData(NamedTuple):
 def full_data(base: Any, model: Any, features: Any, n_params: int) -> FullData:
     """Full-data target with an empty memory."""
     memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)))
-    index = np.arange(features.rows.shape[0])
-    return FullData(base, model, features, index, workspace(model.n_predictors), memory)
+    everyone = np.arange(features.rows.shape[0])
+    return FullData(base, model, features, everyone, workspace(model.n_predictors), memory)
 
 
 @dot_jit
@@ -65,13 +65,13 @@ def add_up(values, n):
 @implements(log_data, FullData)
 def _log_data(target, theta, gradient):
     memory, work = target.memory, target.work
-    n_data = target.index.shape[0]
+    n_data = target.everyone.shape[0]
     total = 0.0
     if gradient is not None:
         proposed = memory.gradients[1]
         proposed[:] = 0.0
     for first in range(0, n_data, BLOCK):
-        index = target.index[first : first + BLOCK]
+        index = target.everyone[first : first + BLOCK]
         predict(target.features, index, theta, work.eta)
         if gradient is None:
             log_likelihood(target.model, index, work.eta, work.values, None)
@@ -110,4 +110,4 @@ def _kept_log_data(target, gradient):
 
 @implements(bright_count, FullData)
 def _bright_count(target):
-    return target.index.shape[0]
+    return target.everyone.shape[0]

@@ -1,6 +1,6 @@
 """The bright/dark partition of Maclaurin & Adams (2014), §3.3 and Figure 3.
 
-`order` lists the data, the bright ones first; `place` is its inverse; `count[0]` says how many are bright.
+`order` lists the data, the bright ones first; `place` is its inverse; `n_bright[0]` says how many are bright.
 Every operation is O(1); a swap moves a datum across the border.
 """
 
@@ -18,7 +18,7 @@ class Partition(NamedTuple):
     """(N,) int64: bright data, then dark data."""
     place: np.ndarray
     """(N,) int64: place[order[i]] = i."""
-    count: np.ndarray
+    n_bright: np.ndarray
     """(1,) int64: number of bright data."""
 
 
@@ -30,7 +30,7 @@ def all_dark(n_data: int) -> Partition:
 @jit
 def is_bright(partition, n):
     """Whether datum n is bright."""
-    return partition.place[n] < partition.count[0]
+    return partition.place[n] < partition.n_bright[0]
 
 
 @jit
@@ -42,7 +42,7 @@ def ith_bright(partition, i):
 @jit
 def ith_dark(partition, i):
     """The i-th dark datum, 0 ≤ i < number of dark data."""
-    return partition.order[partition.count[0] + i]
+    return partition.order[partition.n_bright[0] + i]
 
 
 @jit
@@ -56,12 +56,12 @@ def _swap(partition, i, j):
 @jit
 def brighten(partition, n):
     """Make dark datum n bright: it becomes the last bright one."""
-    _swap(partition, partition.place[n], partition.count[0])
-    partition.count[0] += 1
+    _swap(partition, partition.place[n], partition.n_bright[0])
+    partition.n_bright[0] += 1
 
 
 @jit
 def darken(partition, n):
     """Make bright datum n dark: it becomes the first dark one."""
-    partition.count[0] -= 1
-    _swap(partition, partition.place[n], partition.count[0])
+    partition.n_bright[0] -= 1
+    _swap(partition, partition.place[n], partition.n_bright[0])

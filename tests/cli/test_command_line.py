@@ -172,7 +172,7 @@ BAD = {
     f"{EXPERIMENT} prior.scale=1,2": "add -m",
     f"{EXPERIMENT} brightness.q=0": "brightness.q=0: must",
     f"{EXPERIMENT} protocol.iterations=ten": "protocol.iterations=ten: must be a whole number",
-    f"{EXPERIMENT} protocol.burn_in=40000": "protocol.burn_in=40000: must be below",
+    f"{EXPERIMENT} protocol.burn_in=80000": "protocol.burn_in=80000: must be below",
     f"{EXPERIMENT} executor.workers=0": "executor.workers=0: must",
     f"{EXPERIMENT} regular": "regular: is not of the form key=value",
     f"{EXPERIMENT} --config-dir nowhere": "nowhere",

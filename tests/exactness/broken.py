@@ -28,7 +28,7 @@ def inverted_implicit(q, n_data):
 def _inverted_sweep(brightness, rng, target, theta):
     memory = target.memory
     partition = memory.partition
-    n_bright = partition.count[0]
+    n_bright = partition.n_bright[0]
     n_dark = partition.order.shape[0] - n_bright
     n_lit = 0
     i = rng.standard_exponential() // brightness.skip_rate

@@ -131,7 +131,7 @@ def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2
         experiment="walk",
         title="A walk",
         paper="none",
-        arms=tuple(replace(one, name=name, prior=config.Gaussian(scale=len(name) * 1.0)) for name in arms),
+        arms=tuple(replace(one, name=name, sampler=config.RandomWalk(step=len(name) * 1.0)) for name in arms),
         executor=config.Local(workers=workers),
         results_dir=Path(results_dir),
         fresh=fresh,

@@ -97,6 +97,14 @@ def test_fresh_repeats_only_what_was_selected(tmp_path):
         assert ((cell.folder / "done").stat().st_mtime_ns == before[cell.folder]) == (cell.arm == "one")
 
 
+def test_arms_of_another_problem_leave_the_list(tmp_path):
+    run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
+    other = {"iterations": 2 * fakes.ITERATIONS}
+    run(fakes.make_job(tmp_path, arms=("three",), seeds=1, **other), None, fakes.prepare)
+    info = json.loads((tmp_path / "runs" / "walk" / "run.json").read_text())
+    assert [arm["name"] for arm in info["arms"]] == ["three"]
+
+
 def test_one_arm_alone_keeps_the_others_listed(tmp_path):
     run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
     run(fakes.make_job(tmp_path, arms=("three",), seeds=2), None, fakes.prepare)
