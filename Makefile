@@ -1,0 +1,55 @@
+# `make mnist_logreg` and `make test` are all a new machine needs: python3 (3.11 or later) and make.
+PYTHON ?= python3
+VENV ?= .venv
+FLYRUN = $(VENV)/bin/flyrun
+# Further overrides for the reproduction targets: make mnist_logreg ARGS="protocol=smoke executor.workers=1"
+ARGS ?=
+
+.PHONY: help mnist_logreg full smoke test test-slow bench lint wheel clean
+help: ## this list
+	@grep -hE '^[a-z_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z_-]+):.*## /  make \1\t/' | expand -t 26
+
+mnist_logreg: $(VENV)/run.stamp ## Firefly Monte Carlo on MNIST 7 vs 9: Table 1, Figure 4a (a few minutes)
+	$(FLYRUN) experiment=mnist_logreg $(ARGS)
+
+full: $(VENV)/run.stamp ## the same with the published lengths (protocol=full), kept apart
+	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)
+
+smoke: $(VENV)/run.stamp ## the same in seconds, to see that all works
+	$(FLYRUN) experiment=mnist_logreg protocol=smoke name=smoke $(ARGS)
+
+test: $(VENV)/dev.stamp ## the test suite
+	$(VENV)/bin/python -m pytest -n auto
+
+test-slow: $(VENV)/dev.stamp ## the tests that take minutes
+	$(VENV)/bin/python -m pytest -n auto -m slow
+
+bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
+	$(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist
+
+lint: $(VENV)/dev.stamp ## ruff and mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+wheel: $(VENV)/dev.stamp ## build dist/*.whl
+	$(VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove the environment and what building left (results stay)
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .benchmarks
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is older than 3.11; name another: make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "make: $(PYTHON) cannot make an environment; on Debian: apt-get install python3-venv" >&2; exit 2; }
+
+$(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/pip
+	@echo "installing flyrun into $(VENV) (once, about a minute)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/pip
+	@echo "installing flyrun and its test tools into $(VENV) (once, about a minute)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(VENV)/run.stamp $@

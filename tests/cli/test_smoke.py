@@ -1,0 +1,79 @@
+"""The main job at `smoke` size, as a person runs it: results, caching, and the same bits on any workers."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray
+
+ARMS = ("regular", "untuned", "map_tuned")
+
+
+def _flyrun(*words, folder):
+    command = [sys.executable, "-m", "flyrun", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    done = _flyrun("experiment=mnist_logreg", "protocol=smoke", "executor.workers=2", folder=folder)
+    return folder, done
+
+
+def _draws(folder, name="mnist_logreg"):
+    found = {}
+    for path in sorted((folder / "results" / "runs" / name).glob("*/*/seed=*/posterior.nc")):
+        with xarray.open_datatree(path, engine="h5netcdf") as tree:
+            found[path.parents[2].name, path.parent.name] = {
+                "theta": tree["posterior/theta"].values,
+                "queries": tree["sample_stats/queries"].values,
+                "log_joint": tree["sample_stats/log_joint"].values,
+            }
+    return found
+
+
+def test_it_ends_well_and_leaves_its_table(run):
+    folder, done = run
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    results = folder / "results" / "runs" / "mnist_logreg"
+    rows = {row["arm"]: row for row in csv.DictReader((results / "table.csv").open())}
+    assert tuple(rows) == ARMS
+    assert float(rows["regular"]["queries_per_iter"]) == 12_214
+    assert float(rows["map_tuned"]["paper_speedup"]) == 22
+    for name in ("report.html", "report.md", "table.json"):
+        assert (results / name).stat().st_size > 0
+    assert json.loads((results / "table.json").read_text())
+    assert sorted(path.name for path in folder.iterdir()) == ["results"]
+
+
+def test_a_second_call_runs_nothing(run):
+    folder, _ = run
+    again = _flyrun("experiment=mnist_logreg", "protocol=smoke", folder=folder)
+    assert again.returncode == 0
+    assert "all 6 cells cached" in again.stdout
+
+
+def test_one_worker_gives_the_same_bits(run):
+    folder, _ = run
+    other = _flyrun(
+        "experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "name=alone", folder=folder
+    )
+    assert other.returncode == 0, other.stderr
+    two, one = _draws(folder), _draws(folder, "alone")
+    assert set(two) == set(one) == {(arm, f"seed={seed}") for arm in ARMS for seed in (0, 1)}
+    for cell, values in two.items():
+        for name in values:
+            np.testing.assert_array_equal(values[name], one[cell][name])
+
+
+def test_one_arm_without_an_experiment(run):
+    folder, _ = run
+    words = ["dataset=mnist_7v9", "dataset.limit=500", "model=logistic", "bound=map", "sampler=random_walk"]
+    done = _flyrun(*words, "protocol=smoke", "protocol.seeds=1", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,64 @@
+"""Set-up: the prior scale that the experiment states, what a fit costs, and that it is kept."""
+
+import numpy as np
+import pytest
+
+from flyrun.config import Gaussian
+from flyrun.experiment import compose_job
+from flyrun.runner.program import prepare
+
+
+def _program(folder, *overrides):
+    job = compose_job(["experiment=mnist_logreg", "only=map_tuned", *overrides])
+    return prepare(job.arms[0], folder)
+
+
+def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
+    (stated,) = compose_job(["experiment=mnist_logreg", "only=map_tuned"]).arms
+    program = _program(tmp_path, "prior.scale=held_out")
+    tried = program.facts()["held_out"]
+    assert [scale for scale, _ in tried] == list(Gaussian().grid)
+    assert max(tried, key=lambda pair: pair[1])[0] == program.facts()["prior_scale"] == stated.prior.scale
+    assert any("held_out takes" in line for line in program.notes())
+
+
+def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
+    facts = _program(tmp_path).facts()
+    n = facts["n_data"]
+    assert n == 12_214
+    assert facts["map_queries"] > 10 * n
+    assert facts["map_queries"] % n == 0
+    assert facts["setup_queries"] == facts["map_queries"] + 2 * n
+    regular = prepare(compose_job(["experiment=mnist_logreg", "only=regular"]).arms[0], tmp_path)
+    assert regular.facts()["setup_queries"] == n
+
+
+def test_a_fit_is_kept_and_a_damaged_one_made_again(tmp_path):
+    first = _program(tmp_path)
+    (stored,) = tmp_path.glob("setup-*.npz")
+    assert np.array_equal(_program(tmp_path).problem.fit.theta_map, first.problem.fit.theta_map)
+    stored.write_bytes(stored.read_bytes()[:1000])
+    assert np.array_equal(_program(tmp_path).problem.fit.theta_map, first.problem.fit.theta_map)
+
+
+@pytest.mark.parametrize("init", ["prior", "map"])
+def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
+    program = _program(tmp_path, "protocol=smoke", f"protocol.init={init}", "protocol.thin=5")
+    whole, draws = program.advance(program.init(7), 300)
+    state, pieces = program.init(7), []
+    for n in (5, 95, 60, 140):
+        state, piece = program.advance(state, n)
+        pieces.append(piece)
+    for name, values in draws.items():
+        np.testing.assert_array_equal(np.concatenate([piece[name] for piece in pieces]), values)
+    # what is left in workspaces between calls is of no account
+    for name in ("theta", "rng", "memory.partition.order", "kernel.step.current"):
+        np.testing.assert_array_equal(state[name], whole[name])
+    assert len(draws["theta"]) == 60
+
+
+def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
+    job = compose_job(["experiment=mnist_logreg", "protocol=smoke"])
+    starts = [prepare(arm, tmp_path).init(3)["theta"] for arm in job.arms]
+    assert np.array_equal(starts[0], starts[1])
+    assert np.array_equal(starts[0], starts[2])
