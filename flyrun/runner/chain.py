@@ -24,6 +24,7 @@ from flyrun.runner.lock import locked
 _FIRST_CHUNK = 100
 _MAX_GROWTH = 8
 _MAX_CHUNK_BYTES = 32 << 20
+_POSTERIOR_OVERHEAD_BYTES = 1 << 20
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
 
@@ -132,6 +133,7 @@ class _Run:
         names = facts.get("coordinates") or facts.get("feature_names")
         sizes = (protocol.iterations, protocol.burn_in, protocol.thin)
         with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
+            files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
             tree = PosteriorFile(temporary, sizes, attrs, names)
             try:
                 tree.add(self.draws.chunks())

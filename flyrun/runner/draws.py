@@ -98,6 +98,10 @@ class DrawStore:
             yield first, n, arrays
             done += n
 
+    def bytes_stored(self) -> int:
+        """Size of the chunks on disk."""
+        return sum(path.stat().st_size for path in self._files("chunk"))
+
     def clear(self) -> None:
         """Remove every chunk, checkpoint and leftover temporary file."""
         for pattern in ("chunk-*.npz", "checkpoint-*.npz", ".*.tmp"):

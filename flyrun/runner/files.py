@@ -51,6 +51,22 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def reserve(folder: Path, n_bytes: int) -> None:
+    """Raise OSError unless the folder's disk has room for n_bytes; leaves nothing behind.
+
+    For writers that do not fail in peace: HDF5 on a full disk prints its own tracebacks.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    temporary = folder / f".room.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, n_bytes))
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
 def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
     """Write `path` whole or not at all; `writer` gets the open binary file."""
     with replacing(path) as temporary, open(temporary, "wb") as file:

@@ -229,3 +229,16 @@ def test_a_full_disk_keeps_what_was_finished(tmp_path, monkeypatch):
         run(fakes.make_job(tmp_path), None, fakes.prepare)
     states = [cell.state for cell in store.open_cells(tmp_path / "runs" / "walk")]
     assert states == ["done", "done", "failed", "missing"]
+
+
+def test_room_for_the_posterior_is_asked_for_before_it_is_written(tmp_path, monkeypatch):
+    def full(folder, n_bytes):
+        assert n_bytes > 0
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "reserve", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
+    monkeypatch.undo()
+    result = run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
+    assert [outcome.state for outcome in result.outcomes] == ["done"]
