@@ -4,6 +4,8 @@ For full-data sampling the base is the prior; for Firefly Monte Carlo it is the 
 the collapsed bounds (Maclaurin & Adams 2014, eq. 2).
 """
 
+import numpy as np
+
 from flyrun.compiled import generic, implements
 from flyrun.models.features import row_dot
 from flyrun.models.likelihood import Quadratic
@@ -19,6 +21,23 @@ def draw_base(base, rng, out):
     """Fill out, (P,), with a draw from a base that is a proper prior."""
 
 
+@generic
+def add_gaussian(base, precision, log_normaliser):
+    """The base (collapsed bounds) times N(0, I/precision), whose log density is −½·precision·θᵀθ +
+    log_normaliser. Python only."""
+
+
+@generic
+def spread(base, normals):
+    """Standard normals, (P,), turned into a draw of N(0, C), C the inverse of the base's curvature (that of
+    its smooth part, and a Gaussian of the same variance for what is not smooth). Python only."""
+
+
+@generic
+def dense(base):
+    """Collapsed bounds as a Quadratic, whatever structure they have. Python only."""
+
+
 @implements(log_base, Quadratic)
 def _log_quadratic(base, theta, gradient):
     value = base.constant[0]
@@ -28,3 +47,19 @@ def _log_quadratic(base, theta, gradient):
         if gradient is not None:
             gradient[d] += base.linear[d] - pulled
     return value
+
+
+@implements(add_gaussian, Quadratic)
+def _add_gaussian(base, precision, log_normaliser):
+    with_prior = base.precision + np.eye(len(base.linear)) * precision
+    return Quadratic(with_prior, base.linear.copy(), base.constant + log_normaliser)
+
+
+@implements(spread, Quadratic)
+def _spread(base, normals):
+    return np.linalg.solve(np.linalg.cholesky(base.precision).T, normals)
+
+
+@implements(dense, Quadratic)
+def _dense(base):
+    return base

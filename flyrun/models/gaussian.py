@@ -1,13 +1,12 @@
 """The Gaussian prior, and the pseudo-prior that it makes with collapsed bounds."""
 
 from math import log, pi
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from flyrun.compiled import dot_jit, implements
-from flyrun.models.base import draw_base, log_base
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.base import add_gaussian, draw_base, log_base
+
+SMOOTH = True
 
 
 class IsotropicGaussian(NamedTuple):
@@ -46,9 +45,7 @@ def _draw_isotropic(base, rng, out):
         out[d] = base.scale * rng.standard_normal()
 
 
-def pseudo_prior(prior: IsotropicGaussian, bounds: Quadratic) -> Quadratic:
-    """Gaussian prior times collapsed bounds, again a quadratic in θ."""
+def pseudo_prior(prior: IsotropicGaussian, bounds: Any) -> Any:
+    """Gaussian prior times collapsed bounds: of the bounds' own kind, Quadratic or Kronecker."""
     size = bounds.linear.shape[0]
-    precision = bounds.precision + np.eye(size) / prior.scale**2
-    constant = bounds.constant - size * (prior.log_scale + 0.5 * log(2.0 * pi))
-    return Quadratic(precision, bounds.linear.copy(), constant)
+    return add_gaussian(bounds, 1.0 / prior.scale**2, -size * (prior.log_scale + 0.5 * log(2.0 * pi)))

@@ -34,6 +34,11 @@ def bind(features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
     return Logistic(), Linear(np.ascontiguousarray(features * target[:, None]))
 
 
+def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
+    """The same likelihood for other rows."""
+    return bind(features, target)
+
+
 @implements(log_likelihood, Logistic)
 def _log_likelihood(model, index, eta, values, slopes):
     for i in range(index.shape[0]):
@@ -68,17 +73,17 @@ def tight_at(margins: np.ndarray) -> JaakkolaJordan:
     return JaakkolaJordan(np.stack([a, c], axis=1))
 
 
-def untuned_bound(features: Linear, xi: float) -> JaakkolaJordan:
+def untuned_bound(model: Logistic, features: Linear, xi: float) -> JaakkolaJordan:
     """The same ξ for every datum (the paper: 1.5)."""
     return tight_at(np.full(features.rows.shape[0], xi))
 
 
-def map_bound(predictors: np.ndarray) -> JaakkolaJordan:
+def map_bound(model: Logistic, predictors: np.ndarray) -> JaakkolaJordan:
     """Bounds tight at the margins at θ_MAP, shape (N, 1)."""
     return tight_at(predictors[:, 0])
 
 
-def collapse(bound: JaakkolaJordan, features: Linear) -> Quadratic:
+def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadratic:
     """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
     rows = features.rows
     precision = rows.T @ (rows * (-2.0 * bound.curve[:, :1]))

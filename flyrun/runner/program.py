@@ -14,8 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.compiled import jit
-from flyrun.models.base import draw_base, log_base
-from flyrun.models.gaussian import pseudo_prior
+from flyrun.models.base import draw_base, log_base, spread
 from flyrun.runner import setup
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.chain import empty_draws, run_chain
@@ -58,7 +57,7 @@ class Program:
 
     def __init__(self, arm: Any, problem: setup.Problem):
         self.arm, self.problem = arm, problem
-        self.n_data, n_features = problem.dataset.features.shape
+        self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors
         self.module = importlib.import_module(f"flyrun.samplers.{arm.sampler.name}")
         started = time.perf_counter()
@@ -71,11 +70,12 @@ class Program:
     def _map_bound(self) -> Any:
         problem = self.problem
         at_map = setup.predictors(problem.model, problem.features, problem.fit.theta_map)
-        return setup.model_module(self.arm.model.name).map_bound(at_map)
+        return setup.model_module(self.arm.model.name).map_bound(problem.model, at_map)
 
     def _collapse(self, bound: Any) -> Any:
-        bounds = setup.model_module(self.arm.model.name).collapse(bound, self.problem.features)
-        return pseudo_prior(self.problem.prior, bounds)
+        problem = self.problem
+        bounds = setup.model_module(self.arm.model.name).collapse(bound, problem.model, problem.features)
+        return setup.prior_module(self.arm.prior.name).pseudo_prior(problem.prior, bounds)
 
     def _make_target(self) -> tuple[Any, Any, int]:
         """Target, brightness update, and the likelihood queries spent on making the bounds."""
@@ -87,7 +87,7 @@ class Program:
             bound, base = self._map_bound(), self._map_base
         else:
             model = setup.model_module(arm.model.name)
-            bound = model.untuned_bound(problem.features, arm.bound.xi)
+            bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
             base = self._collapse(bound)
         target = firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS)
         return target, sweeps.build(arm.brightness, self.n_data), self.n_data
@@ -111,17 +111,15 @@ class Program:
         if self.arm.protocol.init == "map":
             assert self._map_base is not None
             with threadpool_limits(1):
-                root = np.linalg.cholesky(self._map_base.precision)
-                theta = self.problem.fit.theta_map + np.linalg.solve(
-                    root.T, first.standard_normal(theta.size)
-                )
+                theta = self.problem.fit.theta_map + spread(self._map_base, first.standard_normal(theta.size))
         else:
             _draw(self.problem.prior, first, theta)
         # A stream for each kind of arm: arms of one seed share their start, not their luck.
         label = "|".join((self.arm.sampler.name, self.arm.bound.name, self.arm.brightness.name))
         words = tuple(label.encode())
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
-        target = with_arrays(self._target, arrays_of(self._target, ""), "")
+        memory = self._target.memory
+        target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         _start(target, rng, theta)
         return {
             "theta": theta,

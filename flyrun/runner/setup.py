@@ -1,8 +1,8 @@
 """What is worked out once before any chain: prior scale, MAP estimate, bounds, pseudo-prior; and its cost.
 
-One likelihood query is one L_n(θ). Charged here: every evaluation of the L-BFGS fits (N each; for
-`prior.scale=held_out` one fit per scale and one pass over the test rows), and N for the pass that makes a
-bound's parabolas and their sum.
+One likelihood query is one L_n(θ). Charged here: every evaluation of the fits (N each; for a scale that is
+`held_out` one fit per value tried and one pass over the test rows), and N for the pass that makes a bound's
+parabolas and their sum.
 """
 
 import hashlib
@@ -17,24 +17,34 @@ from threadpoolctl import threadpool_limits
 
 import flyrun.data
 from flyrun.compiled import jit, sources_digest
+from flyrun.errors import ConfigError
+from flyrun.models.base import dense
 from flyrun.models.features import predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
-from flyrun.samplers.map_fit import find_map
+from flyrun.samplers.lasso_fit import find_lasso_map
+from flyrun.samplers.map_fit import MapFit, find_map
+
+_NOT_OF_THE_MODEL = ("name", "scale", "grid")
 
 
 class Fit(NamedTuple):
-    """Prior scale and, where asked for, MAP estimate of one (dataset, model, prior)."""
+    """Scales and, where asked for, MAP estimate of one (dataset, model, prior)."""
 
     scale: float
+    """The prior's."""
+    model_scale: float
+    """The likelihood's; NaN where it has none."""
     theta_map: np.ndarray
     """(P,); empty where none was needed."""
     log_posterior: float
     queries: int
     seconds: float
     held_out: list[list[float]]
-    """[scale, mean test log likelihood at its MAP], for every scale tried."""
+    """[scale, mean test log likelihood at its MAP], for every prior scale tried."""
+    held_out_model: list[list[float]]
+    """The same for every scale of the likelihood tried."""
 
 
 class Problem(NamedTuple):
@@ -48,7 +58,12 @@ class Problem(NamedTuple):
 
 
 def model_module(name: str) -> Any:
-    """The model's file: bind, untuned_bound, map_bound, collapse."""
+    """The model's file: bind, rebind, untuned_bound, map_bound, collapse."""
+    return importlib.import_module(f"flyrun.models.{name}")
+
+
+def prior_module(name: str) -> Any:
+    """The prior's file: prior, pseudo_prior, SMOOTH."""
     return importlib.import_module(f"flyrun.models.{name}")
 
 
@@ -70,62 +85,125 @@ def predictors(model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
     return eta
 
 
-def mean_log_likelihood(name: str, features: np.ndarray, target: np.ndarray, theta: np.ndarray) -> float:
-    """Mean of log L over rows that no chain sees (test rows)."""
-    model, test = model_module(name).bind(features, target)
-    values = np.zeros(len(target))
-    _log_likelihoods(model, np.arange(len(target)), predictors(model, test, theta), values)
+def mean_log_likelihood(module: Any, model: Any, dataset: Any, theta: np.ndarray) -> float:
+    """Mean of log L over the test rows, which no chain sees."""
+    model, test = module.rebind(model, dataset.test_features, dataset.test_target)
+    values = np.zeros(len(dataset.test_target))
+    _log_likelihoods(model, np.arange(len(values)), predictors(model, test, theta), values)
     return float(values.mean())
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
-    """Load the arm's data and fit what it needs, or recall the fit from `folder`."""
+    """Load the arm's data and fit what it needs, or recall the fit from `folder`.
+
+    Raises ConfigError where a scale is held_out and the dataset has no test rows.
+    """
     with threadpool_limits(1):  # the bits of sums and products depend on the number of BLAS threads
         dataset = flyrun.data.load(arm.dataset)
-        model, features = model_module(arm.model.name).bind(dataset.features, dataset.target)
-        fit = _fit(arm, dataset, model, features, folder, needs_map)
-        prior = importlib.import_module(f"flyrun.models.{arm.prior.name}").prior(fit.scale)
+        fit = _fit(arm, dataset, folder, needs_map)
+        model, features = bind_model(arm.model, dataset, fit.model_scale)
+        prior = prior_module(arm.prior.name).prior(fit.scale)
     return Problem(dataset, model, features, prior, fit)
 
 
-def _fit(arm: Any, dataset: Any, model: Any, features: Any, folder: Path, needs_map: bool) -> Fit:
-    if not needs_map and arm.prior.scale != "held_out":
-        return Fit(float(arm.prior.scale), np.zeros(0), float("nan"), 0, 0.0, [])
+def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
+    """Model and features; what the configuration says of the likelihood goes to `bind` by name."""
+    settings = {key: value for key, value in config.settings().items() if key not in _NOT_OF_THE_MODEL}
+    if not np.isnan(scale):
+        settings["scale"] = scale
+    return model_module(config.name).bind(dataset.features, dataset.target, **settings)
+
+
+def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
+    scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
+    if "held_out" in scales:
+        if len(dataset.test_target) == 0:
+            group = "prior" if scales[0] == "held_out" else "model"
+            raise ConfigError(
+                f"{group}.scale=held_out: dataset={arm.dataset.name} keeps no rows apart as it is set up; "
+                f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
+            )
+    elif not needs_map:
+        return Fit(float(scales[0]), float(scales[1]), np.zeros(0), float("nan"), 0, 0.0, [], [])
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     wanted = [*settings, dataset.sha256, sources_digest()]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"setup-{key}.npz"
     if (stored := _read(path)) is not None:
         return stored
-    fit = _fit_scales(arm, dataset, model, features)
+    fit = _Search(arm, dataset).run()
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_arrays(path, fit._asdict())
     return fit
 
 
-def _fit_scales(arm: Any, dataset: Any, model: Any, features: Any) -> Fit:
-    started = time.perf_counter()
-    priors = importlib.import_module(f"flyrun.models.{arm.prior.name}")
-    held_out = arm.prior.scale == "held_out"
-    queries, tried, best = 0, [], None
-    theta = np.zeros(dataset.features.shape[1] * model.n_predictors)
-    for scale in arm.prior.grid if held_out else (arm.prior.scale,):
-        found = find_map(full_data(priors.prior(scale), model, features, theta.size), theta)
-        queries += found.queries
-        theta = found.theta  # the next fit starts here
-        score = 0.0
-        if held_out:
-            score = mean_log_likelihood(
-                arm.model.name, dataset.test_features, dataset.test_target, found.theta
-            )
-            queries += len(dataset.test_target)
-            tried.append([float(scale), score])
-        if best is None or score > best[0]:
-            best = (score, float(scale), found)
-    assert best is not None
-    _, scale, found = best
-    seconds = time.perf_counter() - started
-    return Fit(scale, found.theta, found.log_posterior, queries, seconds, tried)
+class _Search:
+    """MAP fits, each from where the last ended, and their cost."""
+
+    def __init__(self, arm: Any, dataset: Any):
+        self.arm, self.dataset = arm, dataset
+        self.module, self.priors = model_module(arm.model.name), prior_module(arm.prior.name)
+        self.queries = 0
+        self.theta = np.zeros(0)
+        self._bound: dict[float, Any] = {}
+
+    def run(self) -> Fit:
+        """Choose the scales that are held out, the likelihood's first, at the widest prior."""
+        started = time.perf_counter()
+        arm, nothing = self.arm, float("nan")
+        prior_held_out = arm.prior.scale == "held_out"
+        prior_scales = arm.prior.grid if prior_held_out else (arm.prior.scale,)
+        model_scale, tried_model = getattr(arm.model, "scale", nothing), []
+        if model_scale == "held_out":
+            for scale in arm.model.grid:
+                found = self._fit(max(prior_scales), scale)
+                tried_model.append([float(scale), self._score(scale, found.theta)])
+            model_scale = max(tried_model, key=lambda pair: pair[1])[0]
+        fits, tried = [], []
+        for scale in prior_scales:
+            fits.append((scale, self._fit(scale, model_scale)))
+            if prior_held_out:
+                tried.append([float(scale), self._score(model_scale, fits[-1][1].theta)])
+        best = int(np.argmax([score for _, score in tried])) if tried else 0
+        scale, found = fits[best]
+        seconds = time.perf_counter() - started
+        return Fit(
+            float(scale),
+            float(model_scale),
+            found.theta,
+            found.log_posterior,
+            self.queries,
+            seconds,
+            tried,
+            tried_model,
+        )
+
+    def _model(self, scale: float) -> tuple[Any, Any]:
+        key = None if np.isnan(scale) else scale
+        if key not in self._bound:
+            self._bound = {key: bind_model(self.arm.model, self.dataset, scale)}
+        return self._bound[key]
+
+    def _fit(self, prior_scale: float, model_scale: float) -> MapFit:
+        model, features = self._model(model_scale)
+        size = features.rows.shape[1] * model.n_predictors
+        first = self.theta if self.theta.size else np.zeros(size)
+        if self.priors.SMOOTH:
+            found = find_map(full_data(self.priors.prior(prior_scale), model, features, size), first)
+        else:
+
+            def touching(theta: np.ndarray) -> Any:
+                bound = self.module.map_bound(model, predictors(model, features, theta))
+                return dense(self.module.collapse(bound, model, features))
+
+            found = find_lasso_map(touching, len(features.rows), prior_scale, first)
+        self.queries += found.queries
+        self.theta = found.theta
+        return found
+
+    def _score(self, model_scale: float, theta: np.ndarray) -> float:
+        self.queries += len(self.dataset.test_target)
+        return mean_log_likelihood(self.module, self._model(model_scale)[0], self.dataset, theta)
 
 
 def _read(path: Path) -> Fit | None:
@@ -136,9 +214,11 @@ def _read(path: Path) -> Fit | None:
         return None
     return Fit(
         float(stored["scale"]),
+        float(stored["model_scale"]),
         stored["theta_map"],
         float(stored["log_posterior"]),
         int(stored["queries"]),
         float(stored["seconds"]),
         stored["held_out"].tolist(),
+        stored["held_out_model"].tolist(),
     )

@@ -30,7 +30,7 @@ BOUNDS = {
 
 def _target(bound, theta=None, z=()):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    base = gaussian.pseudo_prior(PRIOR, logistic.collapse(bound, ROWS))
+    base = gaussian.pseudo_prior(PRIOR, logistic.collapse(bound, logistic.Logistic(), ROWS))
     target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)

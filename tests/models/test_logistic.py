@@ -70,7 +70,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed):
     theta = rng.normal(size=4) * 3
     _, features = logistic.bind(x, t)
     xi = rng.normal(size=30) * 4
-    quadratic = logistic.collapse(logistic.tight_at(xi), features)
+    quadratic = logistic.collapse(logistic.tight_at(xi), logistic.Logistic(), features)
     _, _, log_b, _ = _evaluate(features.rows @ theta, xi)
     collapsed = -0.5 * theta @ quadratic.precision @ theta + quadratic.linear @ theta + quadratic.constant[0]
     np.testing.assert_allclose(collapsed, log_b.sum(), rtol=1e-12)

@@ -1,0 +1,88 @@
+"""Collapsed Böhning bounds, K classes × D features, without ever forming a K·D × K·D matrix.
+
+Their curvature is A ⊗ S with A = ½(I − 11ᵀ/K) and S = Σ x xᵀ, so θᵀ(A ⊗ S)θ = ½ Σ_k c_kᵀ S c_k with
+c_k = θ_k − θ̄ (the mean over classes). The c_k sum to 0: K−1 products with S, read once, give all K.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import helmert
+
+from flyrun.compiled import implements
+from flyrun.models.base import add_gaussian, dense, log_base, spread
+from flyrun.models.likelihood import Quadratic
+from flyrun.models.multi_linear import row_dots
+
+
+class Kronecker(NamedTuple):
+    """−½ θᵀ(A ⊗ S + ridge·I)θ + hᵀθ + c."""
+
+    gram: np.ndarray
+    """S, (D, D), symmetric."""
+    linear: np.ndarray
+    """h, (K·D,)."""
+    ridge: float
+    constant: np.ndarray
+    """c, (1,)."""
+    centred: np.ndarray
+    """(K·D,): workspace, the c_k."""
+    pulled: np.ndarray
+    """(D, K): workspace, S c_k."""
+
+
+def kronecker(gram: np.ndarray, linear: np.ndarray, constant: float) -> Kronecker:
+    """Collapsed bounds alone. gram: (D, D); linear: (K, D)."""
+    room = np.zeros(linear.size), np.zeros(linear.shape[::-1])
+    return Kronecker(gram, linear.ravel(), 0.0, np.array([float(constant)]), *room)
+
+
+@implements(log_base, Kronecker)
+def _log_kronecker(base, theta, gradient):
+    centred, pulled = base.centred, base.pulled
+    size, n_classes = pulled.shape
+    for d in range(size):
+        mean = 0.0
+        for k in range(n_classes):
+            mean += theta[k * size + d]
+        mean /= n_classes
+        for k in range(n_classes):
+            centred[k * size + d] = theta[k * size + d] - mean
+    for d in range(size):
+        row_dots(base.gram, d, centred, pulled, d, n_classes - 1)
+        last = 0.0
+        for k in range(n_classes - 1):
+            last -= pulled[d, k]
+        pulled[d, n_classes - 1] = last
+    value = base.constant[0]
+    for k in range(n_classes):
+        for d in range(size):
+            i = k * size + d
+            value += theta[i] * (base.linear[i] - 0.5 * base.ridge * theta[i])
+            value -= 0.25 * centred[i] * pulled[d, k]
+            if gradient is not None:
+                gradient[i] += base.linear[i] - base.ridge * theta[i] - 0.5 * pulled[d, k]
+    return value
+
+
+@implements(add_gaussian, Kronecker)
+def _add_gaussian(base, precision, log_normaliser):
+    return base._replace(ridge=base.ridge + precision, constant=base.constant + log_normaliser)
+
+
+@implements(spread, Kronecker)
+def _spread(base, normals):
+    # A has eigenvalue 0 for the mean over classes and ½ for every contrast
+    size, n_classes = base.pulled.shape
+    rows = normals.reshape(n_classes, size)
+    root = np.linalg.cholesky(0.5 * base.gram + base.ridge * np.eye(size))
+    parts = np.vstack([rows[:1] / np.sqrt(base.ridge), np.linalg.solve(root.T, rows[1:].T).T])
+    return (helmert(n_classes, full=True).T @ parts).ravel()
+
+
+@implements(dense, Kronecker)
+def _dense(base):
+    n_classes = base.pulled.shape[1]
+    curvature = 0.5 * (np.eye(n_classes) - 1.0 / n_classes)
+    precision = np.kron(curvature, base.gram) + base.ridge * np.eye(len(base.linear))
+    return Quadratic(precision, base.linear.copy(), base.constant.copy())

@@ -1,0 +1,63 @@
+"""The Laplace prior (what makes the lasso), and the pseudo-prior that it makes with collapsed bounds."""
+
+from math import log
+from typing import Any, NamedTuple
+
+from flyrun.compiled import implements
+from flyrun.models.base import add_gaussian, draw_base, log_base, spread
+
+SMOOTH = False
+
+
+class Laplace(NamedTuple):
+    """θ_d ~ e^{−|θ_d|/scale}/(2·scale), independent; variance 2·scale²."""
+
+    scale: float
+    log_twice_scale: float
+
+
+class LaplaceTimesBounds(NamedTuple):
+    """Prior × Π B_n: the bounds' quadratic with a ridge of absolute values."""
+
+    prior: Laplace
+    bounds: Any
+    """Quadratic or Kronecker."""
+
+
+def prior(scale: float) -> Laplace:
+    """The Laplace prior with mean absolute value `scale` in every coordinate."""
+    return Laplace(float(scale), log(2.0 * scale))
+
+
+@implements(log_base, Laplace)
+def _log_laplace(base, theta, gradient):
+    rate = 1.0 / base.scale
+    total = 0.0
+    for d in range(theta.shape[0]):
+        total += abs(theta[d])
+        if gradient is not None:
+            # at 0, which has probability 0, the middle of the slopes
+            gradient[d] -= rate * ((theta[d] > 0.0) - (theta[d] < 0.0))
+    return -rate * total - theta.shape[0] * base.log_twice_scale
+
+
+@implements(draw_base, Laplace)
+def _draw_laplace(base, rng, out):
+    for d in range(out.shape[0]):
+        size = base.scale * rng.standard_exponential()
+        out[d] = size if rng.random() < 0.5 else -size
+
+
+def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
+    """Laplace prior times collapsed bounds."""
+    return LaplaceTimesBounds(prior, bounds)
+
+
+@implements(log_base, LaplaceTimesBounds)
+def _log_product(base, theta, gradient):
+    return log_base(base.prior, theta, gradient) + log_base(base.bounds, theta, gradient)
+
+
+@implements(spread, LaplaceTimesBounds)
+def _spread(base, normals):
+    return spread(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0), normals)

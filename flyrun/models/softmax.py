@@ -1,0 +1,126 @@
+"""Softmax classification into K classes, and the bound of Böhning (1992) on its likelihood.
+
+η = Θx; log L = η_t − log Σ_k e^{η_k} for a datum of class t. The curvature of log Σ e^η is nowhere above
+A = ½(I − 11ᵀ/K), so the parabola log B = log L(ψ) + (e_t − softmax(ψ))ᵀ(η−ψ) − ½(η−ψ)ᵀA(η−ψ) lies below log L
+and touches it, in value and slope, at η = ψ. Neither knows of a shift of all η_k: ηᵀAη = ½ Σ_k (η_k − η̄)².
+D. Böhning (1992), Multinomial logistic regression algorithm; Maclaurin & Adams (2014), §4.2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import implements
+from flyrun.errors import DataError
+from flyrun.models.features import row_blocks
+from flyrun.models.kronecker import Kronecker, kronecker
+from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.models.multi_linear import MultiLinear, compact
+from flyrun.models.vector_math import exp_negative, log_positive
+
+
+class Softmax(NamedTuple):
+    """p(t | η) = e^{η_t} / Σ_k e^{η_k}."""
+
+    labels: np.ndarray
+    """(N,) int64, 0 … K−1."""
+    n_predictors: int
+    """K."""
+
+
+class Bohning(NamedTuple):
+    """One parabola for each datum, all of the same curvature A."""
+
+    tangent: np.ndarray
+    """(N, K+1): its slope b_n at η = 0, which sums to 0, and its value c_n there."""
+
+
+def bind(features: np.ndarray, target: np.ndarray, n_classes: int = 0) -> tuple[Softmax, MultiLinear]:
+    """Model and features of a dataset. features: (N, D); target: (N,), 0 … K−1; n_classes 0: as seen."""
+    n_classes = n_classes or int(target.max()) + 1
+    if n_classes < 2:
+        raise DataError("model=softmax needs at least two classes; the data have one")
+    labels = np.ascontiguousarray(target, dtype=np.int64)
+    return Softmax(labels, n_classes), MultiLinear(compact(features))
+
+
+def rebind(model: Softmax, features: np.ndarray, target: np.ndarray) -> tuple[Softmax, MultiLinear]:
+    """The same likelihood for other rows."""
+    return bind(features, target, model.n_predictors)
+
+
+@implements(log_likelihood, Softmax)
+def _log_likelihood(model, index, eta, values, slopes):
+    n_classes = eta.shape[1]
+    for i in range(index.shape[0]):
+        top = eta[i, 0]
+        for k in range(1, n_classes):
+            top = max(top, eta[i, k])
+        total = 0.0  # in [1, K]: never overflows
+        for k in range(n_classes):
+            share = exp_negative(eta[i, k] - top)
+            total += share
+            if slopes is not None:
+                slopes[i, k] = -share
+        label = model.labels[index[i]]
+        # log_positive makes a number of NaN; the last term keeps it NaN
+        values[i] = (eta[i, label] - top) - log_positive(total) + 0.0 * total
+        if slopes is not None:
+            for k in range(n_classes):
+                slopes[i, k] /= total
+            slopes[i, label] += 1.0
+
+
+@implements(log_bound, Bohning)
+def _log_bound(bound, model, index, eta, values, slopes):
+    n_classes = eta.shape[1]
+    for i in range(index.shape[0]):
+        n = index[i]
+        mean = 0.0
+        for k in range(n_classes):
+            mean += eta[i, k]
+        mean /= n_classes
+        value = bound.tangent[n, n_classes]
+        for k in range(n_classes):
+            centred = eta[i, k] - mean
+            value += centred * (bound.tangent[n, k] - 0.25 * centred)
+            if slopes is not None:
+                slopes[i, k] = bound.tangent[n, k] - 0.5 * centred
+        values[i] = value
+
+
+def tight_at(psi: np.ndarray, labels: np.ndarray) -> Bohning:
+    """The bounds that touch the likelihoods at η_n = ψ_n. psi: (N, K); labels: (N,)."""
+    psi = psi - psi.mean(axis=1, keepdims=True)
+    each = np.arange(len(labels))
+    top = psi.max(axis=1, keepdims=True)
+    share = np.exp(psi - top)
+    total = share.sum(axis=1, keepdims=True)
+    slope = -share / total
+    slope[each, labels] += 1.0
+    log_l = psi[each, labels] - top[:, 0] - np.log(total[:, 0])
+    value = log_l - (slope * psi).sum(axis=1) - 0.25 * (psi**2).sum(axis=1)
+    return Bohning(np.column_stack([slope + 0.5 * psi, value]))
+
+
+def untuned_bound(model: Softmax, features: MultiLinear, xi: float) -> Bohning:
+    """Tight at ψ = ξ·e_t for a datum of class t (1.5 in the authors' code; 0 is the other natural choice)."""
+    psi = np.zeros((len(model.labels), model.n_predictors))
+    psi[np.arange(len(psi)), model.labels] = xi
+    return tight_at(psi, model.labels)
+
+
+def map_bound(model: Softmax, predictors: np.ndarray) -> Bohning:
+    """Bounds tight at the predictors at θ_MAP, (N, K)."""
+    return tight_at(predictors, model.labels)
+
+
+def collapse(bound: Bohning, model: Softmax, features: MultiLinear) -> Kronecker:
+    """Σ_n log B_n as a function of θ: curvature A ⊗ Σ x xᵀ. O(N D²), once."""
+    size, n_classes = features.rows.shape[1], model.n_predictors
+    gram, linear = np.zeros((size, size)), np.zeros((n_classes, size))
+    for block in row_blocks(len(features.rows)):
+        rows = features.rows[block].astype(np.float64)
+        gram += rows.T @ rows
+        linear += bound.tangent[block, :-1].T @ rows
+    return kronecker(gram, linear, bound.tangent[:, -1].sum())

@@ -1,0 +1,105 @@
+"""Robust regression with Student-t noise, and the Gaussian bound on its likelihood.
+
+r = (y − θᵀx)/σ; log L = −(ν+1)/2 · log(1 + r²/ν) + const. As a function of r² that is convex, so its tangent
+at r₀² lies below it: log B = log L(r₀) − (ν+1)/(2(ν+r₀²)) · (r² − r₀²), a parabola in θᵀx that touches L, in
+value and slope, at r = ±r₀. Maclaurin & Adams (2014), §4.3 (there ν = 4).
+"""
+
+from math import lgamma, log, pi
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.compiled import implements
+from flyrun.models.features import Linear, row_blocks
+from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood
+from flyrun.models.vector_math import log_positive
+
+
+class StudentT(NamedTuple):
+    """y = θᵀx + σ·t_ν."""
+
+    target: np.ndarray
+    """y, (N,)."""
+    scale: float
+    """σ."""
+    nu: float
+    """ν, degrees of freedom."""
+    log_peak: float
+    """log L at r = 0."""
+    n_predictors: int = 1
+
+
+class TangentInSquare(NamedTuple):
+    """One Gaussian in r for each datum."""
+
+    curve: np.ndarray
+    """(N, 2): log B = curve[n, 0] − curve[n, 1]·r²."""
+
+
+def bind(
+    features: np.ndarray, target: np.ndarray, scale: float = 1.0, nu: float = 4.0
+) -> tuple[StudentT, Linear]:
+    """Model and features of a dataset. features: (N, D), kept as they are; target: (N,)."""
+    log_peak = lgamma((nu + 1) / 2) - lgamma(nu / 2) - 0.5 * log(nu * pi) - log(scale)
+    values = np.ascontiguousarray(target, dtype=np.float64)
+    return StudentT(values, float(scale), float(nu), log_peak), Linear(np.ascontiguousarray(features))
+
+
+def rebind(model: StudentT, features: np.ndarray, target: np.ndarray) -> tuple[StudentT, Linear]:
+    """The same likelihood for other rows."""
+    return bind(features, target, model.scale, model.nu)
+
+
+@implements(log_likelihood, StudentT)
+def _log_likelihood(model, index, eta, values, slopes):
+    for i in range(index.shape[0]):
+        r = (model.target[index[i]] - eta[i, 0]) / model.scale
+        # cut where the square would overflow; log_positive makes a number of NaN, the last term keeps it NaN
+        square = min(r * r, 1e300)
+        fall = 0.5 * (model.nu + 1.0) * log_positive(1.0 + square / model.nu)
+        values[i] = model.log_peak - fall + 0.0 * square
+        if slopes is not None:
+            slopes[i, 0] = (model.nu + 1.0) * r / ((model.nu + square) * model.scale)
+
+
+@implements(log_bound, TangentInSquare)
+def _log_bound(bound, model, index, eta, values, slopes):
+    for i in range(index.shape[0]):
+        n = index[i]
+        r = (model.target[n] - eta[i, 0]) / model.scale
+        values[i] = bound.curve[n, 0] - bound.curve[n, 1] * r * r
+        if slopes is not None:
+            slopes[i, 0] = 2.0 * bound.curve[n, 1] * r / model.scale
+
+
+def tight_at(model: StudentT, residuals: np.ndarray) -> TangentInSquare:
+    """The bounds that touch the likelihoods at r = ±r₀. residuals: r₀ in units of σ, (N,), any sign."""
+    square = np.asarray(residuals, dtype=np.float64) ** 2
+    factor = (model.nu + 1.0) / (2.0 * (model.nu + square))
+    log_l = model.log_peak - 0.5 * (model.nu + 1.0) * np.log1p(square / model.nu)
+    return TangentInSquare(np.stack([log_l + factor * square, factor], axis=1))
+
+
+def untuned_bound(model: StudentT, features: Linear, xi: float) -> TangentInSquare:
+    """The same r₀ = ξ for every datum (the paper: 0)."""
+    return tight_at(model, np.full(len(model.target), xi))
+
+
+def map_bound(model: StudentT, predictors: np.ndarray) -> TangentInSquare:
+    """Bounds tight at the residuals at θ_MAP. predictors: θ_MAPᵀx_n, (N, 1)."""
+    return tight_at(model, (model.target - predictors[:, 0]) / model.scale)
+
+
+def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadratic:
+    """Σ_n log B_n as a quadratic in θ; O(N D²), once, with memory for a block of rows."""
+    size = features.rows.shape[1]
+    precision, linear = np.zeros((size, size)), np.zeros(size)
+    weight = bound.curve[:, 1] / model.scale**2
+    for block in row_blocks(len(features.rows)):
+        rows = features.rows[block].astype(np.float64)
+        weighted = rows * (2.0 * weight[block, None])
+        precision += rows.T @ weighted
+        linear += model.target[block] @ weighted
+    constant = bound.curve[:, 0].sum() - (weight * model.target**2).sum()
+    return Quadratic((precision + precision.T) / 2.0, linear, np.array([constant]))
