@@ -18,3 +18,7 @@ class DataError(FlyrunError):
 
 class StoreError(FlyrunError):
     """A results folder or file cannot be written or read."""
+
+
+class DensityError(FlyrunError):
+    """A log density turned into NaN while sampling, or contradicts itself."""
