@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from flyrun import paths
 from flyrun.data import archive
-from flyrun.errors import DataError
+from flyrun.errors import ConfigError, DataError
 
 # Raise this when what `principal_scores` returns changes: it is part of the cache's key.
 PRINCIPAL_SCORES = 1
@@ -60,3 +61,17 @@ def cached(
     with contextlib.suppress(OSError):
         archive.write(path, archive.to_bytes(arrays, compress=False))
     return arrays
+
+
+def checked_limit(limit: int | None, n_rows: int, least: int = 2) -> int:
+    """Number of leading rows that `dataset.limit` keeps of `n_rows`; ConfigError where they are not there."""
+    if limit is None:
+        return n_rows
+    if not least <= limit <= n_rows:
+        raise ConfigError(f"dataset.limit={limit}: choose {least} to {n_rows}, the number of training rows")
+    return limit
+
+
+def tell(line: str) -> None:
+    """Say on stderr what a loader does that takes its time: stdout is for results."""
+    print(line, file=sys.stderr, flush=True)

