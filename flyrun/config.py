@@ -36,6 +36,50 @@ class Mnist7v9(Choice):
             )
 
 
+@option("dataset", "cifar3")
+@dataclass(frozen=True)
+class Cifar3(Choice):
+    """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits ±1 plus a bias."""
+
+    name: str = "cifar3"
+    split: Literal["paper", "held_out"] = "paper"
+    codes: Literal["learnt", "random_signs"] = "learnt"
+    limit: int | None = ranged(None, at_least=1)
+
+
+@option("dataset", "qm9_gap")
+@dataclass(frozen=True)
+class Qm9Gap(Choice):
+    """HOMO-LUMO gaps of 130,831 molecules on 57 descriptors, all standardised; `bias` adds a column."""
+
+    name: str = "qm9_gap"
+    split: Literal["all", "held_out"] = "all"
+    limit: int | None = ranged(None, at_least=1)
+    bias: bool = False
+
+
+@option("dataset", "opv_cep")
+@dataclass(frozen=True)
+class OpvCep(Choice):
+    """Harvard Clean Energy Project molecules of a CSV with columns smiles and gap, on 57 descriptors."""
+
+    name: str = "opv_cep"
+    path: str | None = None
+    skip_bad: bool = False
+    split: Literal["all", "held_out"] = "all"
+    limit: int | None = ranged(None, at_least=1)
+    bias: bool = False
+
+
+@option("dataset", "opv_scale")
+@dataclass(frozen=True)
+class OpvScale(Choice):
+    """Generated regression of the OPV data's size, float32 rows mapped from a file."""
+
+    name: str = "opv_scale"
+    n_data: int = ranged(1_800_000, at_least=100)
+
+
 @option("model", "logistic")
 @dataclass(frozen=True)
 class Logistic(Choice):
@@ -43,7 +87,38 @@ class Logistic(Choice):
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "bound=none")
     needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
+    task: ClassVar[str] = "binary"
     name: str = "logistic"
+
+
+@option("model", "softmax")
+@dataclass(frozen=True)
+class Softmax(Choice):
+    """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""
+
+    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "bound=none")
+    needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
+    task: ClassVar[str] = "classes"
+    name: str = "softmax"
+
+
+@option("model", "student_t")
+@dataclass(frozen=True)
+class StudentT(Choice):
+    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` takes the best of `grid` as for the prior."""
+
+    suggests: ClassVar[tuple[str, ...]] = ("prior=laplace", "bound=none")
+    needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
+    task: ClassVar[str] = "regression"
+    name: str = "student_t"
+    nu: float = ranged(4.0, above=0)
+    scale: float | Literal["held_out"] = ranged(1.0, above=0)
+    grid: tuple[float, ...] = ranged((0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        _check_grid(self)
 
 
 @option("prior", "gaussian")
@@ -58,8 +133,27 @@ class Gaussian(Choice):
     def __post_init__(self) -> None:
         """Check the fields, then what they mean together."""
         super().__post_init__()
-        if not self.grid:
-            raise ConfigError("prior.grid=[]: must hold at least one scale, such as [0.1,1,10]")
+        _check_grid(self)
+
+
+@option("prior", "laplace")
+@dataclass(frozen=True)
+class Laplace(Choice):
+    """θ_d ~ exp(-|θ_d|/scale)/(2 scale), independent; `held_out` as for the Gaussian prior."""
+
+    name: str = "laplace"
+    scale: float | Literal["held_out"] = ranged(1.0, above=0)
+    grid: tuple[float, ...] = ranged((0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0), above=0)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        _check_grid(self)
+
+
+def _check_grid(choice: Any) -> None:
+    if not choice.grid:
+        raise ConfigError(f"{choice.group}.grid=[]: must hold at least one scale, such as [0.1,1,10]")
 
 
 @option("bound", "none")
@@ -75,7 +169,8 @@ class NoBound(Choice):
 @option("bound", "untuned")
 @dataclass(frozen=True)
 class Untuned(Choice):
-    """The same bound for every datum, tight at margins ±xi."""
+    """The same bound for every datum: tight at margins ±xi, for softmax at η = xi·e_t, for Student-t noise at
+    residuals of ±xi likelihood scales."""
 
     firefly: ClassVar[bool] = True
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
@@ -132,6 +227,28 @@ class RandomWalk(Choice):
     name: str = "random_walk"
     target_accept: float = ranged(0.234, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "mala")
+@dataclass(frozen=True)
+class Mala(Choice):
+    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept."""
+
+    paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
+    name: str = "mala"
+    target_accept: float = ranged(0.57, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "slice")
+@dataclass(frozen=True)
+class Slice(Choice):
+    """Slice sampling along random directions, stepping out and shrinking; width null is tuned in burn-in."""
+
+    paper: ClassVar[str] = "Neal 2003; width tuned as in Karamanis and Beutler 2021"
+    name: str = "slice"
+    width: float | None = ranged(None, above=0)
+    most_widenings: int = ranged(100, at_least=0)
 
 
 @option("protocol", "*")

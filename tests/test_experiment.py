@@ -113,7 +113,7 @@ BAD = {
     "prior.scal=1": "did you mean prior.scale?",
     "+prior.scal=1": "prior.scal:",
     "++prior.scale.deep=1": "prior.scale.deep:",
-    "scale=1": "did you mean prior.scale?",
+    "scale=1": "or prior.scale?",
     "+unknown=1": "unknown:",
     "seed=1": "seed:",
     "~prior.scale": "nothing can be deleted",

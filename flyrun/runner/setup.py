@@ -26,6 +26,7 @@ from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
 
+_TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
 
 
@@ -96,10 +97,16 @@ def mean_log_likelihood(module: Any, model: Any, dataset: Any, theta: np.ndarray
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
     """Load the arm's data and fit what it needs, or recall the fit from `folder`.
 
-    Raises ConfigError where a scale is held_out and the dataset has no test rows.
+    Raises ConfigError where model and data do not fit, or a scale is held_out and no rows are.
     """
     with threadpool_limits(1):  # the bits of sums and products depend on the number of BLAS threads
         dataset = flyrun.data.load(arm.dataset)
+        task = getattr(arm.model, "task", dataset.task)
+        if dataset.task != task:
+            raise ConfigError(
+                f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
+                f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
+            )
         fit = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
         prior = prior_module(arm.prior.name).prior(fit.scale)

@@ -117,7 +117,8 @@ def _query(target, index, theta):
         slopes = memory.proposed_slopes[: index.shape[0]]
         _evaluate(target, index, theta, values, slopes)
         for i in range(index.shape[0]):
-            memory.slopes[index[i]] = slopes[i]
+            for k in range(slopes.shape[1]):
+                memory.slopes[index[i], k] = slopes[i, k]
     for i in range(index.shape[0]):
         memory.values[index[i]] = values[i]
 
@@ -145,19 +146,25 @@ def _keep(target):
         memory.values[order[i]] = memory.proposed_values[i]
     if memory.slopes.shape[0] > 0:
         for i in range(memory.partition.n_bright[0]):
-            memory.slopes[order[i]] = memory.proposed_slopes[i]
+            for k in range(memory.slopes.shape[1]):
+                memory.slopes[order[i], k] = memory.proposed_slopes[i, k]
 
 
 @implements(kept_log_data, Firefly)
 def _kept_log_data(target, gradient):
     memory = target.memory
-    order = memory.partition.order
+    bright = memory.partition.order[: memory.partition.n_bright[0]]
     total = 0.0
-    for i in range(memory.partition.n_bright[0]):
-        n = order[i]
-        total += memory.values[n]
-        if gradient is not None:
-            pull_back(target.features, order[i : i + 1], memory.slopes[n : n + 1], gradient)
+    for i in range(bright.shape[0]):
+        total += memory.values[bright[i]]
+    if gradient is not None:
+        gathered = target.likelihood_work.slopes
+        for first in range(0, bright.shape[0], BLOCK):
+            block = bright[first : first + BLOCK]
+            for i in range(block.shape[0]):
+                for k in range(gathered.shape[1]):
+                    gathered[i, k] = memory.slopes[block[i], k]
+            pull_back(target.features, block, gathered, gradient)
     return total
 
 

@@ -29,7 +29,7 @@ class Mala(NamedTuple):
 
 
 def build(config: Any, n_params: int) -> Mala:
-    """Kernel from its configuration (target_accept, step). The best step scales as P^−1/6: so does the guess."""
+    """Kernel from its configuration (target_accept, step); the first guess scales as the best step does."""
     step = step_size(config.target_accept, config.step, 0.1 * n_params ** (-1 / 6))
     return Mala(step, np.zeros(n_params), np.zeros(n_params), np.zeros(n_params))
 
