@@ -166,8 +166,7 @@ def _data(words: list[str]) -> int:
         print(catalogue.info_text(_one_name("data info", plain, "mnist_7v9"), (), ("dataset",)))
     elif action == "verify":
         for name in plain or registry.names():
-            registry.verify(name)
-            print(f"{name}: verified, {registry.path(name)}")
+            print(f"{name}: {registry.verify(name)}")
     else:
         registry.build(_one_name("data build", plain, "mnist_7v9"), out=given.get("out"), echo=print)
     return 0

@@ -27,6 +27,11 @@ def _shipped(in_checkout: str, in_wheel: str) -> Path:
     return root / in_checkout if root else _PACKAGE / in_wheel
 
 
+def in_checkout() -> bool:
+    """Whether flyrun runs from a checkout, not from an installed wheel."""
+    return _checkout() is not None
+
+
 def conf_dir() -> Path:
     """Folder of the YAML configuration groups."""
     return _shipped("conf", "conf")

@@ -10,6 +10,8 @@ import numpy as np
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
 
+BLOCK = 65_536  # rows looked at together: a check of mapped files must not fill the memory
+
 
 def finite(values: np.ndarray, what: str, columns: Sequence[str] | None = None) -> None:
     """Raise DataError naming the first row and column of `values`, (N,) or (N, D), that is NaN or infinite.
@@ -17,19 +19,36 @@ def finite(values: np.ndarray, what: str, columns: Sequence[str] | None = None) 
     what: the file or table, for the message.  columns: D names; column numbers are given without them.
     Rows and columns count from 0, as in numpy.
     """
-    good = np.isfinite(values)
-    if good.all():
+    row, bad = -1, 0
+    for start in range(0, len(values), BLOCK):
+        good = np.isfinite(values[start : start + BLOCK])
+        if good.all():
+            continue
+        rows = good if good.ndim == 1 else good.all(axis=1)
+        if row < 0:
+            row = start + int(np.argmin(rows))
+        bad += int(np.count_nonzero(~rows))
+    if row < 0:
         return
-    rows = good if good.ndim == 1 else good.all(axis=1)
-    row = int(np.argmin(rows))
     where, value = f"row {row}", values[row]
     if values.ndim == 2:
-        column = int(np.argmin(good[row]))
+        column = int(np.argmin(np.isfinite(values[row])))
         where += f", column {columns[column] if columns else column}"
         value = values[row, column]
-    bad = int(np.count_nonzero(~rows))
     rest = f" ({bad} such rows)" if bad > 1 else ""
     raise DataError(f"{what}: {where} is {value}{rest}; mend or drop such rows (rows count from 0)")
+
+
+def not_constant(columns: np.ndarray, what: str, names: Sequence[str]) -> None:
+    """Raise DataError naming the first of the columns (N, D), called `names`, that holds one value only."""
+    constant = np.flatnonzero(columns.min(axis=0) == columns.max(axis=0))
+    if len(constant):
+        first = int(constant[0])
+        more = f" ({len(constant)} such columns)" if len(constant) > 1 else ""
+        raise DataError(
+            f"{what}: {names[first]} is {columns[0, first]:g} in every row{more}; "
+            "a constant column cannot be standardised: leave it out, or add rows that differ in it"
+        )
 
 
 def two_or_more_classes(target: np.ndarray, what: str, key: str = "target") -> None:
@@ -67,7 +86,8 @@ def prepared(data: Dataset) -> Dataset:
     """`data` with arrays as the samplers need them, or DataError.
 
     Arrays become C-contiguous, writeable and of the dtype that Dataset promises: a compiled loop
-    treats any other kind of array as another type.
+    treats any other kind of array as another type. Features mapped from a file stay there, in the
+    precision that they have there.
     """
     what, kind = f"dataset {data.name}", np.int64 if data.task == "classes" else np.float64
     target_check = {"binary": plus_minus_one, "classes": classes_from_zero}.get(data.task)
@@ -104,4 +124,7 @@ def prepared(data: Dataset) -> Dataset:
 
 
 def _owned(values: np.ndarray, kind: type) -> np.ndarray:
+    if isinstance(values, np.memmap) and values.dtype == np.float32 and kind is np.float64:
+        kind = np.float32
+        values = np.asarray(values)  # a plain view of the same pages: compiled loops know no memmap
     return np.require(values, dtype=kind, requirements=["C", "W", "A"])

