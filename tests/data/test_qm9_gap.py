@@ -26,8 +26,8 @@ def test_counts_and_standardisation(every, held_out):
     assert held_out.test_features.shape == (13_083, 57)
     for rows in (every, held_out):
         np.testing.assert_allclose(rows.features.mean(axis=0), 0, atol=1e-10)
-        np.testing.assert_allclose(rows.features.std(axis=0), 1, rtol=1e-12)
-        assert (rows.target.mean(), rows.target.std()) == pytest.approx((0, 1), abs=1e-12)
+        np.testing.assert_allclose(rows.features.std(axis=0), 1, rtol=1e-10)
+        assert (rows.target.mean(), rows.target.std()) == pytest.approx((0, 1), abs=1e-10)
         # Winsorised: one molecule's raw Kappa3 lies 358 sds out.
         assert np.abs(rows.features).max() < 16
     assert every.feature_names == descriptors.QM9
