@@ -85,14 +85,17 @@ def current_share(graph, i, r, x):
 
 @generic
 def add_share(graph, i, r, x, amount, energies):
-    """energies[u] += amount·φ/M of variable i's factor r at x with x_i = u, for every u < size_i."""
+    """energies[u] += amount·φ/M of variable i's factor r at x with x_i = u, for every u < size_i.
+
+    Up to a number that is the same for every u: only differences of energies decide anything.
+    """
 
 
 @generic
 def add_log_share(graph, i, r, x, boost, top, energies):
     """energies[u] += log(1 + boost·φ/M) of variable i's factor r at x with x_i = u, for every u < size_i.
 
-    top: log(1 + boost), what a factor at its maximum adds.
+    Up to a number that is the same for every u. top: log(1 + boost), what a factor at its maximum adds.
     """
 
 

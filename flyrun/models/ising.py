@@ -69,17 +69,17 @@ def _factor_share(graph, f, x, i, u):
 
 @implements(current_share, Ising)
 def _current_share(graph, i, r, x):
-    return pairs_current_share(graph.pairs, i, r, x)
+    return pairs_current_share(graph.pairs, graph.bounds.exclusive, i, r, x)
 
 
 @implements(add_share, Ising)
 def _add_share(graph, i, r, x, amount, energies):
-    pairs_add(graph.pairs, 2, i, r, x, amount, energies)
+    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, amount, energies)
 
 
 @implements(add_log_share, Ising)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    pairs_add(graph.pairs, 2, i, r, x, top, energies)
+    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, top, energies)
 
 
 @implements(visits, Ising)

@@ -72,21 +72,23 @@ def pairs_factor_share(pairs, f, x, i, u):
 
 
 @jit
-def pairs_current_share(pairs, i, r, x):
+def pairs_current_share(pairs, exclusive, i, r, x):
     """φ/M of variable i's pair r at x."""
-    return pair_share(weight_of(pairs, i, r), x[i] == x[neighbour_of(pairs, i, r)])
+    same = x[i] == x[neighbour_of(pairs, i, r)]
+    # `exclusive` says that no weight is negative, which saves looking this one up
+    return (1.0 if same else 0.0) if exclusive else pair_share(weight_of(pairs, i, r), same)
 
 
 @jit
-def pairs_add(pairs, size, i, r, x, amount, energies):
-    """energies[u] += amount where variable i's pair r is active for x_i = u: one look at the neighbour."""
-    value = x[neighbour_of(pairs, i, r)]
-    if weight_of(pairs, i, r) >= 0.0:
-        energies[value] += amount
+def pairs_add(pairs, exclusive, i, r, x, amount, energies):
+    """energies[u] += amount where variable i's pair r is active for x_i = u: one look at the neighbour.
+
+    A repelling pair is active for every other value: less the same for all, that is −amount at this one.
+    """
+    if exclusive or weight_of(pairs, i, r) >= 0.0:
+        energies[x[neighbour_of(pairs, i, r)]] += amount
     else:
-        for u in range(size):
-            if u != value:
-                energies[u] += amount
+        energies[x[neighbour_of(pairs, i, r)]] -= amount
 
 
 @implements(total_energy, Potts)
@@ -101,17 +103,17 @@ def _factor_share(graph, f, x, i, u):
 
 @implements(current_share, Potts)
 def _current_share(graph, i, r, x):
-    return pairs_current_share(graph.pairs, i, r, x)
+    return pairs_current_share(graph.pairs, graph.bounds.exclusive, i, r, x)
 
 
 @implements(add_share, Potts)
 def _add_share(graph, i, r, x, amount, energies):
-    pairs_add(graph.pairs, graph.bounds.sizes[i], i, r, x, amount, energies)
+    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, amount, energies)
 
 
 @implements(add_log_share, Potts)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    pairs_add(graph.pairs, graph.bounds.sizes[i], i, r, x, top, energies)
+    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, top, energies)
 
 
 @implements(visits, Potts)

@@ -1,0 +1,98 @@
+"""Graphs of 3 variables × 3 states with unequal factors, their π, samplers' transition matrices on them."""
+
+import itertools
+import sys
+
+import numpy as np
+
+from flyrun.compiled import jit
+from flyrun.models import graph as contract
+from flyrun.models.factor_graph import factor_graph
+from flyrun.models.pairs import dense_pairs, sparse_pairs
+from flyrun.models.potts import potts
+from flyrun.samplers import alias, site
+from tests.exactness.enumeration import outcomes
+from tests.exactness.planted import Planted
+
+STATES = [np.array(state, np.int32) for state in itertools.product(range(3), repeat=3)]
+WEIGHTS = np.array([[0.0, 0.7, 0.3], [0.7, 0.0, 0.4], [0.3, 0.4, 0.0]])
+REPELLING = WEIGHTS * np.array([[0.0, 1.0, -1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 0.0]])
+
+
+def _tables():
+    rng = np.random.default_rng(3)
+    scopes = [(0, 1), (2, 1), (1, 0, 2)]
+    tables = [
+        scale * rng.random((3,) * len(scope)) for scale, scope in zip((0.5, 0.3, 0.4), scopes, strict=True)
+    ]
+    return factor_graph([3, 3, 3], scopes, tables)
+
+
+GRAPHS = {
+    "two-valued": potts(dense_pairs(WEIGHTS), 3, 3),
+    "repelling": potts(sparse_pairs(3, np.argwhere(np.triu(WEIGHTS)), REPELLING[np.triu(WEIGHTS) > 0]), 3, 3),
+    "general": _tables(),
+}
+
+
+@jit
+def _total_energy(graph, x):
+    return contract.total_energy(graph, x)
+
+
+def energies(graph):
+    """(27,): ζ of every state."""
+    return np.array([_total_energy(graph, x) for x in STATES])
+
+
+def stationary(graph):
+    """(27,): π."""
+    pi = np.exp(energies(graph))
+    return pi / pi.sum()
+
+
+def number(x) -> int:
+    """The place of a state in STATES."""
+    return int(9 * x[0] + 3 * x[1] + x[2])
+
+
+def interpret(monkeypatch) -> None:
+    """Let the samplers' and this test's compiled functions run as plain Python, so that draws may be symbols.
+
+    Picks from alias tables become one branch per place, by the table's probabilities.
+    """
+    monkeypatch.setitem(alias.pick.methods, alias.Alias, _planted_pick)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("flyrun.samplers.", "tests.exactness.")):
+            for key, value in list(vars(module).items()):
+                if hasattr(value, "py_func") and key != "_total_energy":
+                    monkeypatch.setattr(module, key, value.py_func)
+
+
+def pick_probabilities(table, row):
+    """The probabilities that an alias table stands for."""
+    start, end = table.first[row : row + 2]
+    chances = table.share[start:end].copy()
+    np.add.at(chances, table.other[start:end], 1.0 - table.share[start:end])
+    return (chances / (end - start)).tolist()
+
+
+def _planted_pick(table, rng, row):
+    return rng.pick(pick_probabilities(table, row))
+
+
+def one_site(kernel, graph, rng, x, i):
+    """Run the kernel's own code, interpreted; the state after it."""
+    y = x.copy()
+    site.resample_site.methods[type(kernel)](kernel, Planted(rng), graph, y, i)
+    return y
+
+
+def transition_matrix(kernel, graph, most):
+    """(27, 27) of one update at a variable drawn evenly, and the largest probability left out of a row."""
+    matrix = np.zeros((27, 27))
+    for row, x in enumerate(STATES):
+        for i in range(3):
+            for probability, y in outcomes(lambda rng, x=x, i=i: one_site(kernel, graph, rng, x, i), most):
+                matrix[row, number(y)] += probability / 3.0
+    return matrix, float(1.0 - matrix.sum(axis=1).min())
