@@ -48,7 +48,8 @@ def _start(target, rng, theta):
 def firefly_target(problem: Toy, gradients: bool = False, bound=None):
     """FlyMC target with bounds tight at the mode, unless others are given."""
     bound = bound or logistic.map_bound(logistic.Logistic(), (problem.features.rows @ problem.mode)[:, None])
-    base = gaussian.pseudo_prior(problem.prior, logistic.collapse(bound, logistic.Logistic(), problem.features))
+    bounds = logistic.collapse(bound, logistic.Logistic(), problem.features)
+    base = gaussian.pseudo_prior(problem.prior, bounds)
     return firefly(base, logistic.Logistic(), bound, problem.features, gradients)
 
 

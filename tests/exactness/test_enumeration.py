@@ -7,10 +7,12 @@ import pytest
 
 from flyrun.models import gaussian, logistic
 from flyrun.samplers import brightness as sweeps
+from flyrun.samplers import per_datum as rated
 from flyrun.samplers.firefly import TIGHT, firefly, query
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import brighten, is_bright
+from flyrun.samplers.per_datum import per_datum
 from flyrun.samplers.target import kept_log_data, log_data
 from tests.exactness.broken import InvertedImplicit, inverted_implicit
 from tests.exactness.enumeration import outcomes
@@ -67,9 +69,10 @@ def test_the_data_part_at_a_proposal_is_what_is_kept_there(bound):
 def _kernel_matrix(bound, theta, make, monkeypatch):
     """Transition matrix of a brightness sweep over the 8 states of z, and its stationary distribution π."""
     # helpers that draw must run as plain Python here; all else runs compiled
-    for name in ("log_uniform_below", "_next_datum"):
-        function = getattr(sweeps, name)
-        monkeypatch.setattr(sweeps, name, getattr(function, "py_func", function))
+    drawing = ((sweeps, "log_uniform_below"), (sweeps, "_next_datum"), (rated, "log_uniform_below"))
+    for module, name in drawing:
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, getattr(function, "py_func", function))
     pi = np.exp([_log_joint(bound, theta, z) for z in ALL_Z])
     matrix = np.zeros((8, 8))
     for row, z in enumerate(ALL_Z):
@@ -84,7 +87,10 @@ def _kernel_matrix(bound, theta, make, monkeypatch):
     return matrix, pi / pi.sum()
 
 
+RATES = np.array([0.9, 0.3, 0.07])  # three bins, one rate each, none a power of two
 KERNELS = {
+    "per datum": lambda: per_datum(RATES),
+    "per datum, one bin": lambda: per_datum(np.array([0.5, 0.3, 0.26])),
     **{f"implicit q={q}": (lambda q=q: sweeps.implicit(q, 3)) for q in (0.05, 0.5, 1.0)},
     **{
         f"explicit {order} {share}": (lambda order=order, share=share: sweeps.explicit(share, order, 3))

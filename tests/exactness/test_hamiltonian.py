@@ -1,0 +1,114 @@
+"""Firefly-HMC and full-data HMC: exact moments, energy, and controls that must fail."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flyrun.models import gaussian, logistic
+from flyrun.models.likelihood import Quadratic
+from flyrun.samplers import brightness, hmc
+from flyrun.samplers.per_datum import per_datum
+from tests.exactness.chains import firefly_target, full_target, sample, toy, z_scores
+
+PROBLEM = toy()
+N = PROBLEM.features.rows.shape[0]
+N_ITERATIONS = 60_000
+# Four z-scores a test, |z| < 4.5: fails by chance once in 36,000 runs, and seeds are fixed.
+LEVEL = 4.5
+
+
+def _reference():
+    model = logistic.Logistic()
+    bound = logistic.map_bound(model, (PROBLEM.features.rows @ PROBLEM.mode)[:, None])
+    return gaussian.pseudo_prior(PROBLEM.prior, logistic.collapse(bound, model, PROBLEM.features))
+
+
+def _kernel(reference=None, step=None, n_steps=3):
+    config = SimpleNamespace(target_accept=0.8, step=step, n_steps=n_steps, jitter=0.2)
+    return hmc.build(config, 2, reference or _reference())
+
+
+ARMS = {
+    "full data": lambda: (full_target(PROBLEM), brightness.NoBrightness()),
+    "firefly implicit": lambda: (firefly_target(PROBLEM, gradients=True), brightness.implicit(0.3, N)),
+    "firefly explicit": lambda: (
+        firefly_target(PROBLEM, gradients=True),
+        brightness.explicit(0.3, "without_replacement", N),
+    ),
+    "firefly per datum": lambda: (
+        firefly_target(PROBLEM, gradients=True),
+        per_datum(np.random.default_rng(0).uniform(0.02, 0.9, N)),
+    ),
+    "firefly untuned": lambda: (
+        firefly_target(PROBLEM, gradients=True, bound=logistic.tight_at(np.full(N, 1.5))),
+        brightness.implicit(0.3, N),
+    ),
+}
+
+
+@pytest.mark.parametrize("make", ARMS.values(), ids=ARMS)
+def test_chain_has_the_exact_moments(make):
+    target, sweep = make()
+    draws = sample(target, _kernel(), sweep, [0.0, 0.0], N_ITERATIONS, seed=5)
+    assert np.abs(z_scores(draws.theta, PROBLEM)).max() < LEVEL
+    assert 0.6 < draws.accepted.mean() < 0.95
+
+
+def test_any_reference_is_exact_a_good_one_only_faster():
+    far = Quadratic(np.array([[9.0, 2.0], [2.0, 5.0]]), np.array([20.0, -3.0]), np.zeros(1))
+    draws = sample(
+        full_target(PROBLEM), _kernel(far), brightness.NoBrightness(), [0.0, 0.0], N_ITERATIONS, seed=6
+    )
+    assert np.abs(z_scores(draws.theta, PROBLEM)).max() < LEVEL
+
+
+def test_negative_control_every_trajectory_accepted():
+    target, kernel = full_target(PROBLEM), _kernel(step=1.2, n_steps=2)
+    rng, theta = np.random.default_rng(3), np.zeros(2)
+
+    class AlwaysAccept:
+        """A generator whose uniforms never refuse."""
+
+        standard_normal, integers = rng.standard_normal, rng.integers
+
+        def __init__(self):
+            self.first = True
+
+        def random(self):
+            self.first = not self.first  # draws alternate: the jitter, then the acceptance
+            return 0.0 if self.first else rng.random()
+
+    planted, draws = AlwaysAccept(), []
+    target.memory.kept[0] = -np.logaddexp(0.0, -PROBLEM.features.rows @ theta).sum()
+    target.memory.gradients[0] = PROBLEM.features.rows.T @ (
+        1.0 / (1.0 + np.exp(PROBLEM.features.rows @ theta))
+    )
+    for _ in range(4000):
+        hmc.update.methods[hmc.Hmc](kernel, planted, target, theta)
+        draws.append(theta.copy())
+    assert np.abs(z_scores(np.array(draws), PROBLEM)).max() > LEVEL
+
+
+def test_the_energy_error_of_a_step_falls_with_its_cube():
+    """As a second-order integrator's does: for as many steps half as long, an eighth, here within ×1.5."""
+    losses = []
+    for step in (0.4, 0.2, 0.1):
+        kernel = _kernel(step=step, n_steps=2)
+        draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [1.0, 0.0], 4000, seed=8)
+        losses.append(np.mean(1.0 - draws.accepted))
+    assert 8 / 1.5 < losses[0] / losses[1] < 8 * 1.5
+    assert 8 / 1.5 < losses[1] / losses[2] < 8 * 1.5
+
+
+def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
+    kernel = _kernel(step=0.2, n_steps=1)  # trajectories of exactly one gradient
+    draws = sample(
+        firefly_target(PROBLEM, gradients=True), kernel, brightness.implicit(1.0, N), [0.0, 0.0], 500, seed=1
+    )
+    assert np.all(draws.queries == N)  # bright before + all dark proposed
+    kernel = _kernel(step=0.2, n_steps=4)
+    draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0.0, 0.0], 2000, seed=1)
+    gradients = draws.queries / N
+    assert set(gradients) == {1, 2, 3, 4, 5, 6, 7}
+    assert gradients.mean() == pytest.approx(4.0, abs=0.2)
