@@ -18,7 +18,7 @@ def test_behaves_like_a_set(size, flips):
         else:
             brighten(partition, n)
             bright.add(n)
-        assert int(partition.count[0]) == len(bright)
+        assert int(partition.n_bright[0]) == len(bright)
         assert {int(ith_bright(partition, i)) for i in range(len(bright))} == bright
         assert {int(ith_dark(partition, i)) for i in range(size - len(bright))} == set(range(size)) - bright
         assert [is_bright(partition, n) for n in range(size)] == [n in bright for n in range(size)]
