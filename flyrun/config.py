@@ -207,6 +207,16 @@ class Implicit(Choice):
     q: float = ranged(0.01, above=0, at_most=1)
 
 
+@option("brightness", "per_datum")
+@dataclass(frozen=True)
+class PerDatum(Choice):
+    """Algorithm 2 with q_n = factor times the expected L̃_n, for bounds tight at the MAP."""
+
+    firefly: ClassVar[bool] = True
+    name: str = "per_datum"
+    factor: float = ranged(2.0, above=0)
+
+
 @option("brightness", "explicit")
 @dataclass(frozen=True)
 class Explicit(Choice):
@@ -237,6 +247,19 @@ class Mala(Choice):
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
     name: str = "mala"
     target_accept: float = ranged(0.57, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "hmc")
+@dataclass(frozen=True)
+class Hmc(Choice):
+    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior, or the one made at the MAP."""
+
+    paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
+    name: str = "hmc"
+    n_steps: int = ranged(4, at_least=1)
+    jitter: float = ranged(0.2, at_least=0, at_most=0.9)
+    target_accept: float = ranged(0.8, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 
 
@@ -332,6 +355,11 @@ class Arm:
             raise ConfigError(
                 f"bound={self.bound.name} and brightness={self.brightness.name} do not go together "
                 f"in arm {self.name}: choose {remedy}, or none for both"
+            )
+        if self.brightness.name == "per_datum" and self.bound.name != "map":
+            raise ConfigError(
+                f"brightness=per_datum and bound={self.bound.name} do not go together in arm {self.name}: "
+                "its rates hold where bounds are tight at the MAP; choose bound=map"
             )
 
     def settings(self) -> dict[str, Any]:

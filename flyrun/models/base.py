@@ -35,7 +35,8 @@ def spread(base, normals):
 
 @generic
 def dense(base):
-    """Collapsed bounds as a Quadratic, whatever structure they have. Python only."""
+    """Collapsed bounds or a pseudo-prior as a Quadratic, whatever structure they have; for what is not smooth
+    a Gaussian of the same variance stands in. Python only."""
 
 
 @implements(log_base, Quadratic)

@@ -4,7 +4,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from flyrun.compiled import implements
-from flyrun.models.base import add_gaussian, draw_base, log_base, spread
+from flyrun.models.base import add_gaussian, dense, draw_base, log_base, spread
 
 SMOOTH = False
 
@@ -56,6 +56,11 @@ def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
 @implements(log_base, LaplaceTimesBounds)
 def _log_product(base, theta, gradient):
     return log_base(base.prior, theta, gradient) + log_base(base.bounds, theta, gradient)
+
+
+@implements(dense, LaplaceTimesBounds)
+def _dense(base):
+    return dense(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0))
 
 
 @implements(spread, LaplaceTimesBounds)

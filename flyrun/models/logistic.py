@@ -83,6 +83,20 @@ def map_bound(model: Logistic, predictors: np.ndarray) -> JaakkolaJordan:
     return tight_at(predictors[:, 0])
 
 
+def curvature(model: Logistic, predictors: np.ndarray) -> np.ndarray:
+    """−∂² log L_n/∂η² = p(1 − p), (N,), at margins (N, 1)."""
+    return 0.25 / np.cosh(predictors[:, 0] / 2.0) ** 2
+
+
+def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E L̃_n, (N,), for bounds tight at the margins, (N, 1), when η_n varies about them by `variance`, (N,).
+
+    To second order: half the variance times the difference of the curvatures, tanh(ξ/2)/(2ξ) − p(1 − p).
+    """
+    a = tight_at(predictors[:, 0]).curve[:, 0]
+    return 0.5 * np.maximum(-2.0 * a - curvature(model, predictors), 0.0) * variance
+
+
 def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadratic:
     """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
     rows = features.rows

@@ -91,6 +91,22 @@ def map_bound(model: StudentT, predictors: np.ndarray) -> TangentInSquare:
     return tight_at(model, (model.target - predictors[:, 0]) / model.scale)
 
 
+def curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
+    """Expected −∂² log L_n/∂η², (N,): (ν+1)/((ν+3)σ²), the same for every datum."""
+    return np.full(len(model.target), (model.nu + 1.0) / ((model.nu + 3.0) * model.scale**2))
+
+
+def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E L̃_n, (N,), for bounds tight at predictors, (N, 1), when η_n varies about them by `variance`, (N,).
+
+    To second order in r² − r₀²: (ν+1)/4 · E(r² − r₀²)²/(ν + r₀²)², with E(r² − r₀²)² = 4 r₀² s² + 3 s⁴ and s²
+    the variance in units of σ².
+    """
+    square = ((model.target - predictors[:, 0]) / model.scale) ** 2
+    s2 = variance / model.scale**2
+    return 0.25 * (model.nu + 1.0) * (4.0 * square * s2 + 3.0 * s2**2) / (model.nu + square) ** 2
+
+
 def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadratic:
     """Σ_n log B_n as a quadratic in θ; O(N D²), once, with memory for a block of rows."""
     size = features.rows.shape[1]

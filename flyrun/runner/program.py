@@ -14,12 +14,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.compiled import jit
-from flyrun.models.base import draw_base, log_base, spread
+from flyrun.models.base import dense, draw_base, log_base, spread
 from flyrun.runner import setup
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
+from flyrun.samplers.per_datum import per_datum, rates
 from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
 from flyrun.samplers.target import log_data, start
 
@@ -31,7 +32,8 @@ def prepare(arm: Any, folder: Path) -> "Program":
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
-    needs_map = arm.bound.name == "map" or arm.protocol.init == "map"
+    reference = getattr(importlib.import_module(f"flyrun.samplers.{arm.sampler.name}"), "REFERENCE", False)
+    needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or reference
     return Program(arm, setup.bind(arm, folder, needs_map))
 
 
@@ -64,7 +66,7 @@ class Program:
         with threadpool_limits(1):
             self._map_base = self._collapse(self._map_bound()) if problem.fit.theta_map.size else None
             self._target, self._brightness, self.bound_queries = self._make_target()
-        self._kernel = self.module.build(arm.sampler, self.n_params)
+            self._kernel = self._make_kernel()
         self._bind_s = time.perf_counter() - started
 
     def _map_bound(self) -> Any:
@@ -90,7 +92,20 @@ class Program:
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
             base = self._collapse(bound)
         target = firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS)
+        if arm.brightness.name == "per_datum":
+            return (
+                target,
+                per_datum(rates(setup.expected_bright(arm, problem), arm.brightness.factor)),
+                self.n_data,
+            )
         return target, sweeps.build(arm.brightness, self.n_data), self.n_data
+
+    def _make_kernel(self) -> Any:
+        """θ-update; one that moves about a reference Gaussian is given it."""
+        if not getattr(self.module, "REFERENCE", False):
+            return self.module.build(self.arm.sampler, self.n_params)
+        base = self._map_base if self.arm.bound.name == "none" else self._target.base
+        return self.module.build(self.arm.sampler, self.n_params, dense(base))
 
     def warm_up(self) -> float:
         """Compile what a chain needs, or load it from the cache; seconds it took."""

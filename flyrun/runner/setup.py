@@ -19,8 +19,8 @@ import flyrun.data
 from flyrun.compiled import jit, sources_digest
 from flyrun.errors import ConfigError
 from flyrun.models.base import dense
-from flyrun.models.features import predict
-from flyrun.models.likelihood import log_likelihood
+from flyrun.models.features import predict, row_blocks
+from flyrun.models.likelihood import Quadratic, log_likelihood
 from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
@@ -92,6 +92,36 @@ def mean_log_likelihood(module: Any, model: Any, dataset: Any, theta: np.ndarray
     values = np.zeros(len(dataset.test_target))
     _log_likelihoods(model, np.arange(len(values)), predictors(model, test, theta), values)
     return float(values.mean())
+
+
+def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
+    """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
+
+    η_n varies by its leverage x_nᵀH⁻¹x_n, H the posterior's curvature at the MAP. Raises ConfigError for
+    models without a closed form.
+    """
+    module, features = model_module(arm.model.name), problem.features
+    if not hasattr(module, "expected_pseudo_likelihood"):
+        raise ConfigError(
+            f"brightness=per_datum: model={arm.model.name} has no formula for its rates; "
+            "choose brightness=implicit with brightness.q"
+        )
+    at_map = predictors(problem.model, features, problem.fit.theta_map)
+    weight = module.curvature(problem.model, at_map)
+    size = features.rows.shape[1]
+    nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
+    curvature = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
+    for block in row_blocks(len(features.rows)):
+        rows = features.rows[block].astype(np.float64)
+        curvature = curvature + rows.T @ (rows * weight[block, None])
+    root = np.linalg.inv(np.linalg.cholesky(curvature))
+    leverage = np.concatenate(
+        [
+            ((features.rows[block].astype(np.float64) @ root.T) ** 2).sum(axis=1)
+            for block in row_blocks(len(features.rows))
+        ]
+    )
+    return module.expected_pseudo_likelihood(problem.model, at_map, leverage)
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:

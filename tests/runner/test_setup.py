@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from flyrun.config import Gaussian
+from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.runner.program import prepare
+from flyrun.runner.setup import expected_bright
 
 
 def _program(folder, *overrides):
@@ -62,3 +64,18 @@ def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
     starts = [prepare(arm, tmp_path).init(3)["theta"] for arm in job.arms]
     assert np.array_equal(starts[0], starts[1])
     assert np.array_equal(starts[0], starts[2])
+
+
+def test_rates_of_each_datum_foretell_how_many_are_bright(tmp_path):
+    words = ["sampler=hmc", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
+    program = _program(tmp_path, *words, "protocol.burn_in=500")
+    expected = expected_bright(program.arm, program.problem)
+    state, _ = program.advance(program.init(1), 500)
+    _, draws = program.advance(state, 2500)
+    # second-order theory: within a fifth
+    assert draws["bright"].mean() == pytest.approx((expected / (1 + expected)).sum(), rel=0.2)
+
+
+def test_rates_of_each_datum_need_bounds_at_the_map():
+    with pytest.raises(ConfigError, match="choose bound=map"):
+        compose_job(["experiment=mnist_logreg", "only=untuned", "brightness=per_datum"])
