@@ -6,9 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
+from flyrun.models.base import log_base
 from flyrun.samplers.brightness import log_uniform_below, resample
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, ith_bright, ith_dark
+from flyrun.samplers.target import keep, kept_log_data, log_data
+from flyrun.samplers.update import tune, update
 
 
 class InvertedImplicit(NamedTuple):
@@ -45,3 +48,71 @@ def _inverted_sweep(brightness, rng, target, theta):
             darken(partition, n)
     for j in range(n_lit):
         brighten(partition, brightness.proposed[j])
+
+
+class OneWayMala(NamedTuple):
+    """Langevin proposals accepted by the ratio of densities alone, as if they were symmetric."""
+
+    step: float
+    proposal: np.ndarray
+    gradient: np.ndarray
+
+
+def one_way_mala(step, n_params):
+    return OneWayMala(step, np.zeros(n_params), np.zeros(n_params))
+
+
+@implements(update, OneWayMala)
+def _one_way_mala(kernel, rng, target, theta):
+    proposal, gradient = kernel.proposal, kernel.gradient
+    gradient[:] = 0.0
+    here = log_base(target.base, theta, gradient) + kept_log_data(target, gradient)
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + 0.5 * kernel.step**2 * gradient[d] + kernel.step * rng.standard_normal()
+    gradient[:] = 0.0
+    there = log_base(target.base, proposal, gradient) + log_data(target, proposal, gradient)
+    acceptance = exp(min(0.0, there - here))
+    if rng.random() < acceptance:
+        theta[:] = proposal
+        keep(target)
+    return acceptance
+
+
+@implements(tune, OneWayMala)
+def _tune_one_way(kernel, acceptance, iteration, burn_in):
+    pass
+
+
+class FlatSlice(NamedTuple):
+    """Shrinking slices whose level lies 0.3 below the log density, not an exponential draw below it."""
+
+    width: float
+    point: np.ndarray
+
+
+def flat_slice(width, n_params):
+    return FlatSlice(width, np.zeros(n_params))
+
+
+@implements(update, FlatSlice)
+def _flat_slice(kernel, rng, target, theta):
+    direction = rng.standard_normal(theta.shape[0])
+    level = log_base(target.base, theta, None) + kept_log_data(target, None) - 0.3
+    left = -kernel.width * rng.random()
+    right = left + kernel.width
+    while True:
+        shift = left + (right - left) * rng.random()
+        kernel.point[:] = theta + shift * direction
+        if log_base(target.base, kernel.point, None) + log_data(target, kernel.point, None) > level:
+            theta[:] = kernel.point
+            keep(target)
+            return 1.0
+        if shift < 0.0:
+            left = shift
+        else:
+            right = shift
+
+
+@implements(tune, FlatSlice)
+def _tune_flat(kernel, acceptance, iteration, burn_in):
+    pass

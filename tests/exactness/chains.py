@@ -1,11 +1,13 @@
 """Small posteriors with known moments, and chains on them: shared by exactness tests."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
+from scipy.special import logsumexp
 
 from flyrun.compiled import jit
-from flyrun.models import gaussian, logistic
+from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
@@ -13,18 +15,24 @@ from flyrun.samplers.target import start
 
 
 class Toy(NamedTuple):
-    """Logistic regression with two coefficients, and its moments by quadrature."""
+    """A posterior of a few parameters and its moments by quadrature."""
 
-    features: object
-    prior: object
+    features: Any
+    prior: Any
     mean: np.ndarray
     sd: np.ndarray
     mode: np.ndarray
+    model: Any = logistic.Logistic()
+    likelihood: Any = logistic
+    priors: Any = gaussian
 
 
 def toy(n_data: int = 40, seed: int = 3) -> Toy:
-    """Moments on a fine grid over ±8 posterior sds: exact to many digits (the trapezoid rule on an analytic
-    density)."""
+    """Logistic regression with two coefficients.
+
+    Moments on a fine grid over ±8 posterior sds: exact to many digits (the trapezoid rule on an analytic
+    density).
+    """
     rng = np.random.default_rng(seed)
     x = np.c_[rng.normal(size=n_data), np.ones(n_data)]
     t = np.where(rng.random(n_data) < 1 / (1 + np.exp(-(x @ [1.5, -0.5]))), 1.0, -1.0)
@@ -40,6 +48,62 @@ def toy(n_data: int = 40, seed: int = 3) -> Toy:
     return Toy(features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()])
 
 
+def softmax_toy(n_data: int = 30, seed: int = 5) -> Toy:
+    """Three classes, one feature of small whole numbers, prior N(0, 1.5²).
+
+    In the orthonormal coordinates u = Hθ (Helmert) the likelihood does not know u₀ = Σθ/√3, which has the
+    prior's distribution; the other two are on a grid as in `toy`.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, n_data).astype(float)
+    p = np.exp(np.outer(x, [0.8, -0.3, -0.5]))
+    labels = (rng.random(n_data)[:, None] > np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)).sum(axis=1)
+    model, features = softmax.bind(x[:, None], labels)
+    scale, basis = 1.5, helmert(3, full=True)
+    axis = np.linspace(-7.0, 7.0, 401)
+    a, b = np.meshgrid(axis, axis, indexing="ij")
+    grid = np.stack([a.ravel(), b.ravel()])
+    theta = basis[1:].T @ grid
+    log_p = -0.5 * (grid**2).sum(axis=0) / scale**2
+    for n in range(n_data):
+        eta = x[n] * theta
+        log_p += eta[labels[n]] - logsumexp(eta, axis=0)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = grid @ p
+    covariance = np.zeros((3, 3))
+    covariance[0, 0] = scale**2
+    covariance[1:, 1:] = (grid - mean[:, None]) * p @ (grid - mean[:, None]).T
+    sd = np.sqrt(np.diag(basis.T @ covariance @ basis))
+    mode = theta[:, log_p.argmax()]
+    return Toy(features, gaussian.prior(scale), basis[1:].T @ mean, sd, mode, model, softmax)
+
+
+def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
+    """Two coefficients, t₄ noise, Laplace prior; Gauss-Legendre on both sides of the corner at 0."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_data, 2))
+    y = x @ [0.5, 0.05] + 0.6 * rng.standard_t(4, n_data)
+    model, features = student_t.bind(x, y, scale=0.6, nu=4.0)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    half = 1.5 * (nodes + 1.0) / 2.0  # (0, 1.5): beyond 8 posterior sds
+    axis, weights = np.concatenate([-half[::-1], half]), np.concatenate([weights[::-1], weights])
+    a, b = np.meshgrid(axis, axis, indexing="ij")
+    grid = np.stack([a.ravel(), b.ravel()])
+    log_p = -np.abs(grid).sum(axis=0) / 0.3
+    for n in range(n_data):
+        log_p -= 2.5 * np.log1p(((y[n] - x[n] @ grid) / 0.6) ** 2 / 4.0)
+    p = np.exp(log_p - log_p.max()) * np.outer(weights, weights).ravel()
+    p /= p.sum()
+    mean = grid @ p
+    sd = np.sqrt(((grid - mean[:, None]) ** 2) @ p)
+    mode = grid[:, log_p.argmax()]
+    return Toy(features, laplace.prior(0.3), mean, sd, mode, model, student_t, laplace)
+
+
+TOYS = {"logistic": toy, "softmax": softmax_toy, "student_t": student_t_toy}
+
+
 @jit
 def _start(target, rng, theta):
     start(target, rng, theta)
@@ -47,15 +111,17 @@ def _start(target, rng, theta):
 
 def firefly_target(problem: Toy, gradients: bool = False, bound=None):
     """FlyMC target with bounds tight at the mode, unless others are given."""
-    bound = bound or logistic.map_bound(logistic.Logistic(), (problem.features.rows @ problem.mode)[:, None])
-    bounds = logistic.collapse(bound, logistic.Logistic(), problem.features)
-    base = gaussian.pseudo_prior(problem.prior, bounds)
-    return firefly(base, logistic.Logistic(), bound, problem.features, gradients)
+    model, features = problem.model, problem.features
+    if bound is None:
+        coefficients = problem.mode.reshape(model.n_predictors, -1)
+        bound = problem.likelihood.map_bound(model, features.rows @ coefficients.T)
+    base = problem.priors.pseudo_prior(problem.prior, problem.likelihood.collapse(bound, model, features))
+    return firefly(base, model, bound, features, gradients)
 
 
 def full_target(problem: Toy):
     """Full-data target."""
-    return full_data(problem.prior, logistic.Logistic(), problem.features, 2)
+    return full_data(problem.prior, problem.model, problem.features, problem.mode.size)
 
 
 def sample(target, kernel, brightness, first, n_iterations, seed, burn_in=1000):

@@ -1,0 +1,165 @@
+"""Softmax and Student-t: three data, a few θ, every z; the joint, its gradient and the brightness kernels."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from flyrun.compiled import jit
+from flyrun.models import gaussian, laplace, softmax, student_t
+from flyrun.models.base import log_base
+from flyrun.samplers import brightness as sweeps
+from flyrun.samplers.firefly import firefly, query
+from flyrun.samplers.full_data import full_data
+from flyrun.samplers.map_fit import log_density
+from flyrun.samplers.partition import brighten, is_bright
+from flyrun.samplers.target import kept_log_data, log_data
+from tests.exactness.enumeration import outcomes
+
+X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
+ALL_Z = list(itertools.product((False, True), repeat=3))
+PROBLEMS = {
+    "softmax": (softmax, *softmax.bind(X, np.array([0, 2, 1])), gaussian, gaussian.prior(1.3), 6),
+    "softmax, whole numbers": (
+        softmax,
+        *softmax.bind(np.sign(X), np.array([0, 2, 1])),
+        gaussian,
+        gaussian.prior(1.3),
+        6,
+    ),
+    "student_t": (
+        student_t,
+        *student_t.bind(X, np.array([0.4, 1.9, -1.0]), 0.8, 4.0),
+        laplace,
+        laplace.prior(0.7),
+        2,
+    ),
+}
+
+
+def _thetas(n_params):
+    rng = np.random.default_rng(8)
+    return [rng.normal(size=n_params) * scale for scale in (0.3, 1.0, 1.0, 2.5)]
+
+
+def _bounds(likelihood, model, features, n_params):
+    at = np.random.default_rng(9).normal(size=n_params).reshape(model.n_predictors, -1)
+    return [
+        likelihood.untuned_bound(model, features, 0.0),
+        likelihood.untuned_bound(model, features, 1.5),
+        likelihood.map_bound(model, features.rows @ at.T),
+    ]
+
+
+@jit
+def _joint(target, theta, gradient):
+    return log_base(target.base, theta, gradient) + kept_log_data(target, gradient)
+
+
+@jit
+def _proposed(target, theta, gradient):
+    return log_base(target.base, theta, gradient) + log_data(target, theta, gradient)
+
+
+def _target(problem, bound, theta, z):
+    """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
+    likelihood, model, features, priors, prior, _ = problem
+    base = priors.pseudo_prior(prior, likelihood.collapse(bound, model, features))
+    target = firefly(base, model, bound, features, gradients=True)
+    for n in np.flatnonzero(z):
+        query(target, np.array([n]), theta)
+        brighten(target.memory.partition, n)
+    return target
+
+
+def _cases(problem):
+    likelihood, model, features, _, _, n_params = problem
+    return itertools.product(_bounds(likelihood, model, features, n_params), _thetas(n_params))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_joint_summed_over_brightness_is_the_posterior(name):
+    problem = PROBLEMS[name]
+    _, model, features, _, prior, n_params = problem
+    full = full_data(prior, model, features, n_params)
+    for bound, theta in _cases(problem):
+        room = np.zeros(n_params)
+        joint = [_joint(_target(problem, bound, theta, z), theta, room.copy()) for z in ALL_Z]
+        assert np.logaddexp.reduce(joint) == pytest.approx(log_density(full, theta)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_gradients_kept_and_proposed_are_those_of_the_density(name):
+    problem = PROBLEMS[name]
+    _, model, features, _, prior, n_params = problem
+    full = full_data(prior, model, features, n_params)
+    step = 1e-6
+    for bound, theta in _cases(problem):
+        _, exact = log_density(full, theta)
+        units = np.eye(n_params) * step
+        numeric = [
+            (log_density(full, theta + u)[0] - log_density(full, theta - u)[0]) / (2 * step) for u in units
+        ]
+        np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-6)
+        for z in ALL_Z:
+            kept, proposed = np.zeros(n_params), np.zeros(n_params)
+            target = _target(problem, bound, theta, z)
+            spent = int(target.memory.queries[0])
+            _joint(target, theta, kept)
+            assert target.memory.queries[0] == spent  # what is kept costs nothing
+            _proposed(target, theta, proposed)
+            assert target.memory.queries[0] == spent + sum(z)
+            np.testing.assert_allclose(kept, proposed, rtol=1e-12, atol=1e-12)
+            there = [_proposed(target, theta + u, np.zeros(n_params)) for u in units]
+            back = [_proposed(target, theta - u, np.zeros(n_params)) for u in units]
+            numeric = (np.array(there) - np.array(back)) / (2 * step)
+            np.testing.assert_allclose(proposed, numeric, rtol=1e-5, atol=1e-5)
+
+
+KERNELS = {
+    "implicit": lambda: sweeps.implicit(0.3, 3),
+    **{f"explicit {order}": lambda order=order: sweeps.explicit(0.5, order, 3) for order in sweeps.ORDERS},
+}
+
+
+@pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):
+    # helpers that draw must run as plain Python here; all else runs compiled
+    for helper in ("log_uniform_below", "_next_datum"):
+        function = getattr(sweeps, helper)
+        monkeypatch.setattr(sweeps, helper, getattr(function, "py_func", function))
+    problem = PROBLEMS[name]
+    for bound, theta in list(_cases(problem))[::5]:
+        room = np.zeros(theta.size)
+        pi = np.exp([_joint(_target(problem, bound, theta, z), theta, room) for z in ALL_Z])
+        pi /= pi.sum()
+        matrix = np.zeros((8, 8))
+        for row, z in enumerate(ALL_Z):
+
+            def sweep(rng, z=z, bound=bound, theta=theta):
+                target, kernel = _target(problem, bound, theta, z), make()
+                sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
+                return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
+
+            for probability, after in outcomes(sweep, most=4):
+                matrix[row, ALL_Z.index(after)] += probability
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)
+        np.testing.assert_allclose(pi @ matrix, pi, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax, whole numbers"])
+def test_gauge_along_a_shift_of_all_classes_the_posterior_is_the_prior(name):
+    problem = PROBLEMS[name]
+    _, model, features, _, prior, n_params = problem
+    full = full_data(prior, model, features, n_params)
+    shift = np.tile([1.7, -0.4], 3)  # Θ + 1vᵀ
+    for bound, theta in _cases(problem):
+        expected = norm.logpdf(theta + shift, scale=1.3).sum() - norm.logpdf(theta, scale=1.3).sum()
+        there, here = log_density(full, theta + shift)[0], log_density(full, theta)[0]
+        assert there - here == pytest.approx(expected, abs=1e-11)
+        for z in ALL_Z:  # and so under FlyMC, whatever is bright
+            target = _target(problem, bound, theta, z)
+            there, here = (_proposed(target, at, np.zeros(n_params)) for at in (theta + shift, theta))
+            assert there - here == pytest.approx(expected, abs=1e-11)

@@ -1,0 +1,131 @@
+"""The Gaussian bound on Student-t noise: below, tight, stable; its collapse; gradients."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import t as scipy_t
+
+from flyrun.compiled import jit
+from flyrun.models import laplace, student_t
+from flyrun.models.base import dense, draw_base, log_base, spread
+from flyrun.models.likelihood import log_bound, log_likelihood
+
+RESIDUAL = arrays(float, 7, elements=st.floats(-700.0, 700.0))
+NU = st.sampled_from([0.5, 1.0, 4.0, 30.0])
+
+
+@jit
+def _likelihood(model, index, eta, values, slopes):
+    log_likelihood(model, index, eta, values, slopes)
+
+
+@jit
+def _bound(bound, model, index, eta, values, slopes):
+    log_bound(bound, model, index, eta, values, slopes)
+
+
+@jit
+def _base(base, theta, gradient):
+    return log_base(base, theta, gradient)
+
+
+@jit
+def _draw(base, rng, out):
+    draw_base(base, rng, out)
+
+
+def _evaluate(residuals, tight, nu, scale=1.0):
+    """log L, its slope by η, log B, its slope where (y − η)/σ = residuals; bounds tight at ±tight."""
+    n = len(residuals)
+    model, _ = student_t.bind(np.zeros((n, 1)), np.full(n, 0.0), scale, nu)
+    eta = -scale * np.asarray(residuals, float)[:, None]
+    values, slopes = np.zeros((2, n)), np.zeros((2, n, 1))
+    _likelihood(model, np.arange(n), eta, values[0], slopes[0])
+    _bound(student_t.tight_at(model, tight), model, np.arange(n), eta, values[1], slopes[1])
+    return values[0], slopes[0, :, 0], values[1], slopes[1, :, 0]
+
+
+def _slack(nu, *residuals):
+    return 4e-15 * (1.0 + (nu + 1.0) / nu * sum(r**2 for r in residuals))
+
+
+@given(RESIDUAL, RESIDUAL, NU)
+def test_bound_is_below_the_likelihood(residuals, tight, nu):
+    log_l, _, log_b, _ = _evaluate(residuals, tight, nu)
+    assert np.all(np.isfinite(log_b))
+    assert np.all(log_b <= log_l + _slack(nu, residuals, tight))
+
+
+@given(RESIDUAL, NU, st.sampled_from([-1.0, 1.0]))
+def test_bound_touches_in_value_and_slope(residuals, nu, side):
+    log_l, slope_l, log_b, slope_b = _evaluate(side * residuals, residuals, nu, 0.3)
+    assert np.all(np.abs(log_b - log_l) <= _slack(nu, residuals))
+    np.testing.assert_allclose(slope_b, slope_l, rtol=1e-12, atol=1e-12)
+
+
+@given(RESIDUAL, NU, st.sampled_from([0.01, 1.0, 30.0]))
+def test_likelihood_is_the_t_density(residuals, nu, scale):
+    log_l, slope, _, _ = _evaluate(residuals, residuals, nu, scale)
+    np.testing.assert_allclose(
+        log_l, scipy_t.logpdf(scale * residuals, nu, scale=scale), rtol=1e-12, atol=1e-12
+    )
+    step = 1e-6
+    up, _, _, _ = _evaluate(residuals - step, residuals, nu, scale)  # η up is r down
+    down, _, _, _ = _evaluate(residuals + step, residuals, nu, scale)
+    np.testing.assert_allclose(slope * scale, (up - down) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+def test_negative_control_a_flatter_gaussian_is_no_bound():
+    r = 0.3
+    log_l, _, log_b, _ = _evaluate(np.array([r]), np.zeros(1), 4.0)
+    assert log_b < log_l
+    assert log_b + 0.5 * 0.625 * r**2 > log_l  # half the curvature (ν+1)/(2ν)
+
+
+def test_huge_residuals_stay_finite_and_nan_stays_nan():
+    log_l, slope, _, _ = _evaluate(np.array([1e200, -1e160, 1e5]), np.zeros(3), 4.0)
+    assert np.all(np.isfinite(log_l))
+    assert np.all(np.isfinite(slope))
+    assert np.isnan(_evaluate(np.array([np.nan]), np.zeros(1), 4.0)[0]).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
+def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
+    rng = np.random.default_rng(seed)
+    x, y, theta = rng.normal(size=(40, 4)).astype(dtype), rng.normal(size=40) * 3, rng.normal(size=4)
+    model, features = student_t.bind(x, y, scale=0.7, nu=4.0)
+    assert features.rows.dtype == dtype
+    tight = rng.normal(size=40) * 3
+    bound = student_t.tight_at(model, tight)
+    base = laplace.pseudo_prior(laplace.prior(0.4), student_t.collapse(bound, model, features))
+    _, _, log_b, _ = _evaluate((y - x.astype(float) @ theta) / 0.7, tight, 4.0, 0.7)
+    log_prior = -np.abs(theta).sum() / 0.4 - 4 * np.log(0.8)
+    gradient = np.zeros(4)
+    assert _base(base, theta, gradient) == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
+    bounds = dense(base.bounds)
+    expected = bounds.linear - bounds.precision @ theta - np.sign(theta) / 0.4
+    np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_rows_are_not_copied():
+    rows = np.zeros((5, 2), np.float32)
+    assert student_t.bind(rows, np.zeros(5))[1].rows is rows
+
+
+def test_laplace_draws_and_spread():
+    prior, rng = laplace.prior(0.3), np.random.default_rng(4)
+    draws = np.zeros(200_000)
+    _draw(prior, rng, draws)
+    # four standard errors of means of |θ| (sd 0.3) and of the sign (sd 1)
+    assert np.abs(draws).mean() == pytest.approx(0.3, abs=4 * 0.3 / np.sqrt(2e5))
+    assert np.sign(draws).mean() == pytest.approx(0.0, abs=4 / np.sqrt(2e5))
+    x = rng.normal(size=(40, 3))
+    model, features = student_t.bind(x, rng.normal(size=40))
+    bounds = student_t.collapse(student_t.untuned_bound(model, features, 0.0), model, features)
+    root = np.stack([spread(laplace.pseudo_prior(prior, bounds), unit) for unit in np.eye(3)], axis=1)
+    # a Laplace prior of scale b has variance 2b²
+    expected = np.linalg.inv(bounds.precision + np.eye(3) / (2 * 0.3**2))
+    np.testing.assert_allclose(root @ root.T, expected, rtol=1e-10)
