@@ -19,20 +19,24 @@ WEIGHTS = np.array([[0.0, 0.7, 0.3], [0.7, 0.0, 0.4], [0.3, 0.4, 0.0]])
 REPELLING = WEIGHTS * np.array([[0.0, 1.0, -1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 0.0]])
 
 
-def _tables():
+def _tables(strength):
     rng = np.random.default_rng(3)
-    scopes = [(0, 1), (2, 1), (1, 0, 2)]
-    tables = [
-        scale * rng.random((3,) * len(scope)) for scale, scope in zip((0.5, 0.3, 0.4), scopes, strict=True)
-    ]
-    return factor_graph([3, 3, 3], scopes, tables)
+    scopes, scales = [(0, 1), (2, 1), (1, 0, 2)], (0.5, 0.3, 0.4)
+    tables = [scale * rng.random((3,) * len(scope)) for scale, scope in zip(scales, scopes, strict=True)]
+    return factor_graph([3, 3, 3], scopes, [strength * table for table in tables])
 
 
-GRAPHS = {
-    "two-valued": potts(dense_pairs(WEIGHTS), 3, 3),
-    "repelling": potts(sparse_pairs(3, np.argwhere(np.triu(WEIGHTS)), REPELLING[np.triu(WEIGHTS) > 0]), 3, 3),
-    "general": _tables(),
-}
+def graphs(strength):
+    """A dense and a sparse pair model and one of tables, energies times `strength`."""
+    ends, repelling = np.argwhere(np.triu(WEIGHTS)), REPELLING[np.triu(WEIGHTS) > 0]
+    return {
+        "two-valued": potts(dense_pairs(strength * WEIGHTS), 3, 3),
+        "repelling": potts(sparse_pairs(3, ends, strength * repelling), 3, 3),
+        "general": _tables(strength),
+    }
+
+
+GRAPHS = graphs(1.0)
 
 
 @jit

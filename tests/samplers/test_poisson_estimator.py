@@ -1,0 +1,81 @@
+"""The two ways of drawing the Poisson estimate: one law, unbiased for e^ζ; what is refused."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flyrun.compiled import jit
+from flyrun.errors import ConfigError
+from flyrun.models.factor_graph import factor_graph
+from flyrun.models.graph import total_energy
+from flyrun.models.grid import gaussian_kernel
+from flyrun.models.pairs import dense_pairs
+from flyrun.models.potts import potts
+from flyrun.samplers import poisson_estimator
+from flyrun.samplers.local_minibatch import local_minibatch
+from flyrun.samplers.mgpmh import mgpmh
+from flyrun.samplers.poisson_gibbs import poisson_gibbs
+
+GRID = potts(dense_pairs(0.3 * gaussian_kernel(4, 1.5)), 16, 3)
+SCOPES = [(0, 1), (1, 2), (0, 1, 2)]
+SHAPES = [(3, 4), (4, 2), (3, 4, 2)]
+TABLES = factor_graph(
+    [3, 4, 2], SCOPES, [np.random.default_rng(k).random(shape) for k, shape in enumerate(SHAPES)]
+)
+
+
+@jit
+def _draw(estimator, rng, graph, x, out, meter):
+    energy = total_energy(graph, x)
+    for k in range(out.shape[0]):
+        out[k] = poisson_estimator.estimate(estimator, rng, graph, x, -1, 0, energy, meter)
+    return energy
+
+
+def _drawn(graph, batch, method, n=200_000, seed=11):
+    x = (np.arange(len(graph.bounds.sizes)) % 2).astype(np.int32)
+    out, meter = np.empty(n), np.zeros(1)
+    estimator = poisson_estimator.estimator(graph, batch, method)
+    energy = _draw(estimator, np.random.default_rng(seed), graph, x, out, meter)
+    return out, energy, meter[0] / n
+
+
+@pytest.mark.parametrize("graph", [GRID, TABLES], ids=["grid", "tables"])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_mean_of_the_exponential_is_exp_energy(graph, share):
+    batch = share * graph.bounds.total**2
+    for method in ("faithful", "auto"):
+        out, energy, _ = _drawn(graph, batch, method)
+        weights = np.exp(out - energy)
+        # fixed seed; at five standard errors a right estimator would fail once in two million
+        assert abs(weights.mean() - 1.0) < 5.0 * weights.std() / np.sqrt(len(weights))
+        assert weights.std() / np.sqrt(len(weights)) < 0.01
+
+
+def test_faithful_and_superposed_have_the_same_distribution():
+    batch = GRID.bounds.total**2
+    faithful, _, looks = _drawn(GRID, batch, "faithful")
+    superposed, _, none = _drawn(GRID, batch, "superposed", seed=12)
+    step = np.log1p(GRID.bounds.total / batch)
+    counts = [np.bincount(np.rint(out / step).astype(int), minlength=200) for out in (faithful, superposed)]
+    table = np.array(counts)
+    table = table[:, table.sum(axis=0) > 20]
+    assert table.shape[1] > 5
+    assert stats.chi2_contingency(table).pvalue > 1e-3
+    assert none == 0.0
+    assert abs(looks / batch - 1.0) < 0.01
+
+
+@pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
+def test_batches_that_are_none_are_refused(batch):
+    for make in (mgpmh, poisson_gibbs, lambda graph, size: poisson_estimator.estimator(graph, size, "auto")):
+        with pytest.raises(ConfigError, match=r"sampler\.batch=.*above 0"):
+            make(GRID, batch)
+    with pytest.raises(ConfigError, match=r"sampler\.batch=0: must be a whole number"):
+        local_minibatch(GRID, 0)
+
+
+def test_superposing_is_refused_where_factors_have_more_values():
+    for make in (poisson_estimator.estimator, mgpmh):
+        with pytest.raises(ConfigError, match=r"sampler\.estimator=superposed"):
+            make(TABLES, 1.0, "superposed")
