@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,6 +160,7 @@ def _make(n_data: int, folder: Path, echo: Callable[[str], object]) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        temporary.chmod(0o755)  # mkdtemp makes it the owner's alone
         _generate(n_data, temporary)
         shutil.rmtree(folder, ignore_errors=True)
         # Another process that was quicker leaves a full folder here, with the same content.
@@ -203,7 +203,9 @@ def _generate(n_data: int, folder: Path) -> None:
 
 def fitted() -> tuple[np.ndarray, np.ndarray, float]:
     """Out of qm9_gap: root (D, D) of the second moments, coefficients θ (D,), scale σ of the t₄ noise."""
-    data = qm9_gap.load(SimpleNamespace(name=qm9_gap.NAME, split="all", limit=None, bias=False))
+    from flyrun.config import Qm9Gap
+
+    data = qm9_gap.load(Qm9Gap())
     moments = data.features.T @ data.features / len(data.features)
     theta = np.linalg.solve(moments, data.features.T @ data.target / len(data.target))
     variance = np.mean((data.target - data.features @ theta) ** 2)
