@@ -1,0 +1,123 @@
+"""Every update on every target: queries equal the closed forms, evaluations counted apart from the meter.
+
+Full data: N × density evaluations (1 for random walk and MALA; slices keep the start's). FlyMC: bright data
+× density evaluations + dark data proposed; darkening costs nothing. The random draws decide how many
+evaluations and proposals there are, so they are counted at the two doors through which all of them go.
+"""
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from flyrun.compiled import implements, jit
+from flyrun.samplers import brightness as sweeps
+from flyrun.samplers import mala, random_walk, slice
+from flyrun.samplers.chain import empty_draws, run_chain
+from flyrun.samplers.firefly import query
+from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+from tests.exactness.chains import TOYS, firefly_target, full_target
+
+
+class Counted(NamedTuple):
+    """A target that counts what is asked of it and passes it on."""
+
+    base: Any
+    memory: Any
+    inner: Any
+    evaluations: np.ndarray
+    queried: np.ndarray
+
+
+def counted(target):
+    return Counted(target.base, target.memory, target, np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+@implements(log_data, Counted)
+def _log_data(target, theta, gradient):
+    target.evaluations[0] += 1
+    return log_data(target.inner, theta, gradient)
+
+
+@implements(query, Counted)
+def _query(target, index, theta):
+    target.queried[0] += index.shape[0]
+    query(target.inner, index, theta)
+
+
+@implements(keep, Counted)
+def _keep(target):
+    keep(target.inner)
+
+
+@implements(kept_log_data, Counted)
+def _kept_log_data(target, gradient):
+    return kept_log_data(target.inner, gradient)
+
+
+@implements(start, Counted)
+def _start(target, rng, theta):
+    start(target.inner, rng, theta)
+
+
+@implements(bright_count, Counted)
+def _bright_count(target):
+    return bright_count(target.inner)
+
+
+@jit
+def _begin(target, rng, theta):
+    start(target, rng, theta)
+
+
+UPDATES = {
+    "random_walk": (random_walk, SimpleNamespace(target_accept=0.35, step=0.1)),
+    "mala": (mala, SimpleNamespace(target_accept=0.57, step=0.1)),
+    "slice": (slice, SimpleNamespace(width=0.1, most_widenings=20)),
+}
+MODELS = {"random_walk": "logistic", "mala": "softmax", "slice": "student_t"}
+N = 120
+SWEEPS = {
+    "regular": lambda: sweeps.NoBrightness(),
+    "implicit": lambda: sweeps.implicit(0.1, N),
+    "implicit, all proposed": lambda: sweeps.implicit(1.0, N),
+    "explicit": lambda: sweeps.explicit(0.3, "with_replacement", N),
+    "explicit, all visited": lambda: sweeps.explicit(1.0, "sequential", N),
+}
+
+
+@pytest.mark.parametrize("arm", SWEEPS)
+@pytest.mark.parametrize("name", UPDATES)
+def test_queries_are_the_closed_forms(name, arm):
+    module, config = UPDATES[name]
+    problem, sweep = TOYS[MODELS[name]](n_data=N), SWEEPS[arm]()
+    if arm == "regular":
+        target = counted(full_target(problem))
+    else:
+        target = counted(firefly_target(problem, module.GRADIENTS))
+    theta, rng = problem.mode.copy(), np.random.default_rng(7)
+    kernel = module.build(config, theta.size)
+    _begin(target, rng, theta)
+    assert target.memory.queries[0] == N  # the first state looks at every datum once
+    evaluations, moved = [], 0
+    for i in range(300):
+        target.evaluations[0], target.queried[0] = 0, 0
+        n_bright = N if arm == "regular" else int(target.memory.partition.n_bright[0])
+        draws = empty_draws(1, 1, i, theta.size)
+        before = theta.copy()
+        run_chain(rng, target, kernel, sweep, theta, i, 0, 1, draws)
+        moved += bool(np.any(theta != before))
+        calls, asked = int(target.evaluations[0]), int(target.queried[0])
+        assert draws.queries[0] == n_bright * calls + asked
+        if arm == "regular":
+            assert asked == 0
+        elif "all" in arm:
+            assert asked == N - n_bright
+        evaluations.append(calls)
+    assert moved > 100
+    if name == "slice":
+        assert min(evaluations) >= 1
+        assert np.mean(evaluations) > 3
+    else:
+        assert set(evaluations) == {1}
