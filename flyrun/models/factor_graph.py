@@ -5,7 +5,7 @@ it: a million factors over a few table shapes fit in memory.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,6 +79,11 @@ def factor_graph(
     first = np.cumsum(lengths) - lengths
     everything = np.concatenate(shares) if shares else np.zeros(0)
     return shared_tables(sizes, scopes, np.asarray(tops), first, everything)
+
+
+def bind(config: Any, data: Any) -> FactorGraph:
+    """Graph of a Network; nothing to configure."""
+    return factor_graph(data.sizes, data.scopes, data.tables)
 
 
 def _check_scope(f: int, sizes: np.ndarray, scope: Sequence[int], table: np.ndarray) -> None:

@@ -22,7 +22,7 @@ from flyrun.models.graph import (
     total_energy,
     visits,
 )
-from flyrun.models.pairs import pair_bounds, pair_rows, weight_of_ones
+from flyrun.models.pairs import pair_bounds, pair_rows, pairs_of, weight_of_ones
 from flyrun.models.potts import pairs_add, pairs_current_share, pairs_energy, pairs_factor_share
 
 
@@ -39,6 +39,11 @@ def ising(pairs: Any, n: int) -> Ising:
     """Ising model of n variables over the given pairs, of weights w_ij = 2 β A_ij."""
     field = np.bincount(pairs.ends.ravel(), np.repeat(pairs.strength, 2), minlength=n)
     return Ising(pairs, field, pair_bounds(pairs, n, 2))
+
+
+def bind(config: Any, data: Any) -> Ising:
+    """Model with w_ij = 2·config.beta·A_ij, from a Grid or Edges."""
+    return ising(pairs_of(data, 2.0 * config.beta), data.n)
 
 
 @implements(local_energies, Ising)

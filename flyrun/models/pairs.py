@@ -64,6 +64,13 @@ def sparse_pairs(n: int, ends: np.ndarray, strength: np.ndarray) -> SparsePairs:
     return SparsePairs(first, neighbour, np.tile(strength, 2)[order], repulsion, ends, strength)
 
 
+def pairs_of(data: Any, scale: float) -> DensePairs | SparsePairs:
+    """Factors with the data's weights times `scale`: of every pair for a Grid, of those listed for Edges."""
+    if data.weight.ndim == 2:
+        return dense_pairs(scale * data.weight)
+    return sparse_pairs(data.n, data.ends, scale * data.weight)
+
+
 def pair_bounds(pairs: Any, n: int, n_values: int) -> Bounds:
     """Bounds of a graph of such factors."""
     sizes = np.full(n, n_values)

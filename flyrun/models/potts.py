@@ -24,6 +24,7 @@ from flyrun.models.pairs import (
     pair_bounds,
     pair_rows,
     pair_share,
+    pairs_of,
     weight_difference,
     weight_of,
 )
@@ -39,6 +40,11 @@ class Potts(NamedTuple):
 def potts(pairs: Any, n: int, n_values: int) -> Potts:
     """Potts model of n variables with D = n_values over the given pairs."""
     return Potts(pairs, pair_bounds(pairs, n, n_values))
+
+
+def bind(config: Any, data: Any) -> Potts:
+    """Model of config.n_values values with w_ij = config.beta·A_ij, from a Grid or Edges."""
+    return potts(pairs_of(data, config.beta), data.n, config.n_values)
 
 
 @implements(local_energies, Potts)

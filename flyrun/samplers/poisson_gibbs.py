@@ -23,6 +23,8 @@ EXACT = True
 class PoissonGibbs(NamedTuple):
     """x_i by Σ s_f log(1 + L φ_f/(λ M_f)): D·(λ + L)·L_i/L evaluations at most, whatever the degree."""
 
+    batch: float
+    """λ."""
     rate: float
     """λ/L."""
     boost: float
@@ -49,7 +51,7 @@ def poisson_gibbs(graph: Any, batch: float) -> PoissonGibbs:
     boost = largest / batch
     rate = 1.0 / boost if boost > 0.0 else 0.0
     room = workspace(graph), workspace(graph)
-    return PoissonGibbs(rate, boost, log1p(boost), alias_rows(*rows(graph)), site_memory(), *room)
+    return PoissonGibbs(batch, rate, boost, log1p(boost), alias_rows(*rows(graph)), site_memory(), *room)
 
 
 @implements(begin, PoissonGibbs)

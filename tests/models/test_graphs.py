@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from flyrun.compiled import jit
+from flyrun.data.grid import gaussian_kernel, grid_edges
 from flyrun.errors import DataError
 from flyrun.models import graph as contract
 from flyrun.models.factor_graph import factor_graph
-from flyrun.models.grid import gaussian_kernel, grid_edges
 from flyrun.models.ising import ising
 from flyrun.models.pairs import dense_pairs, sparse_pairs
 from flyrun.models.potts import potts

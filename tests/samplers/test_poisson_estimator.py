@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from flyrun.compiled import jit
+from flyrun.data.grid import gaussian_kernel
 from flyrun.errors import ConfigError
 from flyrun.models.factor_graph import factor_graph
 from flyrun.models.graph import total_energy
-from flyrun.models.grid import gaussian_kernel
 from flyrun.models.pairs import dense_pairs
 from flyrun.models.potts import potts
 from flyrun.samplers import poisson_estimator

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from flyrun.compiled import jit
+from flyrun.data.grid import gaussian_kernel
 from flyrun.models import graph as contract
 from flyrun.models.factor_graph import factor_graph
-from flyrun.models.grid import gaussian_kernel
 from flyrun.models.ising import ising
 from flyrun.models.pairs import dense_pairs
 from flyrun.models.potts import potts

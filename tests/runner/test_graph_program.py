@@ -1,0 +1,95 @@
+"""The program of graph arms: cut anywhere it goes on bit for bit; its draws, facts and watched numbers."""
+
+import numpy as np
+import pytest
+
+from flyrun import config_graphs as choices
+from flyrun.config import Arm, Protocol
+from flyrun.errors import ConfigError
+from flyrun.runner.graph_program import prepare
+
+GRID = choices.Grid(side=4, gamma=1.0)
+SAMPLERS = {
+    "gibbs": choices.Gibbs(),
+    "min_gibbs": choices.MinGibbs(),
+    "local_minibatch": choices.LocalMinibatch(batch=5),
+    "mgpmh": choices.Mgpmh(),
+    "double_min": choices.DoubleMin(),
+    "poisson_gibbs": choices.PoissonGibbs(),
+}
+
+
+def _program(sampler, tmp_path, model=None, dataset=GRID, thin=2):
+    protocol = Protocol(iterations=40, burn_in=10, thin=thin)
+    model = model or choices.Potts(beta=1.0, n_values=3)
+    arm = Arm("test", sampler.name, dataset, model, None, None, None, sampler, protocol)
+    return prepare(arm, tmp_path)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+def test_cut_anywhere_it_goes_on_bit_for_bit(sampler, tmp_path):
+    program = _program(sampler, tmp_path)
+    start = program.init(3)
+    kept = {name: array.copy() for name, array in start.items()}
+    whole_state, whole = program.advance(start, 40)
+    state, parts = start, []
+    for n in (6, 20, 14):
+        state, draws = program.advance(state, n)
+        parts.append(draws)
+    for name, array in kept.items():
+        np.testing.assert_array_equal(start[name], array)
+        np.testing.assert_array_equal(state[name], whole_state[name])
+    for name in whole:
+        if name != "seconds":
+            np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), whole[name])
+    assert whole["theta"].shape == (20, 16)
+    assert {len(values) for name, values in whole.items() if name != "theta"} == {40}
+
+
+def test_draws_are_what_their_names_say(tmp_path):
+    program = _program(SAMPLERS["gibbs"], tmp_path, thin=1)
+    _, draws = program.advance(program.init(0), 30)
+    weight, theta = choices_weight(program), draws["theta"]
+    energies = [sum(weight[i, j] for i in range(16) for j in range(i) if x[i] == x[j]) for x in theta]
+    np.testing.assert_allclose(draws["energy"], energies)
+    np.testing.assert_allclose(program.finish(np.arange(30), theta)["log_posterior"], energies)
+    grid = theta.reshape(-1, 4, 4)
+    equal = (grid[:, 1:] == grid[:, :-1]).sum((1, 2)) + (grid[:, :, 1:] == grid[:, :, :-1]).sum((1, 2))
+    np.testing.assert_allclose(draws["agreement"], equal / 24)
+    assert np.all(draws["nominal"] == 3 * 15)
+
+
+def choices_weight(program):
+    return program.graph.pairs.weight
+
+
+def test_facts(tmp_path):
+    facts = {name: _program(sampler, tmp_path).facts() for name, sampler in SAMPLERS.items()}
+    assert [name for name in facts if not facts[name]["exact"]] == ["local_minibatch"]
+    assert facts["double_min"]["estimator"] == "faithful + superposed"
+    assert facts["mgpmh"]["estimator"] == "faithful"
+    assert facts["min_gibbs"]["estimator"] == "superposed"
+    assert facts["gibbs"]["estimator"] == "none"
+    psi, largest = facts["gibbs"]["total_energy_bound"], facts["gibbs"]["local_energy_bound"]
+    assert facts["double_min"]["batches"] == pytest.approx([largest**2, psi**2])
+    assert facts["poisson_gibbs"]["batches"] == pytest.approx([largest**2])
+    assert facts["local_minibatch"]["batches"] == [5.0]
+    assert facts["gibbs"]["largest_degree"] == 15
+
+
+def test_graphs_from_files(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("0,1,0.5\n1,2,-0.25\n0,5,1\n")
+    program = _program(
+        SAMPLERS["mgpmh"], tmp_path, choices.Ising(beta=0.5), choices.EdgeList(path=str(edges))
+    )
+    _, draws = program.advance(program.init(0), 20)
+    assert draws["theta"].shape == (10, 6)
+    assert program.facts()["total_energy_bound"] == pytest.approx(1.75)
+    network = tmp_path / "net.uai"
+    network.write_text("MARKOV 2 2 3 1 2 0 1 6 1 2 3 4 5 6")
+    program = _program(SAMPLERS["min_gibbs"], tmp_path, choices.FactorGraph(), choices.Uai(path=str(network)))
+    _, draws = program.advance(program.init(0), 20)
+    assert draws["theta"].max() <= 2
+    with pytest.raises(ConfigError, match=r"dataset\.path=null"):
+        choices.Uai()
