@@ -90,8 +90,7 @@ def sources_digest() -> str:
 
 
 def _data_digest(dataset: Any) -> str:
-    """The registry's sha256, which every load is checked against; "" for data that no file holds."""
-    from flyrun.data import registry
+    """Digest of the file the data come from, which every load is checked against."""
+    import flyrun.data
 
-    name = getattr(dataset, "name", None)
-    return str(registry.entry(name).get("sha256", "")) if name in registry.names() else ""
+    return flyrun.data.fingerprint(dataset)
