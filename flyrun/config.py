@@ -81,6 +81,17 @@ class OpvScale(Choice):
 
 
 @option("model", "logistic")
+@option("dataset", "toy_2d")
+@dataclass(frozen=True)
+class Toy2d(Choice):
+    """Two classes of points in the plane, generated: N(±separation/2·u, I), u along the diagonal."""
+
+    name: str = "toy_2d"
+    n_data: int = ranged(40, at_least=2)
+    seed: int = ranged(0, at_least=0)
+    separation: float = ranged(3.0, at_least=0)
+
+
 @dataclass(frozen=True)
 class Logistic(Choice):
     """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
@@ -181,12 +192,14 @@ class Untuned(Choice):
 @option("bound", "map")
 @dataclass(frozen=True)
 class Map(Choice):
-    """Each datum's bound tight at the MAP estimate."""
+    """Each datum's bound tight at the MAP, or `offset_sds` posterior sds from it by draw `direction_seed`."""
 
     firefly: ClassVar[bool] = True
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
     name: str = "map"
 
+    offset_sds: float = ranged(0.0, at_least=0)
+    direction_seed: int = ranged(0, at_least=0)
 
 @option("brightness", "none")
 @dataclass(frozen=True)
@@ -356,10 +369,10 @@ class Arm:
                 f"bound={self.bound.name} and brightness={self.brightness.name} do not go together "
                 f"in arm {self.name}: choose {remedy}, or none for both"
             )
-        if self.brightness.name == "per_datum" and self.bound.name != "map":
+        if self.brightness.name == "per_datum" and getattr(self.bound, "offset_sds", 1) != 0:
             raise ConfigError(
                 f"brightness=per_datum and bound={self.bound.name} do not go together in arm {self.name}: "
-                "its rates hold where bounds are tight at the MAP; choose bound=map"
+                "its rates hold where bounds are tight at the MAP; choose bound=map, bound.offset_sds=0"
             )
 
     def settings(self) -> dict[str, Any]:

@@ -18,6 +18,9 @@ from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.models.vector_math import exp_negative, log_positive
 
+SHIFT_FREE = True
+"""The likelihood knows nothing of Θ + 1vᵀ: along v the posterior is the prior."""
+
 
 class Softmax(NamedTuple):
     """p(t | η) = e^{η_t} / Σ_k e^{η_k}."""

@@ -64,12 +64,13 @@ class Program:
         self.module = importlib.import_module(f"flyrun.samplers.{arm.sampler.name}")
         started = time.perf_counter()
         with threadpool_limits(1):
-            self._map_base = self._collapse(self._map_bound()) if problem.fit.theta_map.size else None
+            theta_map = problem.fit.theta_map
+            self._map_base = self._collapse(self._bound_at(theta_map)) if theta_map.size else None
             self._target, self._brightness, self.bound_queries = self._make_target()
             self._kernel = self._make_kernel()
         self._bind_s = time.perf_counter() - started
 
-    def _map_bound(self) -> Any:
+    def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
         at_map = setup.predictors(problem.model, problem.features, problem.fit.theta_map)
         return setup.model_module(self.arm.model.name).map_bound(problem.model, at_map)
@@ -86,7 +87,8 @@ class Program:
             full = full_data(problem.prior, problem.model, problem.features, self.n_params)
             return full, sweeps.build(arm.brightness, self.n_data), 0
         if arm.bound.name == "map":
-            bound, base = self._map_bound(), self._map_base
+            bound = self._bound_at(setup.bound_centre(arm, problem))
+            base = self._collapse(bound) if arm.bound.offset_sds else self._map_base
         else:
             model = setup.model_module(arm.model.name)
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
@@ -199,6 +201,8 @@ class Program:
             "setup_queries": fit.queries + self.bound_queries + self.n_data,
             "map_queries": fit.queries,
             "bound_queries": self.bound_queries,
+            "gradients": self.module.GRADIENTS,
+            "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
             "start_queries": self.n_data,
             "setup_s": fit.seconds + self._bind_s,
         }
@@ -206,3 +210,6 @@ class Program:
     def tuning(self, state: State) -> dict[str, float]:
         """Settings learnt during burn-in."""
         return {"step": float(state["kernel.step.current"][0])} if "kernel.step.current" in state else {}
+    def _shift_free(self) -> bool:
+        return getattr(setup.model_module(self.arm.model.name), "SHIFT_FREE", False)
+

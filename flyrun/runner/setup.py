@@ -106,22 +106,47 @@ def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
             f"brightness=per_datum: model={arm.model.name} has no formula for its rates; "
             "choose brightness=implicit with brightness.q"
         )
-    at_map = predictors(problem.model, features, problem.fit.theta_map)
-    weight = module.curvature(problem.model, at_map)
-    size = features.rows.shape[1]
-    nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
-    curvature = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
-    for block in row_blocks(len(features.rows)):
-        rows = features.rows[block].astype(np.float64)
-        curvature = curvature + rows.T @ (rows * weight[block, None])
-    root = np.linalg.inv(np.linalg.cholesky(curvature))
+    root = posterior_root(arm, problem)
     leverage = np.concatenate(
         [
             ((features.rows[block].astype(np.float64) @ root.T) ** 2).sum(axis=1)
             for block in row_blocks(len(features.rows))
         ]
     )
+    at_map = predictors(problem.model, features, problem.fit.theta_map)
     return module.expected_pseudo_likelihood(problem.model, at_map, leverage)
+
+
+def posterior_root(arm: Any, problem: Problem) -> np.ndarray:
+    """R, (D, D), with RᵀR = H⁻¹, H the posterior's curvature at the MAP, for models with a `curvature`."""
+    module, features = model_module(arm.model.name), problem.features
+    weight = module.curvature(problem.model, predictors(problem.model, features, problem.fit.theta_map))
+    size = features.rows.shape[1]
+    nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
+    curvature = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
+    for block in row_blocks(len(features.rows)):
+        rows = features.rows[block].astype(np.float64)
+        curvature = curvature + rows.T @ (rows * weight[block, None])
+    return np.linalg.inv(np.linalg.cholesky(curvature))
+
+
+def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
+    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, z ~ N(0, I).
+
+    A draw from the Gaussian at the MAP, its spread multiplied: offset_sds posterior sds in every direction.
+    """
+    theta_map, bound = problem.fit.theta_map, arm.bound
+    if bound.offset_sds == 0:
+        return theta_map
+    if not hasattr(model_module(arm.model.name), "curvature"):
+        raise ConfigError(
+            f"bound.offset_sds={bound.offset_sds:g}: model={arm.model.name} has no formula for its "
+            "posterior's sds; choose bound.offset_sds=0"
+        )
+    stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
+    return theta_map + bound.offset_sds * (
+        posterior_root(arm, problem).T @ stream.standard_normal(theta_map.size)
+    )
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:

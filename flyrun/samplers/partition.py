@@ -2,6 +2,14 @@
 
 `order` lists the data, the bright ones first; `place` is its inverse; `n_bright[0]` says how many are bright.
 Every operation is O(1); a swap moves a datum across the border.
+
+Six data of which 1 and 3 are bright, and after brighten(4): 4 and 0, the first dark datum, changed places.
+
+             bright | dark                          bright     | dark
+    order  [  3   1 |  0   2   4   5 ]     order  [  3   1   4 |  2   0   5 ]
+    place  [  2   1    3   0   4   5 ]     place  [  4   1   3   0   2   5 ]
+    datum     0   1    2   3   4   5       datum     0   1   2   3   4   5
+    n_bright 2                             n_bright 3
 """
 
 from typing import NamedTuple

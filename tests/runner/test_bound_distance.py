@@ -1,0 +1,55 @@
+"""Bounds set off the MAP: more data are bright, about as many times as the square of the distance."""
+
+import numpy as np
+import pytest
+
+from flyrun.errors import ConfigError
+from flyrun.experiment import compose_job
+from flyrun.runner import setup
+from flyrun.runner.program import prepare
+
+WORDS = ["dataset=mnist_7v9", "dataset.limit=3000", "model=logistic", "prior.scale=0.5", "bound=map"]
+SOFTMAX = ["dataset=cifar3", "dataset.limit=200", "model=softmax", "bound=map", "sampler=mala"]
+
+
+def _program(folder, *words):
+    (arm,) = compose_job([*WORDS, "sampler=random_walk", "protocol.init=map", "name=x", *words]).arms
+    return prepare(arm, folder)
+
+
+def _bright(state):
+    return int(state["memory.partition.n_bright"][0])
+
+
+def test_bright_count_grows_with_the_square_of_the_distance(tmp_path):
+    at_map, off = _program(tmp_path), _program(tmp_path, "bound.offset_sds=3")
+    ours, theirs = [[program.init(seed) for seed in range(20)] for program in (at_map, off)]
+    assert np.array_equal(ours[4]["theta"], theirs[4]["theta"])
+    mean, further = (np.mean([_bright(state) for state in states]) for states in (ours, theirs))
+    # 1 + 3², were starts as wide as the posterior (bounds make them narrower) and |z|² its mean
+    assert 5 < further / mean < 25
+
+
+def test_distance_is_in_posterior_sds(tmp_path):
+    program = _program(tmp_path, "bound.offset_sds=2", "bound.direction_seed=5")
+    problem, arm = program.problem, program.arm
+    off = setup.bound_centre(arm, problem) - problem.fit.theta_map
+    root = setup.posterior_root(arm, problem)
+    z = np.linalg.solve(root.T, off) / 2
+    assert 0.5 < z @ z / len(z) < 1.6
+    exact = np.random.Generator(np.random.PCG64(5)).standard_normal(len(z))
+    np.testing.assert_allclose(z, exact, rtol=1e-8, atol=1e-8)
+
+
+def test_a_model_without_sds_is_refused(tmp_path):
+    (arm,) = compose_job([*SOFTMAX, "bound.offset_sds=2"]).arms
+    with pytest.raises(ConfigError, match=r"bound\.offset_sds=2: model=softmax"):
+        prepare(arm, tmp_path)
+
+
+def test_the_gauge_is_a_fact_of_softmax_alone(tmp_path):
+    (arm,) = compose_job(SOFTMAX).arms
+    facts = prepare(arm, tmp_path).facts()
+    assert (facts["gauge"], facts["gradients"]) == ({"classes": 3}, True)
+    facts = _program(tmp_path).facts()
+    assert (facts["gauge"], facts["gradients"]) == ({}, False)
