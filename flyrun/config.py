@@ -80,7 +80,6 @@ class OpvScale(Choice):
     n_data: int = ranged(1_800_000, at_least=100)
 
 
-@option("model", "logistic")
 @option("dataset", "toy_2d")
 @dataclass(frozen=True)
 class Toy2d(Choice):
@@ -92,6 +91,7 @@ class Toy2d(Choice):
     separation: float = ranged(3.0, at_least=0)
 
 
+@option("model", "logistic")
 @dataclass(frozen=True)
 class Logistic(Choice):
     """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""

@@ -72,8 +72,8 @@ class Program:
 
     def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
-        at_map = setup.predictors(problem.model, problem.features, problem.fit.theta_map)
-        return setup.model_module(self.arm.model.name).map_bound(problem.model, at_map)
+        predictors = setup.predictors(problem.model, problem.features, theta)
+        return setup.model_module(self.arm.model.name).map_bound(problem.model, predictors)
 
     def _collapse(self, bound: Any) -> Any:
         problem = self.problem
@@ -198,11 +198,11 @@ class Program:
             "prior_scale": fit.scale,
             "held_out": fit.held_out,
             "feature_names": list(self.problem.dataset.feature_names),
+            "gradients": self.module.GRADIENTS,
+            "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
             "setup_queries": fit.queries + self.bound_queries + self.n_data,
             "map_queries": fit.queries,
             "bound_queries": self.bound_queries,
-            "gradients": self.module.GRADIENTS,
-            "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
             "start_queries": self.n_data,
             "setup_s": fit.seconds + self._bind_s,
         }
