@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from flyrun import config_graphs  # noqa: F401  registers the choices for graphs
 from flyrun.errors import ConfigError
-from flyrun.schema import Choice, option, ranged, show
+from flyrun.schema import SCHEMAS, Choice, listing, option, ranged, show
 
 #: groups that belong to one arm, in the order in which they are shown; the others belong to the whole job
 ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "protocol")
@@ -197,9 +198,9 @@ class Map(Choice):
     firefly: ClassVar[bool] = True
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
     name: str = "map"
-
     offset_sds: float = ranged(0.0, at_least=0)
     direction_seed: int = ranged(0, at_least=0)
+
 
 @option("brightness", "none")
 @dataclass(frozen=True)
@@ -361,6 +362,7 @@ class Arm:
         for group in ("dataset", "model", "sampler", "protocol", *getattr(self.model, "needs", ())):
             if getattr(self, group) is None:
                 raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")
+        self._check_kinds()
         if self.bound is None or self.brightness is None:
             return
         if self.bound.firefly != self.brightness.firefly:
@@ -374,6 +376,26 @@ class Arm:
                 f"brightness=per_datum and bound={self.bound.name} do not go together in arm {self.name}: "
                 "its rates hold where bounds are tight at the MAP; choose bound=map, bound.offset_sds=0"
             )
+
+    def _check_kinds(self) -> None:
+        """Graphs, their models and their samplers go together, and with nothing else."""
+        for group, trait in (("dataset", "kind"), ("sampler", "program")):
+            other = getattr(self, group)
+            if getattr(other, trait, None) != getattr(self.model, trait, None):
+                fitting = listing(
+                    name
+                    for name, cls in SCHEMAS[group].items()
+                    if getattr(cls, trait, None) == getattr(self.model, trait, None)
+                )
+                raise ConfigError(
+                    f"{group}={other.name} and model={self.model.name} do not fit in arm {self.name}: "
+                    f"with this model choose {fitting}"
+                )
+        for group in ("prior", "bound", "brightness"):
+            if getattr(self.model, "program", None) and getattr(self, group) is not None:
+                raise ConfigError(
+                    f"{group}={getattr(self, group).name}: model={self.model.name} has none; drop it"
+                )
 
     def settings(self) -> dict[str, Any]:
         """The resolved configuration, group -> {key: plain value}, without the groups that are None."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flyrun.errors import ConfigError
-from flyrun.schema import Choice, option, ranged, show
+from flyrun.schema import Choice, option, ranged
 
 MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
 Estimator = Literal["auto", "faithful", "superposed"]
@@ -38,11 +37,6 @@ class EdgeList(_Graph):
     path: str | None = None
     sum_duplicates: bool = False
 
-    def __post_init__(self) -> None:
-        """Check the fields; a file must be named."""
-        super().__post_init__()
-        _check_path(self.path, "edges.csv")
-
 
 @option("dataset", "uai")
 @dataclass(frozen=True)
@@ -52,16 +46,6 @@ class Uai(_Graph):
     kind: ClassVar[str] = "tables"
     name: str = "uai"
     path: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the fields; a file must be named."""
-        super().__post_init__()
-        _check_path(self.path, "network.uai")
-
-
-def _check_path(path: str | None, example: str) -> None:
-    if not path:
-        raise ConfigError(f"dataset.path={show(path)}: must name a file, such as dataset.path={example}")
 
 
 @dataclass(frozen=True)

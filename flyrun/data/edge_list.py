@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.uai import file_bytes
+from flyrun.data.uai import file_bytes, path_of
 from flyrun.errors import DataError
 
 MOST_VARIABLES = 10_000_000
@@ -30,12 +30,12 @@ class Edges(NamedTuple):
 
 def load(config: Any) -> Edges:
     """Edges of the file config.path; duplicates are summed if config.sum_duplicates, else refused."""
-    return read(Path(config.path).expanduser(), config.sum_duplicates)
+    return read(path_of(config), config.sum_duplicates)
 
 
 def fingerprint(config: Any) -> str:
     """Digest of the file that `load` reads."""
-    return hashlib.sha256(file_bytes(Path(config.path).expanduser())).hexdigest()
+    return hashlib.sha256(file_bytes(path_of(config))).hexdigest()
 
 
 def read(path: Path, sum_duplicates: bool = False) -> Edges:

@@ -37,12 +37,12 @@ class Network(NamedTuple):
 
 def load(config: Any) -> Network:
     """Network of the file config.path; DataError, naming line and factor, where it is not as it should be."""
-    return read(Path(config.path).expanduser())
+    return read(path_of(config))
 
 
 def fingerprint(config: Any) -> str:
     """Digest of the file that `load` reads."""
-    return hashlib.sha256(file_bytes(Path(config.path).expanduser())).hexdigest()
+    return hashlib.sha256(file_bytes(path_of(config))).hexdigest()
 
 
 def read(path: Path) -> Network:
@@ -147,6 +147,13 @@ class _Words:
     def error(self, what: str) -> DataError:
         """One line: file, line, what is wrong there."""
         return DataError(f"{self.path}, line {max(self.line, 1)}: {what}")
+
+
+def path_of(config: Any) -> Path:
+    """The file that a dataset's config names; DataError where it names none."""
+    if not config.path:
+        raise DataError("dataset.path=null: must name a file, such as dataset.path=graph.uai or graph.csv")
+    return Path(config.path).expanduser()
 
 
 def file_bytes(path: Path) -> bytes:

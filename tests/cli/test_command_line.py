@@ -159,7 +159,7 @@ def test_debug_shows_the_traceback(runs, monkeypatch):
 
 
 BAD = {
-    "experiment=mnist": "choose from mnist_logreg (did you mean mnist_logreg?)",
+    "experiment=mnist": "(did you mean mnist_logreg?)",
     f"{EXPERIMENT} prior=gauss": "choose from gaussian",
     f"{EXPERIMENT} unknown=1": "unknown: no such key",
     f"{EXPERIMENT} +unknown=1": "unknown: no such key",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from flyrun import config_graphs as choices
-from flyrun.config import Arm, Protocol
-from flyrun.errors import ConfigError
+from flyrun.config import Arm, Map, Protocol, RandomWalk
+from flyrun.errors import ConfigError, DataError
 from flyrun.runner.graph_program import prepare
 
 GRID = choices.Grid(side=4, gamma=1.0)
@@ -91,5 +91,19 @@ def test_graphs_from_files(tmp_path):
     program = _program(SAMPLERS["min_gibbs"], tmp_path, choices.FactorGraph(), choices.Uai(path=str(network)))
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].max() <= 2
-    with pytest.raises(ConfigError, match=r"dataset\.path=null"):
-        choices.Uai()
+    for sampler, model, dataset in (
+        ("gibbs", choices.FactorGraph(), choices.Uai()),
+        ("mgpmh", choices.Ising(), choices.EdgeList()),
+    ):
+        with pytest.raises(DataError, match=r"dataset\.path=null: must name a file"):
+            _program(SAMPLERS[sampler], tmp_path, model, dataset)
+
+
+def test_what_does_not_fit_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"dataset=grid and model=factor_graph do not fit.*choose uai"):
+        _program(SAMPLERS["gibbs"], tmp_path, choices.FactorGraph())
+    protocol = Protocol(iterations=40, burn_in=10)
+    with pytest.raises(ConfigError, match="sampler=random_walk and model=potts do not fit"):
+        Arm("test", "x", GRID, choices.Potts(), None, None, None, RandomWalk(), protocol)
+    with pytest.raises(ConfigError, match="bound=map: model=potts has none"):
+        Arm("test", "x", GRID, choices.Potts(), None, Map(), None, choices.Gibbs(), protocol)
