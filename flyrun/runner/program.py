@@ -27,11 +27,14 @@ from flyrun.samplers.target import log_data, start
 State = dict[str, np.ndarray]
 
 
-def prepare(arm: Any, folder: Path) -> "Program":
+def prepare(arm: Any, folder: Path) -> Any:
     """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
 
+    A model that is no likelihood of data names its own program, a file beside this one.
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
+    if own := getattr(arm.model, "program", None):
+        return importlib.import_module(f"flyrun.runner.{own}").prepare(arm, folder)
     reference = getattr(importlib.import_module(f"flyrun.samplers.{arm.sampler.name}"), "REFERENCE", False)
     needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or reference
     return Program(arm, setup.bind(arm, folder, needs_map))
