@@ -54,7 +54,8 @@ MODELS = {
 }
 UPDATES = {
     "random_walk": (random_walk, SimpleNamespace(target_accept=0.35, step=0.7)),
-    # a longer step is refused for ages where the prior's tails leave the data steep: no error can then be told
+    # longer steps are refused for ages where the prior's tails leave the data steep, and errors of the mean
+    # cannot be told
     "mala": (mala, SimpleNamespace(target_accept=0.57, step=0.3)),
     "slice": (slice, SimpleNamespace(width=2.0, most_widenings=20)),
 }
