@@ -43,7 +43,7 @@ def _trust(arm: ArmResult) -> list[str]:
     still = [seed for seed, cell in zip(_seeds(arm), arm.cells, strict=True) if np.max(cell.ess) == 0]
     if still:
         found.append(f"the chain of seed {_listed(still)} never moved; it counts with an ESS of 0.")
-    found += _few_draws(arm, float(np.min(arm.pooled.bulk)))
+    found += _few_draws(arm, float(np.min(arm.pooled.free_bulk or arm.pooled.bulk)))
     rhat = np.nan_to_num(np.array(arm.pooled.rhat), nan=1.0)
     if rhat.max(initial=1.0) > HIGH_RHAT:
         where = arm.pooled.names[int(rhat.argmax())]
@@ -64,7 +64,7 @@ def _trust(arm: ArmResult) -> list[str]:
 
 def _few_draws(arm: ArmResult, worst: float) -> list[str]:
     """The ESS itself is an estimate: with few effective draws it may be off by half."""
-    total = float(sum(np.mean(cell.ess) for cell in arm.cells))
+    total = float(sum(np.mean(cell.free or cell.ess) for cell in arm.cells))
     if np.isnan(worst) or min(total, worst) >= FEW_DRAWS:
         return []
     return [

@@ -107,6 +107,16 @@ def _legend(run: Run) -> list[str]:
         "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
         "left out.",
     ]
+    if any(arm.fact("gauge") for arm in run.arms):
+        lines.append(
+            "gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the "
+            "posterior is the prior."
+        )
+    if any(arm.fact("gauge") or arm.fact("gradients") for arm in run.arms):
+        lines.append(
+            "square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; "
+            "worse: the smaller of means' and squares'."
+        )
     if run.source:
         lines.append(f"paper: {run.source}.")
     return lines

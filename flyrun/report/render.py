@@ -43,9 +43,31 @@ def views(table: pd.DataFrame) -> list[View]:
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
     return [
         _view(title, main, rows),
+        *_judged_by_the_worse(rows),
         _view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
         _view("Cost", _COST, rows),
     ]
+
+
+def _judged_by_the_worse(rows: list[dict[str, Any]]) -> list[View]:
+    """ESS without the gauge, and of squares; nothing for runs with neither a gauge nor gradients."""
+    gauge = any(_known(row["ess_gauge_free_per_1000"]) for row in rows)
+    if not gauge and not any(row["gradients"] is True for row in rows):
+        return []
+    columns = [_ARM]
+    if gauge:
+        columns.append(Column("gauge-free ESS", _measured("ess_gauge_free_per_1000")))
+        columns.append(Column("speedup", _measured("speedup_gauge_free")))
+    columns.append(Column("square ESS", _measured("ess_square_per_1000")))
+    columns.append(Column("worse ESS", _measured("ess_worse_per_1000")))
+    columns.append(Column("speedup", _measured("speedup_worse")))
+    columns.append(Column("seeds", _seeds))
+    title = (
+        "Without the gauge, and by the worse of means and squares"
+        if gauge
+        else "By the worse of means and squares"
+    )
+    return [_view(f"{title} (ESS/1000 iter)", columns, rows)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +124,7 @@ def _known(value: Any) -> bool:
 def _measured(name: str) -> Callable[[dict[str, Any]], str]:
     def text(row: dict[str, Any]) -> str:
         # The baseline against itself.
-        if name.endswith("speedup") and row.get(f"{name}_sd") == 0:
+        if "speedup" in name and row.get(f"{name}_sd") == 0:
             return "1"
         return plus_minus(row[name], row[f"{name}_sd"])
 

@@ -10,13 +10,14 @@ import contextlib
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flyrun.diagnostics import coda, ess
+from flyrun.report import gauge
 
 if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
@@ -35,7 +36,9 @@ _ALL = slice(None)
 class CellSummary:
     """One finished cell. Lists are over coordinates or over the points of a figure.
 
-    ess: R-CODA's effective draws by coordinate.  n_iterations: those after burn-in.
+    ess, square: R-CODA's effective draws of θ and of (θ - mean)², by coordinate.
+    free, free_square: the same without what the likelihood ignores (gauge.py); empty where there is nothing.
+    n_iterations: those after burn-in.
     curve_*: queries per iteration averaged in bins of iterations, burn-in included (log-spaced).
     trace_*: log posterior on a grid of iterations.
     lags, autocorrelation: lags in iterations, and the mean over coordinates there.
@@ -55,17 +58,25 @@ class CellSummary:
     autocorrelation: list[float]
     growth_s: list[float]
     growth_ess: list[float]
+    square: list[float] = field(default_factory=list)
+    free: list[float] = field(default_factory=list)
+    free_square: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class ArmSummary:
-    """All finished chains of an arm together; ESS in draws of all chains, lists over coordinates."""
+    """All finished chains of an arm together; ESS in draws of all chains, lists over coordinates.
+
+    free_*: without what the likelihood ignores; empty where there is nothing.
+    """
 
     names: list[str]
     bulk: list[float]
     tail: list[float]
     square: list[float]
     rhat: list[float]
+    free_bulk: list[float] = field(default_factory=list)
+    free_square: list[float] = field(default_factory=list)
 
 
 class Draws:
@@ -121,6 +132,7 @@ def _summarise(draws: Draws) -> CellSummary:
     curve_iteration, curve_queries = _binned(np.concatenate([warm, stats["queries"]]))
     lags, autocorrelation = _autocorrelation(positions, int(info.get("thin", 1)))
     growth_s, growth_ess = _growth(positions, float(info["timings"]["sampling_s"]))
+    free = gauge.without(positions, info.get("facts", {}))
     return CellSummary(
         n_iterations=stats["queries"].size,
         ess=_sizes(positions).tolist(),
@@ -135,6 +147,9 @@ def _summarise(draws: Draws) -> CellSummary:
         autocorrelation=autocorrelation.tolist(),
         growth_s=growth_s.tolist(),
         growth_ess=growth_ess.tolist(),
+        square=_sizes(_squares(positions)).tolist(),
+        free=[] if free is None else _sizes(free).tolist(),
+        free_square=[] if free is None else _sizes(_squares(free)).tolist(),
     )
 
 
@@ -148,9 +163,15 @@ def _pool(chains: list[Draws]) -> ArmSummary:
         coordinates = slice(start, start + block) if block < n_params else _ALL
         parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains])))
     columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
+    free: list[list[float]] = [[], []]
+    for classes in gauge.blocks(n_params, block, chains[0].cell.info.get("facts", {})):
+        columns_of = [np.concatenate([draws.positions(one) for one in classes], axis=1) for draws in chains]
+        found = ess.summary(np.stack([gauge.centred(values, len(classes)) for values in columns_of]))
+        free[0] += found.bulk.tolist()
+        free[1] += found.square.tolist()
     dim = theta.dims[2]
     names = theta[dim].values if dim in theta.coords else [f"theta[{d}]" for d in range(n_params)]
-    return ArmSummary([str(name) for name in names], *columns)
+    return ArmSummary([str(name) for name in names], *columns, *free)
 
 
 def _sizes(draws: np.ndarray) -> np.ndarray:
@@ -163,6 +184,11 @@ def _sizes(draws: np.ndarray) -> np.ndarray:
         return np.full(draws.shape[1], np.nan)
     spread = np.ptp(draws, axis=0)
     return coda.effective_size((draws - draws[0]) / np.where(spread > 0, spread, 1))
+
+
+def _squares(draws: np.ndarray) -> np.ndarray:
+    """(θ - mean)²: antithetic chains have means that converge fast and hide a spread that does not."""
+    return (draws - draws.mean(axis=0)) ** 2
 
 
 def _binned(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +231,7 @@ def _mark(cell: StoredCell) -> str:
 @functools.cache
 def _code_digest() -> str:
     digest = hashlib.sha256()
-    for path in (Path(__file__), Path(coda.__file__), Path(ess.__file__)):
+    for path in (Path(__file__), *(Path(str(module.__file__)) for module in (coda, ess, gauge))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

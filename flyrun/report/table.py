@@ -25,9 +25,19 @@ MORE_COLUMNS = (
     "seeds_wanted", "burn_in", "ess_median_per_1000", "ess_min_per_1000", "ess_tail_min_per_1000",
     "ess_square_min_per_1000", "ess_bulk_min", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd",
     "accept_target", "note",
+    "ess_gauge_free_per_1000", "ess_gauge_free_per_1000_sd", "speedup_gauge_free", "speedup_gauge_free_sd",
+    "ess_square_per_1000", "ess_square_per_1000_sd", "ess_worse_per_1000", "ess_worse_per_1000_sd",
+    "speedup_worse", "speedup_worse_sd", "ess_gauge_free_bulk_min_per_1000",
+    "ess_gauge_free_square_min_per_1000", "gradients",
 )
 # fmt: on
-_TEXT = {"experiment", "dataset", "model", "update", "arm", "exact", "note"}
+_TEXT = {"experiment", "dataset", "model", "update", "arm", "exact", "note", "gradients"}
+# ESS by which arms are compared -> the column of the ratio.
+_SPEEDUPS = {
+    "ess_per_1000": "speedup",
+    "ess_gauge_free_per_1000": "speedup_gauge_free",
+    "ess_worse_per_1000": "speedup_worse",
+}
 _COUNTS = {"n_data", "n_params", "seeds", "iterations", "seeds_wanted", "burn_in"}
 
 
@@ -37,6 +47,9 @@ def frame(run: Run) -> pd.DataFrame:
     ess_per_1000: R-CODA, mean over coordinates, per 1,000 iterations after burn-in; mean ± sd over seeds.
     speedup: (ess_per_1000 / queries_per_iter) over the baseline arm's. speedup_sd treats the two arms as
     independent: speedup · sqrt(cv² + cv_baseline²), cv = sd / mean over seeds of ess / queries.
+    *_gauge_free: without what the likelihood ignores (gauge.py), NaN where there is nothing.  ess_square: of
+    (θ - mean)², gauge-free where there is a gauge.  *_worse: the smaller of the means' and the squares' ESS,
+    gauge-free too, and the speedup that it gives.
     """
     import pandas as pd
 
@@ -62,7 +75,6 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
     if not arm.done:
         return row
     info = arm.infos[0]
-    efficiency = per_seed(arm, "efficiency")
     row |= {
         "dataset": arm.setting("dataset", "name"),
         "model": arm.setting("model", "name"),
@@ -72,6 +84,7 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
         "iterations": info.get("iterations"),
         "burn_in": info.get("burn_in"),
         "exact": arm.fact("exact"),
+        "gradients": arm.fact("gradients"),
         "accept_rate": np.mean([cell.accept_rate for cell in arm.cells]),
         "accept_target": arm.setting("sampler", "target_accept"),
         "bright_mean": np.mean([cell.bright_mean for cell in arm.cells]),
@@ -81,27 +94,37 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
         "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
         **_pooled(arm),
     }
-    for name in ("queries_per_iter", "ess_per_1000", "us_per_iter", "ess_per_s"):
+    for name in ("queries_per_iter", "us_per_iter", "ess_per_s", *_SPEEDUPS, "ess_square_per_1000"):
         row[name], row[f"{name}_sd"] = mean_sd(per_seed(arm, name))
     base = run.baseline
     if base and base.done:
-        ours = row["ess_per_1000"], row["queries_per_iter"]
-        theirs = per_seed(base, "ess_per_1000").mean(), per_seed(base, "queries_per_iter").mean()
-        row["speedup"] = _ratio(_ratio(*ours), _ratio(*theirs))
+        for ess, name in _SPEEDUPS.items():
+            row[name], row[f"{name}_sd"] = _speedup(arm, base, ess)
         row["wall_speedup"] = _ratio(row["ess_per_s"], per_seed(base, "ess_per_s").mean())
-        if arm is base:
-            # A ratio of a number with itself has no spread.
-            row["speedup_sd"] = row["wall_speedup_sd"] = 0.0
-        else:
-            row["speedup_sd"] = row["speedup"] * _cv_of_ratio(efficiency, per_seed(base, "efficiency"))
-            times = per_seed(arm, "ess_per_s"), per_seed(base, "ess_per_s")
-            row["wall_speedup_sd"] = row["wall_speedup"] * _cv_of_ratio(*times)
+        times = per_seed(arm, "ess_per_s"), per_seed(base, "ess_per_s")
+        # A ratio of a number with itself has no spread.
+        row["wall_speedup_sd"] = 0.0 if arm is base else row["wall_speedup"] * _cv_of_ratio(*times)
     return row
 
 
+def _speedup(arm: ArmResult, base: ArmResult, ess: str) -> tuple[float, float]:
+    """Ratio of the arms' `ess` per query, and its sd."""
+    (ours, theirs), (queries, base_queries) = (
+        [per_seed(one, name) for one in (arm, base)] for name in (ess, "queries_per_iter")
+    )
+    ratio = _ratio(_ratio(ours.mean(), queries.mean()), _ratio(theirs.mean(), base_queries.mean()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = _cv_of_ratio(ours / queries, theirs / base_queries)
+    return ratio, 0.0 * ratio if arm is base else ratio * spread
+
+
 def per_seed(arm: ArmResult, name: str) -> np.ndarray:
-    """One value per finished seed: queries_per_iter, ess_per_1000, efficiency, us_per_iter or ess_per_s."""
-    ess = np.array([np.mean(cell.ess) for cell in arm.cells])
+    """One value per finished seed of a column of the table; NaN for what its cells do not have."""
+    ess, square, free, free_square = (
+        np.array([np.mean(sizes) if (sizes := getattr(cell, name)) else math.nan for cell in arm.cells])
+        for name in ("ess", "square", "free", "free_square")
+    )
+    squares = np.where(np.isnan(free), square, free_square)
     queries = np.array([cell.queries_per_iter for cell in arm.cells])
     n_iterations = np.array([cell.n_iterations for cell in arm.cells], dtype=float)
     seconds = np.array([info["timings"]["sampling_s"] for info in arm.infos], dtype=float)
@@ -109,7 +132,11 @@ def per_seed(arm: ArmResult, name: str) -> np.ndarray:
         values = {
             "queries_per_iter": queries,
             "ess_per_1000": 1000 * ess / n_iterations,
-            "efficiency": ess / n_iterations / queries,
+            "ess_gauge_free_per_1000": 1000 * free / n_iterations,
+            "ess_square_per_1000": 1000 * squares / n_iterations,
+            "ess_worse_per_1000": 1000
+            * np.minimum(np.where(np.isnan(free), ess, free), squares)
+            / n_iterations,
             "us_per_iter": 1e6 * seconds / n_iterations,
             "ess_per_s": ess / seconds,
         }
@@ -142,6 +169,8 @@ def _pooled(arm: ArmResult) -> dict[str, float]:
     assert arm.pooled is not None, "only asked of arms with a finished seed"
     n_iterations = sum(cell.n_iterations for cell in arm.cells)
     smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}
+    for kind in ("bulk", "square"):
+        smallest[f"gauge_free_{kind}"] = float(np.min(getattr(arm.pooled, f"free_{kind}") or math.nan))
     rhat = np.array(arm.pooled.rhat)
     return {
         **{f"ess_{kind}_min_per_1000": 1000 * size / n_iterations for kind, size in smallest.items()},

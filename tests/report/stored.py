@@ -19,7 +19,7 @@ KEY = "0123456789ab"
 def write_run(root: Path, arms: dict[str, list[int]], **entry) -> Path:
     """run.json wanting these seeds of these arms; returns the run's folder."""
     root.mkdir(parents=True, exist_ok=True)
-    listed = [{"name": name, "key": KEY, "seeds": seeds} for name, seeds in arms.items()]
+    listed = [{"name": name, "key": KEY, "seeds": seeds, "problem": {}} for name, seeds in arms.items()]
     default = {
         "name": "mnist_logreg",
         "experiment": "mnist_logreg",

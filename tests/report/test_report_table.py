@@ -10,7 +10,7 @@ from stored import cell_folder, write_cell, write_run, write_three_arms
 
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
-from flyrun.report import build, figures
+from flyrun.report import build, figures, summaries
 from flyrun.report.table import COLUMNS
 from flyrun.runner import files, store
 
@@ -198,3 +198,50 @@ def test_damaged_summaries_are_made_anew(tmp_path):
 def test_no_run_is_a_one_line_error(tmp_path):
     with pytest.raises(StoreError, match=r"run\.json does not exist"):
         build(tmp_path)
+
+
+def _without_class_mean(theta):
+    rows = theta.reshape(len(theta), 3, -1)
+    return (rows - rows.mean(axis=1, keepdims=True)).reshape(theta.shape)
+
+
+def test_gauge_free_and_worse_of_squares_by_hand(tmp_path, monkeypatch):
+    monkeypatch.setattr(summaries, "_BLOCK_BYTES", 8 * 1000 * 2 * 3)  # a column of Theta at a time
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    facts = {"gauge": {"classes": 3}, "gradients": True}
+    draws = {}
+    for arm, queries, stickiness in (("regular", 18000, 0.5), ("map_tuned", 600, -0.6)):
+        draws[arm] = [
+            write_cell(root, arm, s, queries=queries, stickiness=stickiness, n_params=6, facts=facts)
+            for s in (0, 1)
+        ]
+    row = _row(build(root).table, "map_tuned")
+    free = {arm: [_without_class_mean(theta) for theta in chains] for arm, chains in draws.items()}
+    means = {arm: [coda.effective_size(one).mean() for one in chains] for arm, chains in free.items()}
+    squares = {
+        arm: [coda.effective_size((one - one.mean(axis=0)) ** 2).mean() for one in chains]
+        for arm, chains in free.items()
+    }
+    assert row["ess_gauge_free_per_1000"] == pytest.approx(np.mean(means["map_tuned"]), rel=1e-6)
+    assert row["ess_square_per_1000"] == pytest.approx(np.mean(squares["map_tuned"]), rel=1e-6)
+    # antithetic: the means' ESS is above the number of draws, the squares' below
+    assert row["ess_gauge_free_per_1000"] > 1000 > row["ess_square_per_1000"]
+    assert row["ess_worse_per_1000"] == row["ess_square_per_1000"]
+    worse = {arm: np.minimum(means[arm], squares[arm]).mean() for arm in draws}
+    ratio = worse["map_tuned"] / row["queries_per_iter"] / (worse["regular"] / 18000)
+    assert row["speedup_worse"] == pytest.approx(ratio, rel=1e-6)
+    assert row["speedup_worse_sd"] > 0
+    pooled = ess.summary(np.stack(free["map_tuned"]))
+    assert row["ess_gauge_free_bulk_min_per_1000"] == pytest.approx(pooled.bulk.min() / 2, rel=1e-6)
+    assert row["ess_gauge_free_square_min_per_1000"] == pytest.approx(pooled.square.min() / 2, rel=1e-6)
+    text = (root / "report.md").read_text()
+    assert "| arm | gauge-free ESS | speedup | square ESS | worse ESS | speedup | seeds |" in text
+
+
+def test_runs_without_gauge_and_gradients_show_neither(tmp_path):
+    root = write_run(tmp_path, {"regular": [0]})
+    write_cell(root, "regular", 0)
+    row = _row(build(root).table, "regular")
+    assert math.isnan(row["ess_gauge_free_per_1000"])
+    assert row["ess_worse_per_1000"] > 0
+    assert "worse" not in (root / "report.md").read_text()
