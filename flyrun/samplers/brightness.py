@@ -16,8 +16,11 @@ from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright, i
 
 @jit
 def log_uniform_below(rng, log_probability):
-    """True with probability min(1, e^log_probability); draws nothing when that is 1."""
-    return log_probability >= 0.0 or rng.random() < exp(log_probability)
+    """True with probability min(1, e^log_probability); draws nothing when that is 1.
+
+    −log of a uniform is an exponential, which is drawn without a call of exp.
+    """
+    return log_probability >= 0.0 or rng.standard_exponential() > -log_probability
 
 
 @generic
@@ -47,17 +50,21 @@ class Implicit(NamedTuple):
 
     log_q: float
     """log of the proposal probability q in (0, 1]."""
-    skip_rate: float
-    """−log(1 − q), so that ⌊Exponential/skip_rate⌋ is the number of dark data passed over."""
+    skip: float
+    """−1/log(1 − q), so that ⌊skip·Exponential⌋ is the number of dark data passed over."""
     proposed: np.ndarray
     """(N,) int64: workspace, the dark data proposed to be lit, then those accepted."""
 
 
 def implicit(q: float, n_data: int) -> Implicit:
     """Algorithm 2 with proposal probability 0 < q ≤ 1."""
+    return Implicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64))
+
+
+def mean_skip(q: Any) -> Any:
+    """−1/log(1 − q): ⌊mean_skip·Exponential⌋ is geometric, data passed over before one of probability q."""
     with np.errstate(divide="ignore"):
-        skip_rate = -np.log1p(-q)  # infinite for q = 1: every dark datum is proposed
-    return Implicit(float(np.log(q)), float(skip_rate), np.zeros(n_data, np.int64))
+        return -1.0 / np.log1p(-q)  # 0 for q = 1: none is passed over
 
 
 @implements(resample, Implicit)
@@ -69,11 +76,11 @@ def _implicit_sweep(brightness, rng, target, theta):
     proposed = brightness.proposed
 
     n_proposed = 0
-    i = rng.standard_exponential() // brightness.skip_rate
+    i = int(brightness.skip * rng.standard_exponential())
     while i < n_dark:
-        proposed[n_proposed] = ith_dark(partition, int(i))
+        proposed[n_proposed] = ith_dark(partition, i)
         n_proposed += 1
-        i += 1.0 + rng.standard_exponential() // brightness.skip_rate
+        i += 1 + int(brightness.skip * rng.standard_exponential())
     query(target, proposed[:n_proposed], theta)
 
     # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.samplers.brightness import log_uniform_below, resample
+from flyrun.samplers.brightness import log_uniform_below, mean_skip, resample
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
 
@@ -31,8 +31,8 @@ class PerDatum(NamedTuple):
     """(N,): q of members[i] over its bin's rate, in (½, 1]."""
     first: np.ndarray
     """(bins + 1,) int64: where each bin starts in members."""
-    skip_rate: np.ndarray
-    """(bins,): −log(1 − rate)."""
+    skip: np.ndarray
+    """(bins,): mean_skip of the bin's rate."""
     proposed: np.ndarray
     """(N,) int64: workspace."""
 
@@ -43,15 +43,12 @@ def per_datum(q: np.ndarray) -> PerDatum:
     power = np.floor(-np.log2(q)).astype(np.int64)  # 2^−(power+1) < q ≤ 2^−power
     members = np.argsort(power, kind="stable")
     powers, first = np.unique(power[members], return_index=True)
-    rates = 0.5**powers
-    with np.errstate(divide="ignore"):
-        skip_rate = -np.log1p(-rates)  # infinite at rate 1: every member is proposed
     return PerDatum(
         log_q=np.log(q),
         members=members,
         thinning=q[members] / 0.5 ** power[members],
         first=np.append(first, q.size).astype(np.int64),
-        skip_rate=skip_rate,
+        skip=mean_skip(0.5**powers),
         proposed=np.zeros(q.size, np.int64),
     )
 
@@ -72,16 +69,15 @@ def _per_datum_sweep(brightness, rng, target, theta):
     members, first, proposed = brightness.members, brightness.first, brightness.proposed
 
     n_proposed = 0
-    for b in range(brightness.skip_rate.shape[0]):
-        skip_rate = brightness.skip_rate[b]
-        i = rng.standard_exponential() // skip_rate
-        while i < first[b + 1] - first[b]:
-            place = first[b] + int(i)
+    for b in range(brightness.skip.shape[0]):
+        skip = brightness.skip[b]
+        place = first[b] + int(skip * rng.standard_exponential())
+        while place < first[b + 1]:
             n = members[place]
             if not is_bright(partition, n) and rng.random() < brightness.thinning[place]:
                 proposed[n_proposed] = n
                 n_proposed += 1
-            i += 1.0 + rng.standard_exponential() // skip_rate
+            place += 1 + int(skip * rng.standard_exponential())
     query(target, proposed[:n_proposed], theta)
 
     # As in Algorithm 2: who is lit is settled before anyone darkens, and done after.

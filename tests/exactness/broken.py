@@ -7,7 +7,7 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.models.base import log_base
-from flyrun.samplers.brightness import log_uniform_below, resample
+from flyrun.samplers.brightness import log_uniform_below, mean_skip, resample
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, ith_bright, ith_dark
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -18,13 +18,12 @@ class InvertedImplicit(NamedTuple):
     """Algorithm 2 as printed: a proposed dark datum is lit if L̃/q < u."""
 
     log_q: float
-    skip_rate: float
+    skip: float
     proposed: np.ndarray
 
 
 def inverted_implicit(q, n_data):
-    with np.errstate(divide="ignore"):
-        return InvertedImplicit(float(np.log(q)), float(-np.log1p(-q)), np.zeros(n_data, np.int64))
+    return InvertedImplicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64))
 
 
 @implements(resample, InvertedImplicit)
@@ -34,14 +33,14 @@ def _inverted_sweep(brightness, rng, target, theta):
     n_bright = partition.n_bright[0]
     n_dark = partition.order.shape[0] - n_bright
     n_lit = 0
-    i = rng.standard_exponential() // brightness.skip_rate
+    i = int(brightness.skip * rng.standard_exponential())
     while i < n_dark:
-        n = ith_dark(partition, int(i))
+        n = ith_dark(partition, i)
         query(target, np.array([n]), theta)
         if rng.random() >= exp(min(0.0, memory.values[n] - brightness.log_q)):
             brightness.proposed[n_lit] = n
             n_lit += 1
-        i += 1.0 + rng.standard_exponential() // brightness.skip_rate
+        i += 1 + int(brightness.skip * rng.standard_exponential())
     for j in range(n_bright - 1, -1, -1):
         n = ith_bright(partition, j)
         if log_uniform_below(rng, brightness.log_q - memory.values[n]):

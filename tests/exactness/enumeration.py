@@ -30,8 +30,22 @@ class _Exponential:
     def __init__(self, rng: "EveryPath"):
         self.rng = rng
 
-    def __floordiv__(self, rate: float) -> int:
-        go_on = math.exp(-rate)
+    def __rmul__(self, scale: float) -> "_Skip":
+        return _Skip(self.rng, scale)
+
+    def __gt__(self, bound: float) -> bool:
+        p = math.exp(-bound)
+        return self.rng.choose([p, 1.0 - p]) == 0
+
+
+class _Skip:
+    """scale·Exponential, whose whole part is geometric."""
+
+    def __init__(self, rng: "EveryPath", scale: float):
+        self.rng, self.scale = rng, scale
+
+    def __int__(self) -> int:
+        go_on = math.exp(-1.0 / self.scale) if self.scale else 0.0
         weights = [go_on**k * (1.0 - go_on) for k in range(self.rng.most)]
         return self.rng.choose([*weights, go_on**self.rng.most])
 
