@@ -183,16 +183,22 @@ class Program:
 
     def notes(self) -> list[str]:
         """Lines that a person wants to see before sampling."""
-        fit = self.problem.fit
-        if not fit.held_out:
-            return []
-        tried = ", ".join(f"{scale:g}: {score:.5f}" for scale, score in fit.held_out)
-        chosen = f"prior.scale=held_out takes {fit.scale:g}"
-        return [f"{self.arm.name}: {chosen}; mean test log likelihood at the MAP by scale: {tried}"]
+        fit, lines = self.problem.fit, []
+        for key, chosen, scores in (
+            ("model.scale", fit.model_scale, fit.held_out_model),
+            ("prior.scale", fit.scale, fit.held_out),
+        ):
+            tried = ", ".join(f"{scale:g}: {score:.5f}" for scale, score in scores)
+            if tried:
+                taken = f"{self.arm.name}: {key}=held_out takes {chosen:g}"
+                lines.append(f"{taken}; mean test log likelihood at the MAP by scale: {tried}")
+        return lines
 
     def facts(self) -> dict[str, Any]:
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
         fit = self.problem.fit
+        names, n_predictors = self.problem.dataset.feature_names, self.problem.model.n_predictors
+        several = {"coordinates": [f"{k}:{name}" for k in range(n_predictors) for name in names]}
         return {
             "n_data": self.n_data,
             "n_params": self.n_params,
@@ -200,7 +206,10 @@ class Program:
             "update": self.module.LABEL,
             "prior_scale": fit.scale,
             "held_out": fit.held_out,
-            "feature_names": list(self.problem.dataset.feature_names),
+            "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
+            "held_out_model": fit.held_out_model,
+            "feature_names": list(names),
+            **(several if n_predictors > 1 else {}),
             "gradients": self.module.GRADIENTS,
             "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
             "setup_queries": fit.queries + self.bound_queries + self.n_data,
@@ -210,9 +219,9 @@ class Program:
             "setup_s": fit.seconds + self._bind_s,
         }
 
-    def tuning(self, state: State) -> dict[str, float]:
-        """Settings learnt during burn-in."""
-        return {"step": float(state["kernel.step.current"][0])} if "kernel.step.current" in state else {}
     def _shift_free(self) -> bool:
         return getattr(setup.model_module(self.arm.model.name), "SHIFT_FREE", False)
 
+    def tuning(self, state: State) -> dict[str, float]:
+        """Settings learnt during burn-in."""
+        return {"step": float(state["kernel.step.current"][0])} if "kernel.step.current" in state else {}

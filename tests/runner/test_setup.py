@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t as scipy_t
 
-from flyrun.config import Gaussian
+from flyrun.config import Arm, Gaussian, Implicit, Laplace, Map, Mnist7v9, Protocol, Slice, StudentT
+from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.runner.program import prepare
@@ -79,3 +81,66 @@ def test_rates_of_each_datum_foretell_how_many_are_bright(tmp_path):
 def test_rates_of_each_datum_need_bounds_at_the_map():
     with pytest.raises(ConfigError, match="choose bound=map"):
         compose_job(["experiment=mnist_logreg", "only=untuned", "brightness=per_datum"])
+
+
+def _regression(folder, monkeypatch, n_test=400, task="regression", **groups):
+    """A program on 600 generated rows with t₄ noise of scale 0.3."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 4))
+    y = x @ [1.0, -0.5, 0.0, 0.2] + 0.3 * rng.standard_t(4, 1000)
+    names = tuple("abcd")
+    data = Dataset("small", x[:600], y[:600], x[600:][:n_test], y[600:][:n_test], names, "", task=task)
+    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    chosen = {
+        "dataset": Mnist7v9(),
+        "model": StudentT(scale="held_out"),
+        "prior": Laplace(scale="held_out"),
+        "bound": Map(),
+        "brightness": Implicit(),
+        "sampler": Slice(),
+        "protocol": Protocol(iterations=300, burn_in=100, init="map"),
+    }
+    return prepare(Arm(experiment="", name="map_tuned", **{**chosen, **groups}), folder)
+
+
+def test_scales_of_noise_and_prior_are_those_of_the_best_held_out_fit(tmp_path, monkeypatch):
+    program = _regression(tmp_path, monkeypatch)
+    facts = program.facts()
+    for scale, tried in (("model_scale", "held_out_model"), ("prior_scale", "held_out")):
+        assert max(facts[tried], key=lambda pair: pair[1])[0] == facts[scale]
+    assert facts["model_scale"] == pytest.approx(0.3, abs=0.051)
+    assert program.problem.model.scale == facts["model_scale"]
+    assert [line.split()[1] for line in program.notes()] == ["model.scale=held_out", "prior.scale=held_out"]
+    # every fit is whole passes over the rows; every scale tried is one pass over the test rows
+    n_tried = len(StudentT().grid) + len(Laplace().grid)
+    assert (facts["map_queries"] - 400 * n_tried) % 600 == 0
+    # the scores are what they say they are
+    theta, sigma = program.problem.fit.theta_map, facts["model_scale"]
+    test = program.problem.dataset
+    score = scipy_t.logpdf(test.test_target, 4, loc=test.test_features @ theta, scale=sigma).mean()
+    assert dict(map(tuple, facts["held_out"]))[facts["prior_scale"]] == pytest.approx(score, rel=1e-9)
+    again = _regression(tmp_path, monkeypatch)
+    assert again.problem.fit.held_out_model == facts["held_out_model"]
+    assert len(list(tmp_path.glob("setup-*.npz"))) == 1
+    assert np.isfinite(again.advance(again.init(0), 300)[1]["theta"]).all()
+
+
+def test_a_scale_can_be_given_and_the_other_held_out(tmp_path, monkeypatch):
+    facts = _regression(tmp_path, monkeypatch, model=StudentT(scale=0.4)).facts()
+    assert (facts["model_scale"], facts["held_out_model"]) == (0.4, [])
+    assert len(facts["held_out"]) == len(Laplace().grid)
+    smooth = _regression(tmp_path, monkeypatch, prior=Gaussian(scale=1.0)).facts()
+    assert (smooth["prior_scale"], smooth["held_out"]) == (1.0, [])
+    assert len(smooth["held_out_model"]) == len(StudentT().grid)
+
+
+def test_held_out_without_rows_held_out_is_an_error(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match=r"prior\.scale=held_out: .* keeps no rows apart"):
+        _regression(tmp_path, monkeypatch, n_test=0)
+    with pytest.raises(ConfigError, match=r"model\.scale=held_out"):
+        _regression(tmp_path, monkeypatch, n_test=0, prior=Laplace(scale=1.0))
+
+
+def test_a_model_for_other_targets_is_an_error(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="do not go together"):
+        _regression(tmp_path, monkeypatch, task="binary")
