@@ -433,4 +433,5 @@ class Job:
     reference: dict[str, dict[str, Any]] = field(default_factory=dict)
     run_overrides: list[str] = field(default_factory=list)
     reference_name: str | None = None
+    figures: tuple[str, ...] = ()
     description: str = ""

@@ -22,6 +22,7 @@ from flyrun.errors import ConfigError
 from flyrun.hydra_errors import one_line
 from flyrun.overrides import Entry, read, split, suggest
 from flyrun.paths import conf_dir, reference_dir
+from flyrun.report.plots import known_figures
 from flyrun.schema import build, keys, listing, schema, show
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
@@ -67,6 +68,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         reference=_reference(base["reference"], experiment),
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
+        figures=_figures(base["figures"]),
         description=base["description"],
     )
 
@@ -243,6 +245,17 @@ def _check_job(base: dict[str, Any], name: Any) -> str:
         if not isinstance(arm, str) or not _FOLDER_NAME.fullmatch(arm):
             raise ConfigError(f"arms.{show(arm)}: an arm's name must be of letters, digits and . _ + -")
     return name
+
+
+def _figures(names: Any) -> tuple[str, ...]:
+    """The further figures that an experiment asks for. Raises ConfigError for one that nobody draws."""
+    there, wanted = known_figures(), tuple(_names(names))
+    for name in wanted:
+        if name not in there:
+            raise ConfigError(
+                f"figures={show(names)}: must be a list of figures that there are: {listing(there)}"
+            )
+    return wanted
 
 
 def _reference(name: str | None, experiment: str | None) -> dict[str, dict[str, Any]]:

@@ -42,6 +42,8 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
     tables = render.views(frame)
     try:
         drawn = figures.draw(run, run_dir / "figures")
+        further, left_out = figures.draw_further(run, run_dir)
+        drawn, warnings = further | drawn, warnings + left_out
         text = document.compose(run, tables, warnings, drawn)
         written = [
             _write(run_dir / "table.csv", frame.to_csv(index=False)),

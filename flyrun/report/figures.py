@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyrun.errors import FlyrunError
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.plots import known_figures
 from flyrun.report.summaries import GROWTH_COORDINATES
 
 if TYPE_CHECKING:
@@ -51,6 +54,29 @@ def draw(run: Run, folder: Path) -> dict[str, tuple[str, str]]:
             figure = plot(arms, colours, str(run.info.get("title") or run.info.get("name") or ""))
             made[name] = (caption, _save(figure, folder / name))
     return made
+
+
+def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """The figures that the experiment asks for by name (flyrun/report/plots), and why some are left out."""
+    import matplotlib
+
+    made: dict[str, tuple[str, str]] = {}
+    left_out = []
+    for name in run.info.get("figures") or ():
+        if name not in known_figures():
+            left_out.append(f"figures: {name} is no figure that this flyrun draws.")
+            continue
+        module = importlib.import_module(f"flyrun.report.plots.{name}")
+        for figure_name, (caption, plot) in module.FIGURES.items():
+            try:
+                with matplotlib.rc_context(_STYLE):
+                    figure = plot(run, run_dir)
+                    if figure is not None:
+                        (run_dir / "figures").mkdir(parents=True, exist_ok=True)
+                        made[figure_name] = (caption, _save(figure, run_dir / "figures" / figure_name))
+            except FlyrunError as error:
+                left_out.append(f"figure {figure_name} is left out: {error}.")
+    return made, left_out
 
 
 def colours_of(run: Run) -> dict[str, str]:
