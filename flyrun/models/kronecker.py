@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 from flyrun.compiled import implements
 from flyrun.models.base import add_gaussian, dense, log_base, spread
 from flyrun.models.likelihood import Quadratic
-from flyrun.models.multi_linear import row_dots
+from flyrun.models.multi_linear import rows_times
 
 
 class Kronecker(NamedTuple):
@@ -26,30 +26,33 @@ class Kronecker(NamedTuple):
     constant: np.ndarray
     """c, (1,)."""
     centred: np.ndarray
-    """(K·D,): workspace, the c_k."""
+    """(K, D): workspace, the c_k."""
     pulled: np.ndarray
     """(D, K): workspace, S c_k."""
+    everyone: np.ndarray
+    """0 … D−1."""
 
 
 def kronecker(gram: np.ndarray, linear: np.ndarray, constant: float) -> Kronecker:
     """Collapsed bounds alone. gram: (D, D); linear: (K, D)."""
-    room = np.zeros(linear.size), np.zeros(linear.shape[::-1])
-    return Kronecker(gram, linear.ravel(), 0.0, np.array([float(constant)]), *room)
+    room = np.zeros(linear.shape), np.zeros(linear.shape[::-1])
+    return Kronecker(gram, linear.ravel(), 0.0, np.array([float(constant)]), *room, np.arange(len(gram)))
 
 
 @implements(log_base, Kronecker)
 def _log_kronecker(base, theta, gradient):
     centred, pulled = base.centred, base.pulled
-    size, n_classes = pulled.shape
+    n_classes, size = centred.shape
+    matrix, linear = theta.reshape((n_classes, size)), base.linear.reshape((n_classes, size))
     for d in range(size):
         mean = 0.0
         for k in range(n_classes):
-            mean += theta[k * size + d]
+            mean += matrix[k, d]
         mean /= n_classes
         for k in range(n_classes):
-            centred[k * size + d] = theta[k * size + d] - mean
+            centred[k, d] = matrix[k, d] - mean
+    rows_times(base.gram, base.everyone, centred, n_classes - 1, pulled)
     for d in range(size):
-        row_dots(base.gram, d, centred, pulled, d, n_classes - 1)
         last = 0.0
         for k in range(n_classes - 1):
             last -= pulled[d, k]
@@ -57,11 +60,13 @@ def _log_kronecker(base, theta, gradient):
     value = base.constant[0]
     for k in range(n_classes):
         for d in range(size):
-            i = k * size + d
-            value += theta[i] * (base.linear[i] - 0.5 * base.ridge * theta[i])
-            value -= 0.25 * centred[i] * pulled[d, k]
-            if gradient is not None:
-                gradient[i] += base.linear[i] - base.ridge * theta[i] - 0.5 * pulled[d, k]
+            value += matrix[k, d] * (linear[k, d] - 0.5 * base.ridge * matrix[k, d])
+            value -= 0.25 * centred[k, d] * pulled[d, k]
+    if gradient is not None:
+        out = gradient.reshape((n_classes, size))
+        for k in range(n_classes):
+            for d in range(size):
+                out[k, d] += linear[k, d] - base.ridge * matrix[k, d] - 0.5 * pulled[d, k]
     return value
 
 
@@ -73,7 +78,7 @@ def _add_gaussian(base, precision, log_normaliser):
 @implements(spread, Kronecker)
 def _spread(base, normals):
     # A has eigenvalue 0 for the mean over classes and ½ for every contrast
-    size, n_classes = base.pulled.shape
+    n_classes, size = base.centred.shape
     rows = normals.reshape(n_classes, size)
     root = np.linalg.cholesky(0.5 * base.gram + base.ridge * np.eye(size))
     parts = np.vstack([rows[:1] / np.sqrt(base.ridge), np.linalg.solve(root.T, rows[1:].T).T])
@@ -82,7 +87,7 @@ def _spread(base, normals):
 
 @implements(dense, Kronecker)
 def _dense(base):
-    n_classes = base.pulled.shape[1]
+    n_classes = len(base.centred)
     curvature = 0.5 * (np.eye(n_classes) - 1.0 / n_classes)
     precision = np.kron(curvature, base.gram) + base.ridge * np.eye(len(base.linear))
     return Quadratic(precision, base.linear.copy(), base.constant.copy())

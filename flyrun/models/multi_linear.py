@@ -23,89 +23,98 @@ def compact(features: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(features)
 
 
+# The loops below become vector instructions only where the compiler sees that no index is negative and that
+# writing leaves what is read as it was: so classes are handed on as vectors of their own, slopes as numbers.
 @dot_jit
-def _row_dot(rows, n, vector, first):
-    """x_nᵀv for the D entries of vector from `first`."""
+def _dot(rows, n, u):
+    """x_nᵀu."""
     total = 0.0
     for d in range(rows.shape[1]):
-        total += rows[n, d] * vector[first + d]
+        total += rows[n, d] * u[d]
     return total
 
 
 @dot_jit
-def _three_row_dots(rows, n, vector, first):
-    """x_nᵀv for three stretches of D entries from `first`."""
-    size = rows.shape[1]
-    second, third = first + size, first + 2 * size
+def _three_dots(rows, n, u, v, w):
+    """x_nᵀu, x_nᵀv and x_nᵀw."""
     a, b, c = 0.0, 0.0, 0.0
-    for d in range(size):
+    for d in range(rows.shape[1]):
         x = rows[n, d]
-        a += x * vector[first + d]
-        b += x * vector[second + d]
-        c += x * vector[third + d]
+        a += x * u[d]
+        b += x * v[d]
+        c += x * w[d]
     return a, b, c
 
 
 @jit
-def row_dots(rows, n, vector, out, i, count):
-    """out[i, k] = x_nᵀv_k for k < count, v_k the k-th stretch of D entries of vector."""
-    size = rows.shape[1]
+def rows_times(rows, index, matrix, count, out):
+    """out[i, k] = x_nᵀΘ_k, n = index[i], for the first `count` rows of matrix, Θ."""
     k = 0
     while k + 3 <= count:
-        out[i, k], out[i, k + 1], out[i, k + 2] = _three_row_dots(rows, n, vector, k * size)
+        u, v, w = matrix[k], matrix[k + 1], matrix[k + 2]
+        for i in range(index.shape[0]):
+            out[i, k], out[i, k + 1], out[i, k + 2] = _three_dots(rows, index[i], u, v, w)
         k += 3
     while k < count:
-        out[i, k] = _row_dot(rows, n, vector, k * size)
+        u = matrix[k]
+        for i in range(index.shape[0]):
+            out[i, k] = _dot(rows, index[i], u)
         k += 1
 
 
 @implements(predict, MultiLinear)
 def _predict(features, index, theta, eta):
-    for i in range(index.shape[0]):
-        row_dots(features.rows, index[i], theta, eta, i, eta.shape[1])
+    n_classes = eta.shape[1]
+    rows_times(features.rows, index, theta.reshape((n_classes, features.rows.shape[1])), n_classes, eta)
 
 
-# Slopes are handed on as numbers, not arrays: the compiler then knows that writing to `out` leaves them be,
-# and makes vector instructions of the loops. Four rows at once, since every pass reads and writes all of out.
+# Four rows at once, since every pass over a row reads and writes all of the gradient.
 @dot_jit
-def _add_four(rows, i, j, k, m, p, q, r, s, first, out):
+def _add_four(rows, i, j, k, m, p, q, r, s, out):
     for d in range(rows.shape[1]):
-        out[first + d] += p * rows[i, d] + q * rows[j, d] + r * rows[k, d] + s * rows[m, d]
+        out[d] += p * rows[i, d] + q * rows[j, d] + r * rows[k, d] + s * rows[m, d]
 
 
 @dot_jit
-def _add_four_thrice(rows, i, j, k, m, pi, pj, pk, pm, qi, qj, qk, qm, ri, rj, rk, rm, first, out):
-    size = rows.shape[1]
-    second, third = first + size, first + 2 * size
-    for d in range(size):
-        x, y, z, w = rows[i, d], rows[j, d], rows[k, d], rows[m, d]
-        out[first + d] += pi * x + pj * y + pk * z + pm * w
-        out[second + d] += qi * x + qj * y + qk * z + qm * w
-        out[third + d] += ri * x + rj * y + rk * z + rm * w
+def _add_four_thrice(rows, i, j, k, m, pi, pj, pk, pm, qi, qj, qk, qm, ri, rj, rk, rm, u, v, w):
+    for d in range(rows.shape[1]):
+        x, y, z, t = rows[i, d], rows[j, d], rows[k, d], rows[m, d]
+        u[d] += pi * x + pj * y + pk * z + pm * t
+        v[d] += qi * x + qj * y + qk * z + qm * t
+        w[d] += ri * x + rj * y + rk * z + rm * t
+
+
+@jit
+def _add_to_one(rows, index, s, k, u):
+    """u += Σ_i s[i, k]·x_n, n = index[i]."""
+    whole = index.shape[0] - index.shape[0] % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = index[i], index[i + 1], index[i + 2], index[i + 3]
+        _add_four(rows, a, b, c, d, s[i, k], s[i + 1, k], s[i + 2, k], s[i + 3, k], u)
+    for i in range(whole, index.shape[0]):
+        n = index[i]
+        _add_four(rows, n, n, n, n, s[i, k], 0.0, 0.0, 0.0, u)
 
 
 @implements(pull_back, MultiLinear)
 def _pull_back(features, index, slopes, gradient):
-    rows, count, n_classes = features.rows, index.shape[0], slopes.shape[1]
-    size = rows.shape[1]
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        a, b, c, d = index[i], index[i + 1], index[i + 2], index[i + 3]
-        k = 0
-        while k + 3 <= n_classes:
+    rows, s, n_classes = features.rows, slopes, slopes.shape[1]
+    out = gradient.reshape((n_classes, rows.shape[1]))
+    whole = index.shape[0] - index.shape[0] % 4
+    k = 0
+    while k + 3 <= n_classes:
+        u, v, w = out[k], out[k + 1], out[k + 2]
+        for i in range(0, whole, 4):
             _add_four_thrice(
-                rows, a, b, c, d,
-                slopes[i, k], slopes[i + 1, k], slopes[i + 2, k], slopes[i + 3, k],
-                slopes[i, k + 1], slopes[i + 1, k + 1], slopes[i + 2, k + 1], slopes[i + 3, k + 1],
-                slopes[i, k + 2], slopes[i + 1, k + 2], slopes[i + 2, k + 2], slopes[i + 3, k + 2],
-                k * size, gradient,
+                rows, index[i], index[i + 1], index[i + 2], index[i + 3],
+                s[i, k], s[i + 1, k], s[i + 2, k], s[i + 3, k],
+                s[i, k + 1], s[i + 1, k + 1], s[i + 2, k + 1], s[i + 3, k + 1],
+                s[i, k + 2], s[i + 1, k + 2], s[i + 2, k + 2], s[i + 3, k + 2],
+                u, v, w,
             )  # fmt: skip
-            k += 3
-        while k < n_classes:
-            p, q, r, s = slopes[i, k], slopes[i + 1, k], slopes[i + 2, k], slopes[i + 3, k]
-            _add_four(rows, a, b, c, d, p, q, r, s, k * size, gradient)
-            k += 1
-    for i in range(whole, count):
-        n = index[i]
-        for k in range(n_classes):
-            _add_four(rows, n, n, n, n, slopes[i, k], 0.0, 0.0, 0.0, k * size, gradient)
+        for j in range(3):
+            _add_to_one(rows, index[whole:], slopes[whole:], k + j, out[k + j])
+        k += 3
+    while k < n_classes:
+        _add_to_one(rows, index, slopes, k, out[k])
+        k += 1
