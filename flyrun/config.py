@@ -405,7 +405,7 @@ class Arm:
     def problem(self) -> dict[str, Any]:
         """What two arms must share to be compared: dataset, model, prior, and how long chains run."""
         kept = self.key_settings()
-        shared = {group: kept[group] for group in ("dataset", "model", "prior") if group in kept}
+        shared: dict[str, Any] = {name: kept[name] for name in ("dataset", "model", "prior") if name in kept}
         lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
         return {**shared, "protocol": lengths}
 

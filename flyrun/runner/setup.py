@@ -207,7 +207,7 @@ class _Search:
         self.module, self.priors = model_module(arm.model.name), prior_module(arm.prior.name)
         self.queries = 0
         self.theta = np.zeros(0)
-        self._bound: dict[float, Any] = {}
+        self._bound: dict[float | None, Any] = {}
 
     def run(self) -> Fit:
         """Choose the scales that are held out, the likelihood's first, at the widest prior."""
