@@ -32,16 +32,17 @@ class FactorGraph(NamedTuple):
 
     masses: np.ndarray
     """(F,): M_f."""
-    scope_first: np.ndarray
-    """(F + 1,) int64: where each factor's scope begins."""
-    scope: np.ndarray
-    """(S,) int32: the variables of each factor."""
-    stride: np.ndarray
-    """(S,) int64: how far one step of that variable moves in the factor's table."""
+    record_first: np.ndarray
+    """(F + 1,) int64: where each factor's record begins."""
+    width: int
+    """Length of every record, or 0 where they differ."""
+    records: np.ndarray
+    """(F + S,) int32: for each factor the number of its table, then the variables of its scope. Looked up at
+    random, a factor costs one visit to far memory, not one for each thing known of it."""
     table_first: np.ndarray
-    """(F,) int64: where the factor's table begins."""
+    """(T,) int64: where each table begins."""
     tables: np.ndarray
-    """(T,): φ/M of every table, the last variable of a scope fastest."""
+    """(V,): φ/M of every table, the last variable of a scope fastest."""
     row_first: np.ndarray
     """(n + 1,) int64: where each variable's row begins."""
     row_factor: np.ndarray
@@ -78,7 +79,7 @@ def factor_graph(
     lengths = np.array([len(share) for share in shares], np.int64)
     first = np.cumsum(lengths) - lengths
     everything = np.concatenate(shares) if shares else np.zeros(0)
-    return shared_tables(sizes, scopes, np.asarray(tops), first, everything)
+    return shared_tables(sizes, scopes, np.asarray(tops), np.arange(len(tops)), first, everything)
 
 
 def bind(config: Any, data: Any) -> FactorGraph:
@@ -97,11 +98,11 @@ def _check_scope(f: int, sizes: np.ndarray, scope: Sequence[int], table: np.ndar
         raise DataError(f"factor {f}: its table has shape {table.shape}; its scope wants {wanted}")
 
 
-def shared_tables(sizes, scopes, masses, table_first, tables) -> FactorGraph:
+def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> FactorGraph:
     """Graph from masses M_f and tables of φ/M in [0, 1], several factors at one table allowed.
 
-    scopes: (F, k) array or a sequence of sequences.  table_first: (F,), where in `tables` each begins.
-    Nothing is checked here.
+    scopes: (F, k) array or a sequence of sequences.  table_of: (F,), the number of each factor's table.
+    table_first: (T,), where in `tables` each begins.  Nothing is checked here.
     """
     sizes = np.asarray(sizes, np.int64)
     widths = np.array([len(scope) for scope in scopes], np.int64)
@@ -109,8 +110,12 @@ def shared_tables(sizes, scopes, masses, table_first, tables) -> FactorGraph:
         scope = scopes.astype(np.int32).ravel()
     else:
         scope = np.array([i for one in scopes for i in one], np.int32)
-    scope_first = np.concatenate([[0], np.cumsum(widths)])
-    stride = _strides(sizes, scope_first, scope)
+    stride = _strides(sizes, np.concatenate([[0], np.cumsum(widths)]), scope)
+    record_first = np.concatenate([[0], np.cumsum(widths + 1)])
+    records = np.empty(len(widths) + len(scope), np.int32)
+    heads = np.zeros(len(records), bool)
+    heads[record_first[:-1]] = True
+    records[heads], records[~heads] = table_of, scope
     owner = np.repeat(np.arange(len(widths)), widths)
     order = np.argsort(scope, kind="stable")
     degree = np.bincount(scope, minlength=len(sizes))
@@ -121,9 +126,9 @@ def shared_tables(sizes, scopes, masses, table_first, tables) -> FactorGraph:
     bounds = make_bounds(sizes, degree, local, masses.sum(), two_valued, False)
     return FactorGraph(
         masses,
-        scope_first,
-        scope,
-        stride,
+        record_first,
+        int(widths[0]) + 1 if len(set(widths.tolist())) == 1 else 0,
+        records,
         np.ascontiguousarray(table_first, np.int64),
         tables,
         np.concatenate([[0], np.cumsum(degree)]),
@@ -143,74 +148,90 @@ def _strides(sizes, scope_first, scope):
 
 
 @jit
-def _place(graph, f, x):
+def _place(record_first, records, table_first, sizes, f, x):
     """Where in `tables` factor f's share at x stands."""
-    place = graph.table_first[f]
-    for k in range(graph.scope_first[f], graph.scope_first[f + 1]):
-        place += graph.stride[k] * x[graph.scope[k]]
-    return place
-
-
-@jit
-def _line(graph, i, r, x):
-    """Factor r of variable i: its number, its share's place at x_i = 0, and the step from value to value."""
-    k = graph.row_first[i] + r
-    f, step = graph.row_factor[k], graph.row_stride[k]
-    return f, _place(graph, f, x) - step * x[i], step
+    head, place = record_first[f], 0
+    for k in range(head + 1, record_first[f + 1]):
+        j = records[k]
+        place = place * sizes[j] + x[j]
+    return table_first[records[head]] + place
 
 
 @implements(local_energies, FactorGraph)
 def _local_energies(graph, i, x, energies):
-    size = graph.bounds.sizes[i]
+    # Arrays by name: a tuple handed on for every factor would be counted in and out each time.
+    record_first, records, table_first = graph.record_first, graph.records, graph.table_first
+    masses, tables, sizes = graph.masses, graph.tables, graph.bounds.sizes
+    size, here = sizes[i], x[i]
     energies[:size] = 0.0
-    for r in range(graph.bounds.degree[i]):
-        f, place, step = _line(graph, i, r, x)
-        mass = graph.masses[f]
+    for k in range(graph.row_first[i], graph.row_first[i + 1]):
+        f, step = graph.row_factor[k], graph.row_stride[k]
+        place = _place(record_first, records, table_first, sizes, f, x) - step * here
+        mass = masses[f]
         for u in range(size):
-            energies[u] += mass * graph.tables[place + u * step]
+            energies[u] += mass * tables[place + u * step]
 
 
 @implements(energy_change, FactorGraph)
 def _energy_change(graph, i, x, u):
-    change = 0.0
-    for r in range(graph.bounds.degree[i]):
-        f, place, step = _line(graph, i, r, x)
-        change += graph.masses[f] * (graph.tables[place + u * step] - graph.tables[place + x[i] * step])
+    record_first, records, table_first = graph.record_first, graph.records, graph.table_first
+    masses, tables, sizes = graph.masses, graph.tables, graph.bounds.sizes
+    move, change = u - np.int64(x[i]), 0.0
+    for k in range(graph.row_first[i], graph.row_first[i + 1]):
+        f = graph.row_factor[k]
+        place = _place(record_first, records, table_first, sizes, f, x)
+        change += masses[f] * (tables[place + move * graph.row_stride[k]] - tables[place])
     return change
+
+
+@jit
+def _line(graph, i, r, x):
+    """Factor r of variable i: its share's place at x_i = 0, and the step from value to value."""
+    k = graph.row_first[i] + r
+    step, sizes = graph.row_stride[k], graph.bounds.sizes
+    f = graph.row_factor[k]
+    return _place(graph.record_first, graph.records, graph.table_first, sizes, f, x) - step * x[i], step
 
 
 @implements(total_energy, FactorGraph)
 def _total_energy(graph, x):
+    record_first, records, table_first = graph.record_first, graph.records, graph.table_first
     total = 0.0
     for f in range(graph.masses.shape[0]):
-        total += graph.masses[f] * graph.tables[_place(graph, f, x)]
+        place = _place(record_first, records, table_first, graph.bounds.sizes, f, x)
+        total += graph.masses[f] * graph.tables[place]
     return total
 
 
 @implements(factor_share, FactorGraph)
 def _factor_share(graph, f, x, i, u):
-    place = graph.table_first[f]
-    for k in range(graph.scope_first[f], graph.scope_first[f + 1]):
-        j = graph.scope[k]
-        place += graph.stride[k] * (u if j == i else np.int64(x[j]))
-    return graph.tables[place]
+    if graph.width > 0:  # known without looking: one visit to far memory less
+        head, end = f * graph.width, (f + 1) * graph.width
+    else:
+        head, end = graph.record_first[f], graph.record_first[f + 1]
+    place = 0
+    for k in range(head + 1, end):
+        j = graph.records[k]
+        place = place * graph.bounds.sizes[j] + (u if j == i else np.int64(x[j]))
+    return graph.tables[graph.table_first[graph.records[head]] + place]
 
 
 @implements(current_share, FactorGraph)
 def _current_share(graph, i, r, x):
-    return graph.tables[_place(graph, graph.row_factor[graph.row_first[i] + r], x)]
+    f, sizes = graph.row_factor[graph.row_first[i] + r], graph.bounds.sizes
+    return graph.tables[_place(graph.record_first, graph.records, graph.table_first, sizes, f, x)]
 
 
 @implements(add_share, FactorGraph)
 def _add_share(graph, i, r, x, amount, energies):
-    _, place, step = _line(graph, i, r, x)
+    place, step = _line(graph, i, r, x)
     for u in range(graph.bounds.sizes[i]):
         energies[u] += amount * graph.tables[place + u * step]
 
 
 @implements(add_log_share, FactorGraph)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    _, place, step = _line(graph, i, r, x)
+    place, step = _line(graph, i, r, x)
     for u in range(graph.bounds.sizes[i]):
         share = graph.tables[place + u * step]
         if share > 0.0:

@@ -11,10 +11,15 @@ batch itself is *faithful*.
 from math import log1p
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flyrun.compiled import generic, implements
 from flyrun.errors import ConfigError
 from flyrun.models.graph import factor_masses, factor_share
 from flyrun.samplers.alias import alias_table, pick
+
+AHEAD = 32
+"""Picks made before their factors are looked at: the processor then fetches several from memory at once."""
 
 
 class Faithful(NamedTuple):
@@ -27,6 +32,8 @@ class Faithful(NamedTuple):
     """log(1 + Ψ/λ)."""
     table: Any
     """Alias table of the M_f."""
+    picks: np.ndarray
+    """(AHEAD,) int64: workspace."""
 
 
 class Superposed(NamedTuple):
@@ -59,7 +66,9 @@ def estimator(graph: Any, batch: float, method: str) -> Faithful | Superposed:
         )
     top = log1p(total / batch)
     if method == "faithful" or not graph.bounds.two_valued:
-        return Faithful(batch, total / batch, top, alias_table(factor_masses(graph)))
+        return Faithful(
+            batch, total / batch, top, alias_table(factor_masses(graph)), np.zeros(AHEAD, np.int64)
+        )
     return Superposed(batch, batch / total if total > 0.0 else 0.0, top)
 
 
@@ -89,10 +98,15 @@ def _faithful(estimator, rng, graph, x, i, u, energy, meter):
         return 0.0
     total = 0.0
     n_draws = rng.poisson(estimator.batch)
-    for _ in range(n_draws):
-        share = factor_share(graph, pick(estimator.table, rng, 0), x, i, u)
-        if share > 0.0:
-            total += estimator.top if share == 1.0 else log1p(estimator.boost * share)
+    picks = estimator.picks
+    for start in range(0, n_draws, AHEAD):
+        n_ahead = min(AHEAD, n_draws - start)
+        for k in range(n_ahead):
+            picks[k] = pick(estimator.table, rng, 0)
+        for k in range(n_ahead):
+            share = factor_share(graph, picks[k], x, i, u)
+            if share > 0.0:
+                total += estimator.top if share == 1.0 else log1p(estimator.boost * share)
     meter[0] += n_draws
     return total
 
