@@ -63,11 +63,11 @@ def factor_graph(
     masses: M_φ of each factor, by default the largest value in its table.
     Raises DataError, naming the factor, where 0 ≤ φ ≤ M does not hold or scope and table do not fit.
     """
-    sizes = np.asarray(sizes, np.int64)
+    counts = np.asarray(sizes, np.int64)
     shares, tops = [], []
     for f, (scope, given) in enumerate(zip(scopes, tables, strict=True)):
         table = np.asarray(given, np.float64)
-        _check_scope(f, sizes, scope, table)
+        _check_scope(f, counts, scope, table)
         top = float(table.max()) if masses is None else float(masses[f])
         if not (np.isfinite(top) and np.all(table >= 0.0) and np.all(table <= top)):
             raise DataError(
@@ -79,7 +79,7 @@ def factor_graph(
     lengths = np.array([len(share) for share in shares], np.int64)
     first = np.cumsum(lengths) - lengths
     everything = np.concatenate(shares) if shares else np.zeros(0)
-    return shared_tables(sizes, scopes, np.asarray(tops), np.arange(len(tops)), first, everything)
+    return shared_tables(counts, scopes, np.asarray(tops), np.arange(len(tops)), first, everything)
 
 
 def bind(config: Any, data: Any) -> FactorGraph:
