@@ -148,6 +148,37 @@ def _report(words: list[str]) -> int:
     return 0
 
 
+def _table(words: list[str]) -> int:
+    from pathlib import Path
+
+    from flyrun.report import together
+
+    plain, given = _take_keys("table", words, ("results_dir", "out"))
+    name = _one_name("table", plain, "firefly_table1")
+    from rich.console import Console
+
+    out = Path(given["out"]).expanduser() if given.get("out") else None
+    folder = Path(given.get("results_dir", "results")).expanduser()
+    together.build(name, folder, out, Console(highlight=False))
+    return 0
+
+
+def _publish(words: list[str]) -> int:
+    from pathlib import Path
+
+    from flyrun.catalogue import find_run
+    from flyrun.report.publish import publish
+
+    plain, given = _take_keys("publish", words, ("results_dir", "out"))
+    if not plain:
+        raise ConfigError("publish: a name is missing; as in `flyrun publish mnist_logreg`")
+    out = Path(given.get("out", "results/measured")).expanduser()
+    for name in plain:
+        written = publish(find_run(name, given.get("results_dir", "results")), out)
+        print(f"{name}: {len(written)} files in {written[0].parent}")
+    return 0
+
+
 def _data(words: list[str]) -> int:
     from flyrun import catalogue
     from flyrun.data import registry
@@ -181,5 +212,7 @@ VERBS: dict[str, Callable[[list[str]], Any]] = {
     "list": _list,
     "info": _info,
     "report": _report,
+    "table": _table,
+    "publish": _publish,
     "data": _data,
 }

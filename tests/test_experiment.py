@@ -127,7 +127,7 @@ BAD = {
     "brightness=none": "do not go together in arm untuned",
     "brightness.q=0": "brightness.q=0: must be a finite number in (0, 1]",
     "brightness.q=1.5": "brightness.q=1.5: must",
-    "protocol=long": "choose from default, full, smoke and sweeps",
+    "protocol=long": "choose from default, full, short, smoke and sweeps",
     "protocol.iterations=0": "protocol.iterations=0: must",
     "protocol.burn_in=80000": "below protocol.iterations=80000",
     "protocol.seeds=[]": "protocol.seeds=[]:",

@@ -46,10 +46,10 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
         drawn, warnings = further | drawn, warnings + left_out
         text = document.compose(run, tables, warnings, drawn)
         written = [
-            _write(run_dir / "table.csv", frame.to_csv(index=False)),
-            _write(run_dir / "table.json", _as_json(run, frame, warnings, text.environment)),
-            _write(run_dir / "report.md", document.as_markdown(text)),
-            _write(run_dir / "report.html", html.page(text)),
+            write_text(run_dir / "table.csv", frame.to_csv(index=False)),
+            write_text(run_dir / "table.json", _as_json(run, frame, warnings, text.environment)),
+            write_text(run_dir / "report.md", document.as_markdown(text)),
+            write_text(run_dir / "report.html", html.page(text)),
         ]
     except OSError as error:
         reason = error.strerror or error
@@ -90,7 +90,8 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _write(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
+    """Write a file under a temporary name and rename it; returns its path."""
     from flyrun.runner import files
 
     files.write(path, lambda file: file.write(text.encode()))

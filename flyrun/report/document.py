@@ -34,10 +34,10 @@ def compose(run: Run, tables: list[View], caveats: list[str], figures: dict) -> 
     name = str(run.info.get("name") or run.info.get("experiment") or "run")
     return Document(
         title=str(run.info.get("title") or name),
-        lead=_lead(run),
+        lead=lead(run),
         caveats=caveats,
         views=tables,
-        legend=_legend(run),
+        legend=legend(run),
         figures=figures,
         command=_command(run.info.get("command"), name),
         environment=environment(run),
@@ -77,7 +77,8 @@ def environment(run: Run) -> dict[str, str]:
     return found
 
 
-def _lead(run: Run) -> list[str]:
+def lead(run: Run) -> list[str]:
+    """Paper, data and lengths, a line each."""
     lines = []
     if run.info.get("paper"):
         lines.append(str(run.info["paper"]))
@@ -96,7 +97,8 @@ def _lead(run: Run) -> list[str]:
     return lines
 
 
-def _legend(run: Run) -> list[str]:
+def legend(run: Run) -> list[str]:
+    """What the tables' columns mean."""
     lines = [
         "queries/iter: likelihoods evaluated per iteration after burn-in; set-up work is in its own column. "
         "ESS/1000 iter: R-CODA's effective samples per 1,000 iterations, mean over coordinates. "

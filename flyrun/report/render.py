@@ -29,8 +29,25 @@ class View:
 def views(table: pd.DataFrame) -> list[View]:
     """Three tables from one: against the paper (alone when it has no values), diagnostics, and cost."""
     rows = table.to_dict("records")
+    return [
+        _against_the_paper(rows, [_ARM]),
+        *_judged_by_the_worse(rows, [_ARM]),
+        _view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
+        _view("Cost", _COST, rows),
+    ]
+
+
+def views_of_several(table: pd.DataFrame) -> list[View]:
+    """Tables of several experiments' rows: against the paper, and by the worse ESS."""
+    rows = table.to_dict("records")
+    judged = [row for row in rows if row["gradients"] is True]
+    first = [Column("experiment / arm", lambda row: f"{row['experiment']} / {row['arm']}")]
+    return [_against_the_paper(rows, first), *_judged_by_the_worse(judged, first)]
+
+
+def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
     paper = any(_known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
-    main = [_ARM]
+    main = list(first)
     for head, name in (
         ("queries/iter", "queries_per_iter"),
         ("ESS/1000 iter", "ess_per_1000"),
@@ -41,20 +58,15 @@ def views(table: pd.DataFrame) -> list[View]:
             main.append(Column("paper", _plain(f"paper_{name}")))
     main.append(Column("seeds", _seeds))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
-    return [
-        _view(title, main, rows),
-        *_judged_by_the_worse(rows),
-        _view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
-        _view("Cost", _COST, rows),
-    ]
+    return _view(title, main, rows)
 
 
-def _judged_by_the_worse(rows: list[dict[str, Any]]) -> list[View]:
+def _judged_by_the_worse(rows: list[dict[str, Any]], first: list[Column]) -> list[View]:
     """ESS without the gauge, and of squares; nothing for runs with neither a gauge nor gradients."""
     gauge = any(_known(row["ess_gauge_free_per_1000"]) for row in rows)
     if not gauge and not any(row["gradients"] is True for row in rows):
         return []
-    columns = [_ARM]
+    columns = list(first)
     if gauge:
         columns.append(Column("gauge-free ESS", _measured("ess_gauge_free_per_1000")))
         columns.append(Column("speedup", _measured("speedup_gauge_free")))
@@ -143,6 +155,8 @@ def _plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
 
 
 def _seeds(row: dict[str, Any]) -> str:
+    if not _known(row["seeds_wanted"]):
+        return "not run"
     done, wanted = int(row["seeds"]), int(row["seeds_wanted"])
     return str(done) if done == wanted else f"{done}/{wanted}"
 

@@ -1,0 +1,99 @@
+"""A published table as a whole, a report published: what is missing shows, what is unfinished is not published."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from stored import TABLE1, write_cell, write_run, write_three_arms
+
+from flyrun.cli import main
+from flyrun.errors import StoreError
+from flyrun.report import figures, together
+from flyrun.report.publish import publish
+
+PUBLISHED = json.loads(TABLE1.read_text())
+
+
+@pytest.fixture
+def results(tmp_path):
+    write_three_arms(tmp_path / "runs" / "mnist_logreg", seeds=2)
+    softmax = write_run(
+        tmp_path / "runs" / "cifar_softmax",
+        {"regular": [0, 1], "further": [0]},
+        name="cifar_softmax",
+        experiment="cifar_softmax",
+        reference=PUBLISHED["cifar_softmax"],
+    )
+    facts = {"gauge": {"classes": 3}, "gradients": True}
+    write_cell(softmax, "regular", 0, queries=18_000, facts=facts)
+    write_cell(softmax, "further", 0, rest=True)
+    return tmp_path
+
+
+def test_nine_rows_with_the_papers_values_and_what_is_missing(results, capsys):
+    out = results / "measured" / "table1"
+    assert main(["table", "firefly_table1", f"results_dir={results}", f"out={out}"]) == 0
+    table = pd.read_csv(out.with_suffix(".csv"))
+    assert len(table) == 9
+    for row in table.to_dict("records"):
+        published = PUBLISHED[row["experiment"]][row["arm"]]
+        assert all(row[f"paper_{key}"] == value for key, value in published.items())
+    rows = table.set_index(["experiment", "arm"])
+    assert rows.loc[("mnist_logreg", "map_tuned"), "cpu"] == "A processor"
+    assert rows.loc[("mnist_logreg", "regular"), "queries_per_iter"] == 12_214
+    assert rows["seeds"].tolist() == [2, 2, 2, 1, 0, 0, 0, 0, 0]
+    assert rows.loc[("opv_robust", "regular"), "note"] == "not run; flyrun experiment=opv_robust"
+    text = out.with_suffix(".md").read_text()
+    printed = capsys.readouterr().out
+    assert max(len(line) for line in printed.splitlines() if "/" in line and "±" in line) <= 100
+    for said in (text.replace("\\", ""), printed):
+        assert "opv_robust is not run yet: flyrun experiment=opv_robust" in said
+        assert "cifar_softmax, untuned: this run has no finished seed of it" in said
+        assert "cifar_softmax, regular: 1 of 2 seeds are finished" in said
+        assert "never moved" not in said  # of an arm that is not in the table
+        assert "Without the gauge" in said
+    assert "| cifar\\_softmax / regular | 18,000 | 18,000 |" in text
+    assert "| finished | 2030-01-01T00:00:00+00:00 | 2030-01-01T00:00:00+00:00 |" in text
+
+
+def test_nothing_run_is_a_table_too(tmp_path):
+    result = together.build("firefly_table1", tmp_path)
+    assert (len(result.table), result.complete, result.files) == (9, False, ())
+
+
+def test_publish_copies_what_the_report_shows(results, capsys):
+    folder = results / "measured" / "mnist_logreg"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "figures" / "of_before.png").write_bytes(b"")
+    assert main(["publish", "mnist_logreg", f"results_dir={results}", f"out={results / 'measured'}"]) == 0
+    text = (folder / "report.md").read_text()
+    drawn = sorted(path.name for path in (folder / "figures").iterdir())
+    assert drawn == ["autocorrelation.png", "convergence.png", "ess_time.png"]
+    assert all(f"(figures/{name})" in text for name in drawn)
+    assert (folder / "table.csv").exists()
+    assert "5 files" in capsys.readouterr().out
+
+
+def test_unfinished_runs_are_not_published(results, monkeypatch):
+    monkeypatch.setattr(figures, "draw", lambda run, folder: {})
+    with pytest.raises(StoreError, match="not every cell is finished"):
+        publish(results / "runs" / "cifar_softmax", results / "measured")
+    assert not (results / "measured").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["table"], "a name is missing; as in `flyrun table firefly_table1`"),
+        (["table", "firefly"], "no such table (did you mean firefly_table1?)"),
+        (["table", "firefly_table1", "where=x"], "it takes results_dir=… and out=…"),
+        (["publish"], "a name is missing"),
+        (["publish", "nowhere"], "no such run"),
+    ],
+)
+def test_bad_lines(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
