@@ -13,7 +13,15 @@ import flyrun
 from flyrun.runner import store
 
 #: what the draws depend on besides the settings
-_NUMERICAL = ("compiled.py", "models", "samplers", "data", "runner/program.py", "runner/setup.py")
+_NUMERICAL = (
+    "compiled.py",
+    "models",
+    "samplers",
+    "data",
+    "runner/program.py",
+    "runner/graph_program.py",
+    "runner/setup.py",
+)
 
 
 @dataclass(frozen=True)
