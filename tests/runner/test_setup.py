@@ -144,3 +144,15 @@ def test_held_out_without_rows_held_out_is_an_error(tmp_path, monkeypatch):
 def test_a_model_for_other_targets_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="do not go together"):
         _regression(tmp_path, monkeypatch, task="binary")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["cifar_softmax", "opv_robust"])
+def test_stated_scales_are_what_held_out_gives(experiment, tmp_path):
+    words = [f"experiment={experiment}", "only=map_tuned"]
+    (stated,) = compose_job(words).arms
+    words += ["dataset.split=held_out", "prior.scale=held_out"]
+    words += ["model.scale=held_out"] if hasattr(stated.model, "scale") else []
+    facts = prepare(compose_job(words).arms[0], tmp_path).facts()
+    assert facts["prior_scale"] == stated.prior.scale
+    assert facts["model_scale"] == getattr(stated.model, "scale", None)
