@@ -1,6 +1,7 @@
-"""All arms of cifar_softmax and opv_robust on fewer rows and columns of their data agree with a reference that
-no chain made: importance sampling from a t₈ at the mode, in plain NumPy."""
+"""All arms of cifar_softmax and opv_robust, on fewer rows and columns of their data, agree with a reference.
 
+No chain made it: it is importance sampling from a t₈ at the mode, in plain NumPy.
+"""
 import dataclasses
 
 import numpy as np
