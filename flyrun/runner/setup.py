@@ -131,9 +131,10 @@ def posterior_root(arm: Any, problem: Problem) -> np.ndarray:
 
 
 def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
-    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, z ~ N(0, I).
+    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, z in a random direction.
 
-    A draw from the Gaussian at the MAP, its spread multiplied: offset_sds posterior sds in every direction.
+    So far as a typical draw from the Gaussian at the MAP, offset_sds times: as many posterior sds a direction,
+    in root mean square.
     """
     theta_map, bound = problem.fit.theta_map, arm.bound
     if bound.offset_sds == 0:
@@ -144,9 +145,9 @@ def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
             "posterior's sds; choose bound.offset_sds=0"
         )
     stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
-    return theta_map + bound.offset_sds * (
-        posterior_root(arm, problem).T @ stream.standard_normal(theta_map.size)
-    )
+    z = stream.standard_normal(theta_map.size)
+    z *= np.sqrt(z.size) / np.linalg.norm(z)
+    return theta_map + bound.offset_sds * (posterior_root(arm, problem).T @ z)
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:

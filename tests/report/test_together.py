@@ -1,4 +1,4 @@
-"""A published table as a whole, a report published: what is missing shows, what is unfinished is not published."""
+"""A published table as a whole, a report published: the missing shows, the unfinished is not published."""
 
 from __future__ import annotations
 
