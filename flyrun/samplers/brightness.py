@@ -48,6 +48,7 @@ class Implicit(NamedTuple):
     costs O(bright + q·dark), never O(N).
     """
 
+    WORKSPACE = ("proposed",)
     log_q: float
     """log of the proposal probability q in (0, 1]."""
     skip: float
@@ -116,6 +117,7 @@ class Explicit(NamedTuple):
     A visit to a bright datum is free, its likelihood being kept; a visit to a dark one is a query.
     """
 
+    WORKSPACE = ("visits", "stamp")
     order: int
     """One of ORDERS' values."""
     deck: np.ndarray

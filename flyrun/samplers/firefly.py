@@ -28,6 +28,7 @@ TIGHT = 1e-100
 class FireflyMemory(NamedTuple):
     """What changes while sampling."""
 
+    WORKSPACE = ("proposed_values", "proposed_slopes")
     queries: np.ndarray
     """(1,) int64: the meter of likelihood queries."""
     partition: Partition

@@ -31,6 +31,8 @@ REFERENCE = True
 class Hmc(NamedTuple):
     """Trajectories of about `n_steps` kicks and rotations by `step` radians, accepted on the total energy."""
 
+    WORKSPACE = ("work",)
+    FIXED = ("reference", "mean", "covariance", "root")
     step: StepSize
     n_steps: int
     jitter: float

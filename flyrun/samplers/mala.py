@@ -21,6 +21,7 @@ GRADIENTS = True
 class Mala(NamedTuple):
     """θ' = θ + ½ step²·∇ + step·N(0, I), accepted with the Metropolis-Hastings ratio."""
 
+    WORKSPACE = ("proposal", "gradient", "proposed_gradient")
     step: StepSize
     proposal: np.ndarray
     """(P,): workspace, as are the next two: the gradients here and at the proposal."""

@@ -23,6 +23,8 @@ from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
+    WORKSPACE = ("proposed",)
+    FIXED = ("log_q", "members", "thinning", "first", "skip")
     log_q: np.ndarray
     """(N,)."""
     members: np.ndarray

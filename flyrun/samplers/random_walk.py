@@ -17,6 +17,7 @@ GRADIENTS = False
 class RandomWalk(NamedTuple):
     """θ' = θ + step·N(0, I), accepted with min(1, ratio of target densities)."""
 
+    WORKSPACE = ("proposal",)
     step: StepSize
     proposal: np.ndarray
     """(P,): workspace."""

@@ -26,6 +26,7 @@ class Slice(NamedTuple):
     The start's density is kept; every other point looked at costs one evaluation of the target.
     """
 
+    WORKSPACE = ("direction", "point")
     step: StepSize
     """Width of the first interval. Tuned until widening and narrowing steps are in balance (Karamanis &
     Beutler 2021), which needs fewest evaluations."""

@@ -1,7 +1,9 @@
 """A chain's state as a flat dictionary of arrays: what a checkpoint holds, and nothing else.
 
 Kernels, targets and brightness are nested NamedTuples; their arrays are what changes. The path of an array
-through the field names is its key: `memory.partition.order`.
+through the field names is its key: `memory.partition.order`. What a NamedTuple lists in WORKSPACE holds
+nothing between iterations, what it lists in FIXED never changes: both stay out, which for millions of data
+keeps checkpoints small.
 """
 
 from typing import Any
@@ -12,22 +14,31 @@ _WORD = (1 << 64) - 1
 
 
 def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
-    """Every array in a nested NamedTuple, copied, by its path."""
+    """Every array in a nested NamedTuple that changes and is remembered, copied, by its path."""
     if isinstance(tree, np.ndarray):
         return {path: tree.copy()}
     found: dict[str, np.ndarray] = {}
     for name in getattr(tree, "_fields", ()):
-        found |= arrays_of(getattr(tree, name), f"{path}.{name}")
+        if name not in (*getattr(tree, "WORKSPACE", ()), *getattr(tree, "FIXED", ())):
+            found |= arrays_of(getattr(tree, name), f"{path}.{name}")
     return found
 
 
 def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
-    """The same NamedTuple with copies of the given arrays in place of its own."""
+    """The same NamedTuple with copies of the given arrays in place of its own, and new workspace."""
     if isinstance(tree, np.ndarray):
         return np.ascontiguousarray(arrays[path]).copy()
     if not hasattr(tree, "_fields"):
         return tree
-    return type(tree)(*(with_arrays(getattr(tree, name), arrays, f"{path}.{name}") for name in tree._fields))
+    parts = {}
+    for name in tree._fields:
+        part = getattr(tree, name)
+        if name in getattr(tree, "WORKSPACE", ()):
+            part = np.zeros(part.shape, part.dtype)
+        elif name not in getattr(tree, "FIXED", ()):
+            part = with_arrays(part, arrays, f"{path}.{name}")
+        parts[name] = part
+    return type(tree)(**parts)
 
 
 def generator_state(rng: np.random.Generator) -> np.ndarray:

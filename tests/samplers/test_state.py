@@ -1,0 +1,42 @@
+"""A state holds what changes and is remembered, and nothing else; taking it apart and back is exact."""
+
+import numpy as np
+import pytest
+
+from flyrun.experiment import compose_job
+from flyrun.runner.program import prepare
+from flyrun.samplers import mala
+from flyrun.samplers.state import arrays_of, with_arrays
+from flyrun.samplers.update import StepSize
+
+
+def test_workspace_stays_out_and_comes_back_empty():
+    kernel = mala.Mala(StepSize(np.ones(1), np.zeros(1), 0.57, False), *np.ones((3, 4)))
+    arrays = arrays_of(kernel, "kernel")
+    assert set(arrays) == {"kernel.step.current", "kernel.step.average"}
+    again = with_arrays(kernel, {**arrays, "kernel.step.current": np.array([2.0])}, "kernel")
+    assert again.step.current[0] == 2.0
+    assert np.all(again.proposal == 0.0)
+    assert np.all(kernel.proposal == 1.0)
+    assert again.step.current is not arrays["kernel.step.current"]
+
+
+SWEEPS = {"implicit": [], "explicit": ["brightness.order=without_replacement"], "per_datum": []}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_chunks_with_any_brightness_update_are_one_chain(name, tmp_path):
+    words = ["dataset=mnist_7v9", "dataset.limit=800", "model=logistic", "sampler=mala", "bound=map"]
+    words += ["protocol.init=map", "protocol.iterations=200", "protocol.burn_in=100"]
+    words += [f"brightness={name}", *SWEEPS[name]]
+    program = prepare(compose_job(words).arms[0], tmp_path)
+    whole, draws = program.advance(program.init(4), 200)
+    state, pieces = program.init(4), []
+    for n in (1, 99, 30, 70):
+        state, piece = program.advance(state, n)
+        pieces.append(piece)
+    for key, values in draws.items():
+        np.testing.assert_array_equal(np.concatenate([piece[key] for piece in pieces]), values)
+    assert state.keys() == whole.keys()
+    for key, values in whole.items():
+        np.testing.assert_array_equal(state[key], values)
