@@ -131,10 +131,10 @@ def posterior_root(arm: Any, problem: Problem) -> np.ndarray:
 
 
 def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
-    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, z in a random direction.
+    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
 
-    So far as a typical draw from the Gaussian at the MAP, offset_sds times: as many posterior sds a direction,
-    in root mean square.
+    offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in
+    root mean square.
     """
     theta_map, bound = problem.fit.theta_map, arm.bound
     if bound.offset_sds == 0:
