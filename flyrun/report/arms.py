@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun import paths
 from flyrun.errors import StoreError
-from flyrun.report.summaries import ArmSummary, CellSummary, Draws, arm_summary, cell_summary
+from flyrun.report import kinds
+from flyrun.report.summaries import Draws
 
 if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
@@ -20,13 +21,16 @@ BASELINE = "regular"
 
 @dataclass(frozen=True)
 class ArmResult:
-    """One arm. infos and cells are parallel, of the seeds that are done; pooled is None when none is."""
+    """One arm. infos and cells are parallel, of the seeds that are done; pooled is None when none is.
+
+    cells and pooled are summaries of the run's kind (flyrun/report/kinds.py).
+    """
 
     name: str
     wanted: int
     infos: tuple[dict[str, Any], ...]
-    cells: tuple[CellSummary, ...]
-    pooled: ArmSummary | None
+    cells: tuple[Any, ...]
+    pooled: Any
     states: dict[int, str]
     messages: dict[int, str]
     paper: dict[str, float]
@@ -63,6 +67,11 @@ class Run:
         """The arm that speedups are relative to."""
         return next((arm for arm in self.arms if arm.name == BASELINE), None)
 
+    @property
+    def kind(self) -> kinds.Kind:
+        """What makes this run's report."""
+        return kinds.kind(next((arm.fact("kind") for arm in self.arms if arm.done), None))
+
 
 def load(run_dir: Path) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
@@ -95,7 +104,7 @@ def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
 def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:
     states, messages = {}, {}
     chains: list[Draws] = []
-    summaries: list[CellSummary] = []
+    summaries: list[Any] = []
     for cell in cells:
         states[cell.seed], messages[cell.seed] = cell.state, cell.message
         if cell.state == "unfinished" and not cell.message:
@@ -104,12 +113,12 @@ def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResu
             continue
         draws = Draws(cell)
         try:
-            summaries.append(cell_summary(draws))
+            summaries.append(_kind(draws).cell_summary(draws))
             chains.append(draws)
         except (StoreError, KeyError, ValueError, OSError) as error:
             states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
             draws.close()
-    pooled = arm_summary(chains) if chains else None
+    pooled = _kind(chains[0]).arm_summary(chains) if chains else None
     for draws in chains:
         draws.close()
     return ArmResult(
@@ -122,6 +131,10 @@ def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResu
         messages={seed: message for seed, message in messages.items() if message},
         paper=paper,
     )
+
+
+def _kind(draws: Draws) -> kinds.Kind:
+    return kinds.kind(draws.cell.info.get("facts", {}).get("kind"))
 
 
 def _dig(tree: Any, keys: tuple[str, ...], default: Any) -> Any:

@@ -33,15 +33,16 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
     Unfinished, failed and missing cells are marked, never left out. Raises StoreError when there is no run
     in run_dir or the folder cannot be written.
     """
-    from flyrun.report import arms, caveats, document, figures, html, render, table
+    from flyrun.report import arms, document, figures, html
 
     run_dir = Path(run_dir)
     run = arms.load(run_dir)
-    frame = table.frame(run)
-    warnings = caveats.caveats(run)
-    tables = render.views(frame)
+    kind = run.kind
+    frame = kind.frame(run)
+    warnings = kind.caveats(run)
+    tables = kind.views(frame)
     try:
-        drawn = figures.draw(run, run_dir / "figures")
+        drawn = figures.draw(run, run_dir / "figures", kind.plots, kind.colours(run))
         further, left_out = figures.draw_further(run, run_dir)
         drawn, warnings = further | drawn, warnings + left_out
         text = document.compose(run, tables, warnings, drawn)

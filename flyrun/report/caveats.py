@@ -20,11 +20,12 @@ def caveats(run: Run) -> list[str]:
     """Warnings of a run, arm by arm, each one sentence; empty when there is nothing to say."""
     found = []
     for arm in run.arms:
-        found += [f"{arm.name}: {text}" for text in (*_unfinished(arm), *_trust(arm))]
+        found += [f"{arm.name}: {text}" for text in (*unfinished(arm), *_trust(arm))]
     return found + _comparison(run)
 
 
-def _unfinished(arm: ArmResult) -> list[str]:
+def unfinished(arm: ArmResult) -> list[str]:
+    """Seeds that are not in an arm's row, and why."""
     if arm.done == arm.wanted:
         return []
     found = [f"{arm.done} of {arm.wanted} seeds are finished and in its row; the same command runs the rest."]
@@ -84,17 +85,27 @@ def _comparison(run: Run) -> list[str]:
         found.append(
             f"The arms differ in iterations after burn-in ({listed}); compare ESS at equal length only."
         )
-    machines = {_machine(info) for arm in done for info in arm.infos}
-    if len(machines) > 1:
-        found.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")
+    found += different_machines(done)
     if done and run.baseline is None:
         found.append("No arm of this run is the baseline, so there is no speedup.")
-    for arm in done:
-        if arm.done > 1 and np.std(per_seed(arm, "us_per_iter")) > 0.5 * np.mean(
-            per_seed(arm, "us_per_iter")
-        ):
-            found.append(f"{arm.name}: times differ much between seeds; something else used the machine.")
-    return found
+    return found + uneven_times([(arm, per_seed(arm, "us_per_iter")) for arm in done])
+
+
+def different_machines(done: list[ArmResult]) -> list[str]:
+    """That cells ran on more than one machine."""
+    machines = {_machine(info) for arm in done for info in arm.infos}
+    if len(machines) < 2:
+        return []
+    return [f"Cells ran on {len(machines)} different machines; times are not comparable."]
+
+
+def uneven_times(times: list[tuple[ArmResult, np.ndarray]]) -> list[str]:
+    """Arms whose seeds took times that differ much; times: one value per seed."""
+    return [
+        f"{arm.name}: times differ much between seeds; something else used the machine."
+        for arm, values in times
+        if len(values) > 1 and np.std(values) > 0.5 * np.mean(values)
+    ]
 
 
 def _machine(info: dict[str, Any]) -> tuple[str, ...]:

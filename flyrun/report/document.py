@@ -34,10 +34,10 @@ def compose(run: Run, tables: list[View], caveats: list[str], figures: dict) -> 
     name = str(run.info.get("name") or run.info.get("experiment") or "run")
     return Document(
         title=str(run.info.get("title") or name),
-        lead=lead(run),
+        lead=run.kind.lead(run),
         caveats=caveats,
         views=tables,
-        legend=legend(run),
+        legend=run.kind.legend(run),
         figures=figures,
         command=_command(run.info.get("command"), name),
         environment=environment(run),

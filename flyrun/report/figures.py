@@ -18,6 +18,8 @@ from flyrun.report.summaries import GROWTH_COORDINATES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Plots = dict[str, tuple[str, Callable[..., Any]]]
+
 # The paper's blue, green and orange, from the set that colour-blind readers tell apart (Okabe & Ito 2008).
 PAPER_COLOURS = {"regular": "#0072B2", "untuned": "#009E73", "map_tuned": "#E69F00"}
 OTHER_COLOURS = ("#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#7F7F7F")
@@ -39,17 +41,19 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw(run: Run, folder: Path) -> dict[str, tuple[str, str]]:
-    """Write every figure as .png and .svg; name -> (caption, SVG text). Arms not yet run are left out."""
+def draw(run: Run, folder: Path, plots: Plots, colours: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Write every figure as .png and .svg; name -> (caption, SVG text). Arms not yet run are left out.
+
+    plots: name -> (caption, plot), plot(arms, colours, title) returning a matplotlib Figure.
+    """
     import matplotlib
 
     arms = [arm for arm in run.arms if arm.done]
     if not arms:
         return {}
     folder.mkdir(parents=True, exist_ok=True)
-    colours = colours_of(run)
     made = {}
-    for name, (caption, plot) in _FIGURES.items():
+    for name, (caption, plot) in plots.items():
         with matplotlib.rc_context(_STYLE):
             figure = plot(arms, colours, str(run.info.get("title") or run.info.get("name") or ""))
             made[name] = (caption, _save(figure, folder / name))
@@ -86,14 +90,14 @@ def colours_of(run: Run) -> dict[str, str]:
 
 
 def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
-    figure, (top, bottom) = _axes(2, title, height=5.6)
+    figure, (top, bottom) = axes(2, title, height=5.6)
     plotted = []
     for arm in arms:
-        iteration, values = _common(arm, "trace_iteration", "trace_log_posterior")
-        _band(top, iteration + 1, values, colours[arm.name], arm.name)
+        iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
+        band(top, iteration + 1, values, colours[arm.name], arm.name)
         plotted.append(values)
-        iteration, values = _common(arm, "curve_iteration", "curve_queries")
-        _band(bottom, iteration, values, colours[arm.name], arm.name, positive=True)
+        iteration, values = common(arm, "curve_iteration", "curve_queries")
+        band(bottom, iteration, values, colours[arm.name], arm.name, positive=True)
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):
         for axis in (top, bottom):
@@ -151,11 +155,11 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
 
 
 def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
-    figure, (axis,) = _axes(1, title)
+    figure, (axis,) = axes(1, title)
     reach = 1
     for arm in arms:
-        lags, values = _common(arm, "lags", "autocorrelation")
-        _band(axis, lags, values, colours[arm.name], arm.name)
+        lags, values = common(arm, "lags", "autocorrelation")
+        band(axis, lags, values, colours[arm.name], arm.name)
         correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
         reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
     longest = max(arm.cells[0].lags[-1] for arm in arms)
@@ -168,18 +172,18 @@ def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str)
 
 
 def _ess_against_time(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
-    figure, (axis,) = _axes(1, title)
+    figure, (axis,) = axes(1, title)
     for arm in arms:
-        seconds, values = _common(arm, "growth_s", "growth_ess")
+        seconds, values = common(arm, "growth_s", "growth_ess")
         # Seeds take different times for the same share of a run.
         seconds = np.mean([cell.growth_s for cell in arm.cells], axis=0)
-        _band(axis, seconds, values, colours[arm.name], arm.name, positive=True, marker="o")
+        band(axis, seconds, values, colours[arm.name], arm.name, positive=True, marker="o")
     axis.set(xlabel="seconds of sampling, one chain", ylabel="effective draws", xscale="log", yscale="log")
     axis.legend(loc="upper left")
     return figure
 
 
-_FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
+FIGURES: Plots = {
     "convergence": (
         "Log posterior from the start of the chain (above) and likelihood queries per iteration (below), "
         "mean ± 1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; "
@@ -198,26 +202,25 @@ _FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def _axes(rows: int, title: str, height: float = 3.4):
+def axes(rows: int, title: str, height: float = 3.4):
+    """A figure of so many panels, one above the other, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, height), layout="constrained")
-    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     # A title is text, never mathematics: "$" from a config stays a dollar.
-    axes[0].set_title(title, parse_math=False, wrap=True)
-    return figure, list(axes)
+    panels[0].set_title(title, parse_math=False, wrap=True)
+    return figure, list(panels)
 
 
-def _common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
+def common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
     """x (G,) of the shortest seed and y (S, G) of all seeds."""
     size = min(len(getattr(cell, x)) for cell in arm.cells)
     values = np.array([getattr(cell, y)[:size] for cell in arm.cells], dtype=float)
     return np.array(getattr(arm.cells[0], x)[:size], dtype=float), values
 
 
-def _band(
-    axis, x, values, colour: str, label: str, positive: bool = False, marker: str | None = None
-) -> None:
+def band(axis, x, values, colour: str, label: str, positive: bool = False, marker: str | None = None) -> None:
     """Mean line and a band of one sd; on a logarithmic axis the band stays above 0."""
     mean = values.mean(axis=0)
     axis.plot(

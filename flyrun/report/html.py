@@ -101,7 +101,7 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
-    svg = re.sub(re.escape(INK), "currentColor", svg, flags=re.IGNORECASE)
+    svg = re.sub(f"{re.escape(INK)}|#000000", "currentColor", svg, flags=re.IGNORECASE)
     # The paper's blue is hard to see on black; a dark page has its own.
     svg = re.sub(re.escape(PAPER_COLOURS["regular"]), "var(--blue)", svg, flags=re.IGNORECASE)
     # The size comes from the page; the viewBox keeps the shape.

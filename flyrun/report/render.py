@@ -32,8 +32,8 @@ def views(table: pd.DataFrame) -> list[View]:
     return [
         _against_the_paper(rows, [_ARM]),
         *_judged_by_the_worse(rows, [_ARM]),
-        _view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
-        _view("Cost", _COST, rows),
+        table_view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
+        table_view("Cost", _COST, rows),
     ]
 
 
@@ -53,12 +53,12 @@ def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
         ("ESS/1000 iter", "ess_per_1000"),
         ("speedup", "speedup"),
     ):
-        main.append(Column(head, _measured(name)))
+        main.append(Column(head, measured(name)))
         if paper:
-            main.append(Column("paper", _plain(f"paper_{name}")))
-    main.append(Column("seeds", _seeds))
+            main.append(Column("paper", plain(f"paper_{name}")))
+    main.append(Column("seeds", seeds_text))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
-    return _view(title, main, rows)
+    return table_view(title, main, rows)
 
 
 def _judged_by_the_worse(rows: list[dict[str, Any]], first: list[Column]) -> list[View]:
@@ -68,18 +68,18 @@ def _judged_by_the_worse(rows: list[dict[str, Any]], first: list[Column]) -> lis
         return []
     columns = list(first)
     if gauge:
-        columns.append(Column("gauge-free ESS", _measured("ess_gauge_free_per_1000")))
-        columns.append(Column("speedup", _measured("speedup_gauge_free")))
-    columns.append(Column("square ESS", _measured("ess_square_per_1000")))
-    columns.append(Column("worse ESS", _measured("ess_worse_per_1000")))
-    columns.append(Column("speedup", _measured("speedup_worse")))
-    columns.append(Column("seeds", _seeds))
+        columns.append(Column("gauge-free ESS", measured("ess_gauge_free_per_1000")))
+        columns.append(Column("speedup", measured("speedup_gauge_free")))
+    columns.append(Column("square ESS", measured("ess_square_per_1000")))
+    columns.append(Column("worse ESS", measured("ess_worse_per_1000")))
+    columns.append(Column("speedup", measured("speedup_worse")))
+    columns.append(Column("seeds", seeds_text))
     title = (
         "Without the gauge, and by the worse of means and squares"
         if gauge
         else "By the worse of means and squares"
     )
-    return [_view(f"{title} (ESS/1000 iter)", columns, rows)]
+    return [table_view(f"{title} (ESS/1000 iter)", columns, rows)]
 
 
 @dataclass(frozen=True)
@@ -133,17 +133,22 @@ def _known(value: Any) -> bool:
         return False
 
 
-def _measured(name: str) -> Callable[[dict[str, Any]], str]:
+def measured(name: str, sd: str | None = None) -> Callable[[dict[str, Any]], str]:
+    """A column's value ± its sd, the column `sd` or <name>_sd."""
+    spread = sd or f"{name}_sd"
+
     def text(row: dict[str, Any]) -> str:
         # The baseline against itself.
-        if "speedup" in name and row.get(f"{name}_sd") == 0:
+        if ("speedup" in name or "ratio" in name) and row.get(spread) == 0:
             return "1"
-        return plus_minus(row[name], row[f"{name}_sd"])
+        return plus_minus(row[name], row[spread])
 
     return text
 
 
-def _plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
+def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
+    """A column's value alone."""
+
     def text(row: dict[str, Any]) -> str:
         value = row[name]
         # The paper's values are shown as printed there.
@@ -154,7 +159,8 @@ def _plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-def _seeds(row: dict[str, Any]) -> str:
+def seeds_text(row: dict[str, Any]) -> str:
+    """ "5", "3/5" where some are missing, "not run"."""
     if not _known(row["seeds_wanted"]):
         return "not run"
     done, wanted = int(row["seeds"]), int(row["seeds_wanted"])
@@ -179,25 +185,26 @@ _DIAGNOSTICS = [
     _ARM,
     Column("exact", _yes_no),
     Column("R-hat max", _decimals("rhat_max", 3)),
-    Column("bulk ESS", _plain("ess_bulk_min_per_1000", 2)),
-    Column("tail ESS", _plain("ess_tail_min_per_1000", 2)),
-    Column("square ESS", _plain("ess_square_min_per_1000", 2)),
+    Column("bulk ESS", plain("ess_bulk_min_per_1000", 2)),
+    Column("tail ESS", plain("ess_tail_min_per_1000", 2)),
+    Column("square ESS", plain("ess_square_min_per_1000", 2)),
     Column("accept rate", _decimals("accept_rate", 3)),
-    Column("bright mean", _plain("bright_mean")),
-    Column("seeds", _seeds),
+    Column("bright mean", plain("bright_mean")),
+    Column("seeds", seeds_text),
 ]
 _COST = [
     _ARM,
-    Column("µs/iter", _measured("us_per_iter")),
-    Column("ESS/s", _measured("ess_per_s")),
-    Column("wall speedup", _measured("wall_speedup")),
-    Column("set-up queries", _plain("setup_queries")),
-    Column("set-up s", _plain("setup_s", 2)),
-    Column("seeds", _seeds),
+    Column("µs/iter", measured("us_per_iter")),
+    Column("ESS/s", measured("ess_per_s")),
+    Column("wall speedup", measured("wall_speedup")),
+    Column("set-up queries", plain("setup_queries")),
+    Column("set-up s", plain("setup_s", 2)),
+    Column("seeds", seeds_text),
 ]
 
 
-def _view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
+def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
+    """The columns of these rows as text."""
     return View(
         title,
         tuple(column.head for column in columns),

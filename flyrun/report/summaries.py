@@ -114,14 +114,14 @@ class Draws:
 def cell_summary(draws: Draws) -> CellSummary:
     """Summary of a finished cell; raises StoreError when its draws cannot be read."""
     cell = draws.cell
-    return _cached(cell.folder / "summary.json", _mark(cell), CellSummary, lambda: _summarise(draws))
+    return cached(cell.folder / "summary.json", mark(cell), CellSummary, lambda: _summarise(draws))
 
 
 def arm_summary(chains: list[Draws]) -> ArmSummary:
     """Cross-chain diagnostics of an arm's finished cells (one or more)."""
-    mark = hashlib.sha256(" ".join(_mark(draws.cell) for draws in chains).encode()).hexdigest()
+    marks = hashlib.sha256(" ".join(mark(draws.cell) for draws in chains).encode()).hexdigest()
     path = chains[0].cell.folder.parent / "diagnostics.json"
-    return _cached(path, mark, ArmSummary, lambda: _pool(chains))
+    return cached(path, marks, ArmSummary, lambda: _pool(chains))
 
 
 def _summarise(draws: Draws) -> CellSummary:
@@ -221,7 +221,7 @@ def _growth(draws: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     return shares * seconds, np.array(sizes)
 
 
-def _mark(cell: StoredCell) -> str:
+def mark(cell: StoredCell) -> str:
     """Digest of what a summary depends on: the code, and which draws these are."""
     size = (cell.folder / "posterior.nc").stat().st_size
     text = f"{_code_digest()} {cell.info.get('finished')} {cell.info.get('timings')} {size}"
@@ -231,21 +231,23 @@ def _mark(cell: StoredCell) -> str:
 @functools.cache
 def _code_digest() -> str:
     digest = hashlib.sha256()
-    for path in (Path(__file__), *(Path(str(module.__file__)) for module in (coda, ess, gauge))):
+    here = Path(__file__)
+    imported = [Path(str(module.__file__)) for module in (coda, ess, gauge)]
+    for path in (here, here.with_name("gibbs_summaries.py"), *imported):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _cached(path: Path, mark: str, kind: type, compute: Any) -> Any:
+def cached(path: Path, code: str, kind: type, compute: Any) -> Any:
     """The summary stored at `path` if its mark is this one, else a new one, stored where that is possible."""
     from flyrun.runner import files
 
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored.pop("mark") == mark:
+        if stored.pop("mark") == code:
             return kind(**stored)
     summary = compute()
     # In a results folder that cannot be written the next report only takes longer.
     with contextlib.suppress(OSError):
-        files.write_json(path, {"mark": mark, **asdict(summary)})
+        files.write_json(path, {"mark": code, **asdict(summary)})
     return summary

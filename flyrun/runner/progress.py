@@ -125,7 +125,8 @@ def describe(event: dict, named: bool = True) -> str:
     words = [f"{_name(event)} {100 * event['iteration'] / event['total']:.0f}%"] if named else []
     if event["kind"] == "chunk":
         left = (event["total"] - event["iteration"]) / event["rate"]
-        words += [f"{_figure(event['rate'])} it/s", *_means(event["means"]), f"{duration(left)} left"]
+        unit = "sweeps" if _sweeps(event["means"]) else "it"
+        words += [f"{_figure(event['rate'])} {unit}/s", *_means(event["means"]), f"{duration(left)} left"]
     return ", ".join(words)
 
 
@@ -134,9 +135,10 @@ def summary(outcome: Outcome) -> str:
     if outcome.state == "done":
         info = outcome.info
         seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
+        many, short = ("sweeps", "sweeps") if _sweeps(info["means"]) else ("iterations", "it")
         words = [
-            f"{info['iterations']:,} iterations in {duration(seconds)}",
-            f"{_figure(info['iterations'] / max(seconds, 1e-9))} it/s",
+            f"{info['iterations']:,} {many} in {duration(seconds)}",
+            f"{_figure(info['iterations'] / max(seconds, 1e-9))} {short}/s",
             *_means(info["means"]),
         ]
         if info["sessions"] > 1:
@@ -171,7 +173,14 @@ def _means(means: dict[str, float]) -> list[str]:
         words.append(f"accepted {means['accepted']:.2f}")
     if "queries" in means:
         words.append(f"{_figure(means['queries'])} queries/iter")
+    if _sweeps(means):
+        words.append(f"{_figure(means['nominal'])} factors/update ({_figure(means['actual'])} looked at)")
     return words
+
+
+def _sweeps(means: dict[str, float]) -> bool:
+    """Whether these are of a chain on a graph, whose iterations are sweeps of single-variable updates."""
+    return "nominal" in means
 
 
 def _figure(value: float) -> str:

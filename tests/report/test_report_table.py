@@ -18,7 +18,7 @@ from flyrun.runner import files, store
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch):
     """Drawing takes a second and is not what is tested here."""
-    monkeypatch.setattr(figures, "draw", lambda run, folder: {})
+    monkeypatch.setattr(figures, "draw", lambda *_: {})
 
 
 def _row(table, arm):

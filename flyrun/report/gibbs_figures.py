@@ -1,0 +1,85 @@
+"""Error of running marginals against updates, factor evaluations, seconds (De Sa et al. 2018, Fig. 1, 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.figures import Plots, axes, band, common
+from flyrun.report.gibbs_table import batch_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Plain Gibbs black, as in the paper; a dark page turns it into its own ink.
+PLAIN = "#000000"
+# Told apart by colour-blind readers (Okabe & Ito 2008); the marks tell arms apart without colour.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_MARKS = "os^Dv<>P"
+_MARKS_PER_LINE = 8
+
+
+def colours_of(run: Run) -> dict[str, str]:
+    """Black for plain Gibbs, the others in order."""
+    others = [arm.name for arm in run.arms if arm.setting("sampler", "name") != "gibbs"]
+    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)}
+    return {arm.name: colours.get(arm.name, PLAIN) for arm in run.arms}
+
+
+def label(arm: ArmResult) -> str:
+    """What the legend calls an arm: its sampler, its batch sizes, and that it is biased where it is."""
+    words = [str(arm.fact("update") or arm.name), batch_text(arm)]
+    return ", ".join(word for word in words if word) + ("" if arm.fact("exact", True) else " (biased)")
+
+
+def _error_against(x: str, name: str):
+    def plot(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+        figure, (axis,) = axes(1, title, height=3.8)
+        for number, arm in enumerate(arms):
+            _, error = common(arm, "curve_updates", "curve_error")
+            # Seeds differ in what the same number of updates costs.
+            along = common(arm, "curve_updates", x)[1].mean(axis=0)
+            band(axis, along, error, colours[arm.name], label(arm), positive=True)
+            every = max(1, len(along) // _MARKS_PER_LINE)
+            places = np.arange(number * 3 % every, len(along), every)
+            mark = {"marker": _MARKS[number % len(_MARKS)], "markersize": 4}
+            line = axis.lines[-1]
+            line.set(**mark, markevery=places.tolist())
+        axis.set(xlabel=name, ylabel="error: mean ℓ2 distance\nof marginals to uniform")
+        axis.set(xscale="log", yscale="log")
+        _round_numbers(axis)
+        axis.legend(loc="lower left", fontsize=8)
+        return figure
+
+    return plot
+
+
+def _round_numbers(axis) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+_CAPTION = "Error of the running marginals (mean ℓ2 distance to uniform) against {}, mean ± 1 sd over seeds. "
+_BLIND = "It cannot see a bias: by symmetry a biased sampler may look better than plain Gibbs. "
+FIGURES: Plots = {
+    "error_updates": (
+        _CAPTION.format("single-variable updates") + _BLIND + "Batch sizes are our choice.",
+        _error_against("curve_updates", "updates of one variable"),
+    ),
+    "error_factors": (
+        _CAPTION.format("factor evaluations") + "Counted nominally: each batch at its full size, as if every "
+        "factor in it were looked at, whichever estimator was used.",
+        _error_against("curve_factors", "factor evaluations (nominal)"),
+    ),
+    "error_seconds": (
+        _CAPTION.format("seconds of sampling, one chain on one core")
+        + "Without compiling and without what watching the chain costs.",
+        _error_against("curve_seconds", "seconds of sampling"),
+    ),
+}

@@ -1,0 +1,69 @@
+"""What kinds of run there are, by the fact "kind" of their cells, and what makes the report of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT = "likelihood"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The makers of a report's parts. They take the run, but for those of summaries and `views`.
+
+    cell_summary: of the Draws of one cell.  arm_summary: of those of all of an arm's finished cells.
+    frame: the table, one row per arm.  views: what is printed of it.  caveats: warnings, a sentence each.
+    plots: figure -> (caption, plot).  colours: arm -> colour.  lead, legend: lines above and below.
+    """
+
+    cell_summary: Callable[..., Any]
+    arm_summary: Callable[..., Any]
+    frame: Callable[..., Any]
+    views: Callable[..., Any]
+    caveats: Callable[..., list[str]]
+    plots: dict[str, tuple[str, Callable[..., Any]]]
+    colours: Callable[..., dict[str, str]]
+    lead: Callable[..., list[str]]
+    legend: Callable[..., list[str]]
+
+
+def kind(name: str | None) -> Kind:
+    """The kind of this name; without one, that of chains on parameters which evaluate likelihoods."""
+    return _KINDS.get(name or DEFAULT, _likelihood)()
+
+
+def _likelihood() -> Kind:
+    from flyrun.report import caveats, document, figures, render, summaries, table
+
+    return Kind(
+        summaries.cell_summary,
+        summaries.arm_summary,
+        table.frame,
+        render.views,
+        caveats.caveats,
+        figures.FIGURES,
+        figures.colours_of,
+        document.lead,
+        document.legend,
+    )
+
+
+def _graph() -> Kind:
+    from flyrun.report import gibbs_figures, gibbs_summaries, gibbs_table, gibbs_words
+
+    return Kind(
+        gibbs_summaries.cell_summary,
+        gibbs_summaries.arm_summary,
+        gibbs_table.frame,
+        gibbs_table.views,
+        gibbs_words.caveats,
+        gibbs_figures.FIGURES,
+        gibbs_figures.colours_of,
+        gibbs_words.lead,
+        gibbs_words.legend,
+    )
+
+
+_KINDS: dict[str, Callable[[], Kind]] = {DEFAULT: _likelihood, "graph": _graph}
