@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured full smoke test test-slow bench lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow bench lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -30,6 +30,13 @@ figures: $(VENV)/run.stamp ## Figures 1 and 2 (toy_flymc); bright data against t
 
 measured: table1 figures ## both, and every experiment's report and figures into results/measured
 	$(FLYRUN) publish mnist_logreg cifar_softmax opv_robust toy_flymc bound_distance out=$(MEASURED)
+
+minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports and figures into results/measured
+	$(FLYRUN) experiment=ising_min_gibbs $(ARGS)
+	$(FLYRUN) experiment=ising_local_minibatch $(ARGS)
+	$(FLYRUN) experiment=potts_mgpmh $(ARGS)
+	$(FLYRUN) experiment=potts_double_min $(ARGS)
+	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart
 	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)
