@@ -12,6 +12,7 @@ import numpy as np
 from flyrun.compiled import generic, implements, jit
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright, ith_dark
+from flyrun.samplers.state import unsaved
 
 
 @jit
@@ -39,6 +40,7 @@ def _no_sweep(brightness, rng, target, theta):
     pass
 
 
+@unsaved(workspace=("proposed",))
 class Implicit(NamedTuple):
     """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
 
@@ -48,7 +50,6 @@ class Implicit(NamedTuple):
     costs O(bright + q·dark), never O(N).
     """
 
-    WORKSPACE = ("proposed",)
     log_q: float
     """log of the proposal probability q in (0, 1]."""
     skip: float
@@ -110,6 +111,7 @@ ORDERS = {
 }
 
 
+@unsaved(workspace=("visits", "stamp"))
 class Explicit(NamedTuple):
     """Algorithm 1: Gibbs draws of z_n for a share of the data at every sweep.
 
@@ -117,7 +119,6 @@ class Explicit(NamedTuple):
     A visit to a bright datum is free, its likelihood being kept; a visit to a dark one is a query.
     """
 
-    WORKSPACE = ("visits", "stamp")
     order: int
     """One of ORDERS' values."""
     deck: np.ndarray

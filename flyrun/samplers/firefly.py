@@ -19,16 +19,17 @@ from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers.full_data import Workspace, add_up, workspace
 from flyrun.samplers.partition import Partition, all_dark, brighten
+from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
 
 TIGHT = 1e-100
 """Least gap g: at the tight point it is 0, or below by rounding, and such a datum is never bright."""
 
 
+@unsaved(workspace=("proposed_values", "proposed_slopes"))
 class FireflyMemory(NamedTuple):
     """What changes while sampling."""
 
-    WORKSPACE = ("proposed_values", "proposed_slopes")
     queries: np.ndarray
     """(1,) int64: the meter of likelihood queries."""
     partition: Partition

@@ -20,6 +20,7 @@ from flyrun.compiled import dot_jit, implements
 from flyrun.models.base import log_base
 from flyrun.models.features import row_dot
 from flyrun.models.likelihood import Quadratic
+from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -28,11 +29,10 @@ GRADIENTS = True
 REFERENCE = True
 
 
+@unsaved(workspace=("work",), fixed=("reference", "mean", "covariance", "root"))
 class Hmc(NamedTuple):
     """Trajectories of about `n_steps` kicks and rotations by `step` radians, accepted on the total energy."""
 
-    WORKSPACE = ("work",)
-    FIXED = ("reference", "mean", "covariance", "root")
     step: StepSize
     n_steps: int
     jitter: float

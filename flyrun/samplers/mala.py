@@ -11,6 +11,7 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
+from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -18,10 +19,10 @@ LABEL = "Langevin"
 GRADIENTS = True
 
 
+@unsaved(workspace=("proposal", "gradient", "proposed_gradient"))
 class Mala(NamedTuple):
     """θ' = θ + ½ step²·∇ + step·N(0, I), accepted with the Metropolis-Hastings ratio."""
 
-    WORKSPACE = ("proposal", "gradient", "proposed_gradient")
     step: StepSize
     proposal: np.ndarray
     """(P,): workspace, as are the next two: the gradients here and at the proposal."""

@@ -18,13 +18,13 @@ from flyrun.compiled import implements
 from flyrun.samplers.brightness import log_uniform_below, mean_skip, resample
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
+from flyrun.samplers.state import unsaved
 
 
+@unsaved(workspace=("proposed",), fixed=("log_q", "members", "thinning", "first", "skip"))
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
-    WORKSPACE = ("proposed",)
-    FIXED = ("log_q", "members", "thinning", "first", "skip")
     log_q: np.ndarray
     """(N,)."""
     members: np.ndarray

@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.models.base import log_base
+from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -14,10 +15,10 @@ LABEL = "Metropolis-Hastings"
 GRADIENTS = False
 
 
+@unsaved(workspace=("proposal",))
 class RandomWalk(NamedTuple):
     """θ' = θ + step·N(0, I), accepted with min(1, ratio of target densities)."""
 
-    WORKSPACE = ("proposal",)
     step: StepSize
     proposal: np.ndarray
     """(P,): workspace."""

@@ -8,6 +8,7 @@ import numpy as np
 from flyrun.compiled import implements, jit
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
+from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -20,13 +21,13 @@ MOST_NARROWINGS = 200
 """The interval is then about 1e−30 of what it was."""
 
 
+@unsaved(workspace=("direction", "point"))
 class Slice(NamedTuple):
     """A uniform draw from the part of a random line on which the density exceeds a random level.
 
     The start's density is kept; every other point looked at costs one evaluation of the target.
     """
 
-    WORKSPACE = ("direction", "point")
     step: StepSize
     """Width of the first interval. Tuned until widening and narrowing steps are in balance (Karamanis &
     Beutler 2021), which needs fewest evaluations."""

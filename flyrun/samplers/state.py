@@ -1,16 +1,29 @@
 """A chain's state as a flat dictionary of arrays: what a checkpoint holds, and nothing else.
 
 Kernels, targets and brightness are nested NamedTuples; their arrays are what changes. The path of an array
-through the field names is its key: `memory.partition.order`. What a NamedTuple lists in WORKSPACE holds
-nothing between iterations, what it lists in FIXED never changes: both stay out, which for millions of data
-keeps checkpoints small.
+through the field names is its key: `memory.partition.order`. Workspace, which holds nothing between
+iterations, and what never changes stay out (`unsaved`): for millions of data that keeps checkpoints small.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 _WORD = (1 << 64) - 1
+_WORKSPACE: dict[type, tuple[str, ...]] = {}
+_FIXED: dict[type, tuple[str, ...]] = {}
+
+
+def unsaved(workspace: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
+    """Class decorator for a NamedTuple: its fields that are workspace, and those that never change."""
+
+    def register(owner: type[T]) -> type[T]:
+        _WORKSPACE[owner], _FIXED[owner] = workspace, fixed
+        return owner
+
+    return register
 
 
 def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
@@ -19,7 +32,7 @@ def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
         return {path: tree.copy()}
     found: dict[str, np.ndarray] = {}
     for name in getattr(tree, "_fields", ()):
-        if name not in (*getattr(tree, "WORKSPACE", ()), *getattr(tree, "FIXED", ())):
+        if name not in (*_WORKSPACE.get(type(tree), ()), *_FIXED.get(type(tree), ())):
             found |= arrays_of(getattr(tree, name), f"{path}.{name}")
     return found
 
@@ -33,9 +46,9 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
     parts = {}
     for name in tree._fields:
         part = getattr(tree, name)
-        if name in getattr(tree, "WORKSPACE", ()):
+        if name in _WORKSPACE.get(type(tree), ()):
             part = np.zeros(part.shape, part.dtype)
-        elif name not in getattr(tree, "FIXED", ()):
+        elif name not in _FIXED.get(type(tree), ()):
             part = with_arrays(part, arrays, f"{path}.{name}")
         parts[name] = part
     return type(tree)(**parts)
