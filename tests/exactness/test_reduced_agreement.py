@@ -2,6 +2,7 @@
 
 No chain made it: it is importance sampling from a t₈ at the mode, in plain NumPy.
 """
+
 import dataclasses
 
 import numpy as np
