@@ -49,6 +49,7 @@ Keys of the whole run
   results_dir=results          where results go
 Flags
   --fresh                      repeat finished cells (the same as fresh=true)
+  --skip-bad                   leave out, and count, a file's bad rows (dataset.skip_bad=true)
   -m, --multirun               sweep: KEY=A,B runs both, each in its own folder
   --cfg job                    show the configuration instead of running
   --config-dir FOLDER          add options of your own (FOLDER/experiment/mine.yaml)

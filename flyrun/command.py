@@ -28,6 +28,8 @@ from flyrun.overrides import Entry, from_hydra, read, to_hydra
 from flyrun.paths import conf_dir
 from flyrun.schema import did_you_mean
 
+#: flags of flyrun's own -> the keys that they set
+_SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
 _REFUSED = {
     "config_path": "--config-path",
     "config_name": "--config-name",
@@ -46,7 +48,7 @@ class _CommandLine:
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line of key=value words and Hydra's flags; return the exit code."""
-    words = ["fresh=true" if word == "--fresh" else word for word in argv]
+    words = [_SHORT.get(word, word) for word in argv]
     arguments = _arguments(words)
     if arguments.shell_completion:
         from flyrun.completion import complete
@@ -78,7 +80,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
-        flags = [flag for action in parser._actions for flag in action.option_strings] + ["--fresh"]
+        flags = [flag for action in parser._actions for flag in action.option_strings] + [*_SHORT]
         unknown = message.partition("unrecognized arguments: ")[2].split()
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")

@@ -147,7 +147,7 @@ def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, s
         )
         more = f" ({bad} such rows)" if bad > 1 else ""
         raise DataError(
-            f"{path}: row {row}, {reason}{more}; mend it or skip such rows with dataset.skip_bad=true "
+            f"{path}: row {row}, {reason}{more}; mend it or skip such rows with --skip-bad, that is dataset.skip_bad=true "
             "(rows count from 0 below the header)"
         )
     if not good.any():

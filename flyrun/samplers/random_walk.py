@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
+from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -38,6 +39,8 @@ def _random_walk(kernel, rng, target, theta):
         proposal[d] = theta[d] + step * rng.standard_normal()
     log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
     log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     acceptance = exp(min(0.0, log_ratio))
     if rng.random() < acceptance:
         theta[:] = proposal

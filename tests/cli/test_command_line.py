@@ -85,6 +85,15 @@ def test_flags_may_stand_anywhere(runs):
     assert [job.fresh for job in runs.jobs] == [True, True, False]
 
 
+def test_skip_bad_is_a_flag(runs, capsys):
+    words = ["dataset=opv_cep", "model=student_t", "sampler=slice"]
+    assert main(["--skip-bad", *words]) == 0
+    assert runs.jobs[0].arms[0].dataset.skip_bad
+    assert "dataset.skip_bad=true" in runs.jobs[0].run_overrides
+    assert main([EXPERIMENT, "--skip-bad"]) == 2
+    assert "dataset.skip_bad: no arm that runs has this key" in one_line(capsys)
+
+
 def test_sweeps_reach_keys_groups_and_single_arms(runs):
     words = [
         "protocol=full",

@@ -1,10 +1,11 @@
-"""One step with planted randomness, and the tuning of the step."""
+"""One step with planted randomness, the tuning of the step, and a density that is not a number."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from flyrun.errors import DensityError
 from flyrun.samplers import brightness, random_walk
 from flyrun.samplers.update import update
 from tests.exactness.chains import full_target, sample, toy
@@ -55,3 +56,12 @@ def test_a_given_step_is_kept():
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.123), 2)
     sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 100, 5, burn_in=500)
     assert kernel.step.current[0] == 0.123
+
+
+def test_a_density_that_is_not_a_number_is_an_error():
+    rows = PROBLEM.features.rows.copy()
+    rows[1, 0] = np.nan
+    broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
+    kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.5), 2)
+    with pytest.raises(DensityError, match="not a number"):
+        sample(broken, kernel, brightness.NoBrightness(), [0, 0], 10, 1, burn_in=5)
