@@ -147,8 +147,8 @@ def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, s
         )
         more = f" ({bad} such rows)" if bad > 1 else ""
         raise DataError(
-            f"{path}: row {row}, {reason}{more}; mend it or skip such rows with --skip-bad, that is dataset.skip_bad=true "
-            "(rows count from 0 below the header)"
+            f"{path}: row {row}, {reason}{more}; mend it or skip such rows with --skip-bad "
+            "(dataset.skip_bad=true; rows count from 0 below the header)"
         )
     if not good.any():
         raise DataError(f"{path}: no row has both a SMILES that can be parsed and a finite gap")
