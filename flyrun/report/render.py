@@ -41,7 +41,7 @@ def views_of_several(table: pd.DataFrame) -> list[View]:
     """Tables of several experiments' rows: against the paper, and by the worse ESS."""
     rows = table.to_dict("records")
     judged = [row for row in rows if row["gradients"] is True]
-    first = [Column("experiment / arm", lambda row: f"{row['experiment']} / {row['arm']}")]
+    first = [Column("experiment / arm (*: not in the paper)", _of_experiment)]
     return [_against_the_paper(rows, first), *_judged_by_the_worse(judged, first)]
 
 
@@ -177,6 +177,10 @@ def _decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
         return f"{float(value):.{places}f}" if _known(value) and math.isfinite(value) else number(value)
 
     return text
+
+
+def _of_experiment(row: dict[str, Any]) -> str:
+    return f"{row['experiment']} / {row['arm']}{' *' if row['beyond_paper'] else ''}"
 
 
 _ARM = Column("arm", lambda row: str(row["arm"]))

@@ -1,7 +1,8 @@
 """A published table as a whole: the runs of all its experiments, ours beside the paper's.
 
 results/reference/<name>.json says which experiments and arms it has; each run is looked for under the
-experiment's name. What was not run, or not to its end, is a row too.
+experiment's name. What was not run, or not to its end, is a row too. Under each experiment come the arms
+of its run that the paper does not have.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _load(run_dir: Path) -> Run | None:
 
 
 def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float]]) -> pd.DataFrame:
-    """The published arms' rows; those that there are not have the paper's values and a note."""
+    """The published arms' rows, the paper's values and a note where there are none; then the run's others."""
     import pandas as pd
 
     from flyrun.report import document, table
@@ -98,16 +99,17 @@ def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float
     found = {} if run is None else {row["arm"]: row for row in table.frame(run).to_dict("records")}
     origin = {} if run is None else document.environment(run)
     rows = []
-    for arm, values in published.items():
+    for arm in [*published, *(name for name in found if name not in published)]:
         row = found.get(arm) or {
             "experiment": experiment,
             "arm": arm,
             "seeds": 0,
             "note": f"not run; flyrun experiment={experiment}",
-            **{f"paper_{key}": value for key, value in values.items()},
+            **{f"paper_{key}": value for key, value in published[arm].items()},
         }
+        row = {**row, "beyond_paper": arm not in published}
         rows.append({**row, **({key: origin.get(key) for key in _ORIGIN} if row["seeds"] else {})})
-    return pd.DataFrame(rows, columns=[*table.COLUMNS, *table.MORE_COLUMNS, *_ORIGIN])
+    return pd.DataFrame(rows, columns=[*table.COLUMNS, *table.MORE_COLUMNS, "beyond_paper", *_ORIGIN])
 
 
 def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
@@ -121,9 +123,7 @@ def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
             continue
         absent = table.loc[(table["experiment"] == key) & (table["seeds"] == 0), "arm"]
         found += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]
-        # Arms that the published table does not have are judged in their own report.
-        others = {arm.name for arm in run.arms} - set(table.loc[table["experiment"] == key, "arm"])
-        found += [f"{key}, {text}" for text in caveats.caveats(run) if text.partition(":")[0] not in others]
+        found += [f"{key}, {text}" for text in caveats.caveats(run)]
     return found
 
 
