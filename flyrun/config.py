@@ -5,7 +5,7 @@ A new dataset, model or sampler is one class here, one YAML in conf/ and one fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -79,6 +79,23 @@ class OpvScale(Choice):
 
     name: str = "opv_scale"
     n_data: int = ranged(1_800_000, at_least=100)
+
+
+@option("dataset", "table")
+@dataclass(frozen=True)
+class Table(Choice):
+    """A table of your own: CSV, Parquet or .npz; categories become 0-1 columns."""
+
+    name: str = "table"
+    path: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    standardize: bool = True
+    missing: Literal["refuse", "drop"] = "refuse"
+    task: Literal["auto", "binary", "classes", "regression"] = "auto"
+    limit: int | None = ranged(None, at_least=1)
 
 
 @option("dataset", "toy_2d")
@@ -358,7 +375,9 @@ class Arm:
     protocol: Protocol
 
     def __post_init__(self) -> None:
-        """Check that the choices go together."""
+        """Check that the choices go together; data that serve several models are read as this one needs."""
+        if getattr(self.dataset, "task", None) == "auto" and hasattr(self.model, "task"):
+            object.__setattr__(self, "dataset", replace(self.dataset, task=self.model.task))
         for group in ("dataset", "model", "sampler", "protocol", *getattr(self.model, "needs", ())):
             if getattr(self, group) is None:
                 raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")

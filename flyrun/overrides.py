@@ -21,6 +21,8 @@ from flyrun.schema import SCHEMAS, did_you_mean, keys, listing
 
 #: keys of the whole job; all others start with a group's name
 JOB_KEYS = ("name", "only", "results_dir", "fresh")
+#: keys whose values may hold characters that Hydra wants quoted
+_TEXTS = ("results_dir", "name", "dataset.path", "dataset.target")
 _PER_ARM = "per_arm."
 
 
@@ -64,7 +66,7 @@ def _parse(parser: OverridesParser, word: str) -> Override:
         return parser.parse_override(word)
     except HydraException:
         pass
-    if key.lstrip("+") in ("results_dir", "name") and "'" not in value:
+    if key.lstrip("+") in _TEXTS and "'" not in value:
         try:  # paths hold characters, ~ and =, that Hydra wants quoted
             return parser.parse_override(f"{key}='{value}'")
         except HydraException:

@@ -7,11 +7,8 @@ by block, each from its own stream, so that a smaller set is the beginning of a 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyrun import paths
-from flyrun.data import archive, descriptors, features, qm9_gap, registry, sources
+from flyrun.data import archive, descriptors, features, mapped, qm9_gap, registry, sources
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
 
@@ -140,38 +137,15 @@ def _facts(folder: Path) -> dict[str, Any]:
 def _opened(folder: Path, n_data: int) -> list[np.memmap]:
     """Features and target as they lie in the files, writeable copies page by page; DataError."""
     shapes = ((n_data, len(descriptors.QM9)), (n_data,))
-    arrays = []
-    for file, shape in zip(FILES, shapes, strict=True):
-        try:
-            # Copy-on-write: the compiled loops take writeable arrays only.
-            values = np.load(folder / file, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{folder / file}: is cut short or damaged; {_remedy(folder)}") from error
-        if values.shape != shape or values.dtype != np.float32:
-            raise DataError(f"{folder / file}: holds other rows than {n_data:,}; {_remedy(folder)}")
-        arrays.append(values)
-    return arrays
+    return [
+        mapped.opened(folder / file, shape, _remedy(folder))
+        for file, shape in zip(FILES, shapes, strict=True)
+    ]
 
 
 def _make(n_data: int, folder: Path, echo: Callable[[str], object]) -> None:
-    """Write the files into a folder beside, which then takes the name `folder`; DataError."""
     echo(f"{NAME}: generating {n_data:,} rows in {folder}")
-    temporary = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        temporary.chmod(0o755)  # mkdtemp makes it the owner's alone
-        _generate(n_data, temporary)
-        shutil.rmtree(folder, ignore_errors=True)
-        # Another process that was quicker leaves a full folder here, with the same content.
-        with contextlib.suppress(FileExistsError):
-            os.rename(temporary, folder)
-    except OSError as error:
-        if not folder.is_dir():
-            raise DataError(f"{folder}: cannot be written ({error.strerror}); set FLYRUN_CACHE") from error
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
+    mapped.make(folder, lambda temporary: _generate(n_data, temporary))
 
 
 def _generate(n_data: int, folder: Path) -> None:

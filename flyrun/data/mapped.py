@@ -1,0 +1,46 @@
+"""Folders of mapped arrays in a cache: written beside, renamed into place, opened without being read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from flyrun.errors import DataError
+
+
+def make(folder: Path, write: Callable[[Path], object]) -> None:
+    """Let write(temporary folder) fill a folder beside, which then takes the name `folder`; DataError."""
+    temporary = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        temporary.chmod(0o755)  # mkdtemp makes it the owner's alone
+        write(temporary)
+        shutil.rmtree(folder, ignore_errors=True)
+        # Another process that was quicker leaves a full folder here, with the same content.
+        with contextlib.suppress(FileExistsError):
+            os.rename(temporary, folder)
+    except OSError as error:
+        if not folder.is_dir():
+            raise DataError(f"{folder}: cannot be written ({error.strerror}); set FLYRUN_CACHE") from error
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def opened(path: Path, shape: tuple[int, ...], remedy: str) -> np.memmap:
+    """The float32 array of this shape in a .npy file, a writeable copy page by page; DataError."""
+    try:
+        # Copy-on-write: the compiled loops take writeable arrays only.
+        values = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path}: is cut short or damaged; {remedy}") from error
+    if values.shape != shape or values.dtype != np.float32:
+        raise DataError(f"{path}: holds other rows than {shape[0]:,}; {remedy}")
+    return values

@@ -1,0 +1,239 @@
+"""A person's own table: what becomes of its columns, and what is said of what cannot be used."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun import config, data
+from flyrun.config import Table
+from flyrun.data import table, table_columns, table_files
+from flyrun.errors import DataError
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes text as a file and returns the settings that name it."""
+    monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path / "cache"))
+
+    def write(text, name="mine.csv", **settings):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Table(path=str(path), **{"target": "y", **settings})
+
+    return write
+
+
+def people(n=500):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, n),
+            "colour": rng.choice(["red", "blue", "green"], n),
+            "zip": rng.choice([2, 10, 1], n),
+            "member": rng.choice(["TRUE", "FALSE"], n),
+            "y": rng.normal(3.0, 2.0, n),
+        }
+    )
+
+
+def test_numbers_are_standardised_and_categories_coded_against_their_first_level(write):
+    frame = people()
+    rows = data.load(write(frame.to_csv(index=False), categorical=("zip",)))
+    names = ("age", "colour[green]", "colour[red]", "zip[2]", "zip[10]", "member[TRUE]", "intercept")
+    assert rows.feature_names == names
+    age = (frame.age - frame.age.mean()) / frame.age.std(ddof=0)
+    np.testing.assert_allclose(rows.features[:, 0], age, rtol=1e-10)
+    np.testing.assert_array_equal(rows.features[:, 2], frame.colour == "red")
+    np.testing.assert_array_equal(rows.features[:, 4], frame.zip == 10)
+    np.testing.assert_array_equal(rows.features[:, 5], frame.member == "TRUE")
+    np.testing.assert_array_equal(rows.features[:, 6], 1.0)
+    aim = rows.info["layout"]["target"]
+    np.testing.assert_allclose(rows.target * aim["sd"] + aim["mean"], frame.y, rtol=1e-10)
+    raw = data.load(write(frame.to_csv(index=False), standardize=False, features=("age",)))
+    np.testing.assert_array_equal(raw.features[:, 0], frame.age)
+    np.testing.assert_array_equal(raw.target, frame.y)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "coded"),
+    [
+        (["no", "yes", "no", "yes"], "binary", [-1, 1, -1, 1]),
+        (["3", "7", "7", "3"], "binary", [-1, 1, 1, -1]),
+        (["TRUE", "FALSE", "TRUE", "FALSE"], "binary", [1, -1, 1, -1]),
+        (["b", "a", "c", "a"], "classes", [1, 0, 2, 0]),
+        (["10", "9", "2", "9"], "classes", [2, 1, 0, 1]),
+        (["0.5", "1.5", "3", "2"], "regression", None),
+        (["12", "15", "13", "14"] + [str(30 + k) for k in range(20)], "regression", None),
+    ],
+)
+def test_the_target_decides_the_task(write, values, task, coded):
+    text = "x,y\n" + "".join(f"{k},{value}\n" for k, value in enumerate(values))
+    rows = data.load(write(text))
+    assert rows.task == task
+    if coded is not None:
+        np.testing.assert_array_equal(rows.target, coded)
+    if task == "classes":
+        assert data.load(write(text.replace("a", "4"), task="classes")).target.dtype == np.int64
+
+
+def test_an_arm_reads_the_table_as_its_model_needs():
+    arm = config.Arm(
+        "e", "a", Table(), config.StudentT(), config.Gaussian(), config.NoBound(), config.NoBrightness(),
+        config.Hmc(), config.Protocol(),
+    )  # fmt: skip
+    assert arm.dataset.task == "regression"
+
+
+def test_pieces_give_the_rows_of_the_whole(write, monkeypatch):
+    # "2" is a number in the first pieces; the last make the column text
+    frame = people(5000).assign(mixed=["2"] * 4998 + ["b", "2"], flag=["True"] * 4000 + ["False"] * 1000)
+    settings = write(frame.to_csv(index=False))
+    whole = data.load(settings)
+    monkeypatch.setattr(table_files, "_CELLS", 1)  # 1,000 rows at a time
+    pieces = data.load(settings)
+    assert pieces.feature_names == whole.feature_names
+    assert "mixed[b]" in whole.feature_names
+    np.testing.assert_allclose(pieces.features, whole.features, rtol=1e-12)
+    first = write(frame.to_csv(index=False), limit=1700, drop=("mixed", "flag"))
+    assert len(data.load(first).target) == 1700
+
+
+def test_large_tables_are_mapped_from_the_cache(write, monkeypatch):
+    settings = write(people(3000).to_csv(index=False))
+    whole = data.load(settings)
+    monkeypatch.setattr(table, "IN_MEMORY", 1000)
+    mapped = data.load(settings)
+    assert mapped.features.dtype == np.float32
+    assert isinstance(mapped.features.base, np.memmap)
+    np.testing.assert_allclose(mapped.features, whole.features, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(mapped.target, whole.target)
+    monkeypatch.setattr(table_files, "pieces", lambda *_: pytest.fail("read again"))
+    again = data.load(settings)
+    assert again.info == mapped.info
+    np.testing.assert_array_equal(again.features, mapped.features)
+
+
+def test_missing_values_are_refused_by_row_and_column_or_dropped_and_counted(write, monkeypatch):
+    monkeypatch.setattr(table_files, "_CELLS", 1)
+    frame = people(2500)
+    frame.loc[[1200, 2300], "age"] = np.nan
+    frame.loc[1200, "colour"] = None
+    with pytest.raises(DataError, match=r"row 1200, column age has no value .*dataset\.missing=drop"):
+        data.load(write(frame.to_csv(index=False)))
+    rows = data.load(write(frame.to_csv(index=False), missing="drop"))
+    assert (len(rows.target), rows.info["dropped"]) == (2498, 2)
+    assert len(data.load(write(frame.to_csv(index=False), drop=("age", "colour"))).target) == 2500
+    kept = frame.dropna()
+    np.testing.assert_allclose(rows.features[:, 0] * kept.age.std(ddof=0) + kept.age.mean(), kept.age)
+
+
+def numbered(count, last):
+    return "a,x,y\n" + "".join(f"{k},{k},{k % 2}\n" for k in range(count)) + last
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        ("x,y\n1,0\n2\n3,1\n", {}, "row 1, column y has no value"),
+        ("x,y\n1,0\n2,1,5\n3,1\n", {}, "Expected 2 fields in line 3, saw 3"),
+        ("x,y\n1,0,7\n2,1,5\n", {}, "more values than the header"),
+        ("x,y\n1,0\ninf,1\n", {}, "row 1, column x is inf"),
+        ("x,y\n1,0\n1,1\n", {}, r"column x is 1 in every row.*dataset\.drop=\[x\]"),
+        ("x,x,y\n1,2,0\n", {}, "two columns are called 'x'"),
+        ("", {}, "empty line"),
+        ("x,y\n", {}, "no row"),
+        ("x,y\n1,0\n2,0\n", {}, "target y is 0 in every row"),
+        ("x,y\n1,é\n2,b\n".encode("latin1"), {}, "utf-8"),
+        ('x,y\n"1,0\n', {}, "EOF inside string"),
+        (numbered(200, "abc,1,1\n"), {}, "column a holds numbers, but also 'abc'"),
+        (numbered(200, "").replace("\n", "\nn", 200), {}, "more than 100 different values"),
+        (numbered(200, ""), {"target": "a", "task": "binary"}, "model=softmax or model=student_t"),
+        (
+            numbered(200, ""),
+            {"target": "a", "task": "classes"},
+            "more than 100 different values.*model=student_t",
+        ),
+        ("x,y\n1,a\n2,b\n", {"task": "regression"}, r"holds text \('a'\)"),
+        ("x,y\n1,0\n2,1\n", {"target": "yy"}, r"no column 'yy' \(did you mean y\?\); it has x and y"),
+        ("x,y\n1,0\n2,1\n", {"target": None}, "name the column"),
+        ("x,y\n1,0\n2,1\n", {"features": ("z",)}, r"dataset\.features: .* no column 'z'"),
+        ("x,y\n1,0\n2,1\n", {"features": ("y",)}, "is the target"),
+        ("x,y\n1,0\n2,1\n", {"drop": ("x",)}, "no column is left"),
+        ("x,y\n1,0\n2,1\n", {"name": "mine.xls"}, "no kind that can be read"),
+        ("x,y\n1,0\n2,1\n", {"name": "mine.npz"}, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(write, text, settings, message):
+    with pytest.raises(DataError, match=message) as caught:
+        data.load(write(text, **settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"dataset\.path=.*nothing\.csv: no such file"):
+        data.fingerprint(Table(path=str(tmp_path / "nothing.csv"), target="y"))
+
+
+def test_other_separators_and_compression(write, tmp_path):
+    plain = data.load(write("x,y\n1,0\n2,1\n3,1\n"))
+    for name, separator in (("a.csv", ";"), ("a.tsv", "\t")):
+        rows = data.load(write("x,y\n1,0\n2,1\n3,1\n".replace(",", separator), name))
+        np.testing.assert_array_equal(rows.features, plain.features)
+    pd.DataFrame({"x": [1, 2, 3], "y": [0, 1, 1]}).to_csv(tmp_path / "a.csv.gz", index=False)
+    rows = data.load(Table(path=str(tmp_path / "a.csv.gz"), target="y"))
+    np.testing.assert_array_equal(rows.features, plain.features)
+
+
+def test_arrays_of_an_npz_file_are_columns(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(table_files, "_CELLS", 1)
+    rng = np.random.default_rng(0)
+    x, f, y = rng.normal(size=(2500, 2)), np.asfortranarray(rng.normal(size=(2500, 2))), rng.normal(size=2500)
+    np.savez(tmp_path / "a.npz", x=x, f=f, kind=np.array(["u", "v"] * 1250), y=y)
+    rows = data.load(Table(path=str(tmp_path / "a.npz"), target="y", standardize=False))
+    assert rows.feature_names == ("x[0]", "x[1]", "f[0]", "f[1]", "kind[v]", "intercept")
+    np.testing.assert_array_equal(rows.features[:, :4], np.hstack([x, f]))
+    np.testing.assert_array_equal(rows.features[:, 4], np.arange(2500) % 2)
+    np.testing.assert_array_equal(rows.target, y)
+    np.savez(tmp_path / "a.npz", x=x, y=y[:-1])
+    with pytest.raises(DataError, match="one number of rows"):
+        data.load(Table(path=str(tmp_path / "a.npz"), target="y"))
+    np.savez(tmp_path / "a.npz", x=x, y=np.array([None] * 2500))
+    with pytest.raises(DataError, match="must be numbers or text"):
+        data.load(Table(path=str(tmp_path / "a.npz"), target="y"))
+
+
+def test_parquet_gives_the_rows_of_the_csv(write, tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = people()
+    frame["member"] = frame["member"] == "TRUE"
+    frame.to_parquet(tmp_path / "a.parquet")
+    rows = data.load(Table(path=str(tmp_path / "a.parquet"), target="y"))
+    wanted = data.load(write(frame.to_csv(index=False)))
+    assert rows.feature_names == wanted.feature_names
+    np.testing.assert_allclose(rows.features, wanted.features, rtol=1e-12)
+
+
+def test_parquet_without_its_reader_names_the_extra(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(DataError, match=r"flyrun\[parquet\]"):
+        data.load(write(b"PAR1", "a.parquet"))
+
+
+def test_moments_over_pieces_are_those_of_the_whole():
+    rng = np.random.default_rng(3)
+    values = rng.normal(1e6, 1.0, 10_000)
+    seen = table_columns._Seen("x")
+    for part in np.array_split(values, 17):
+        seen.add_numbers(part)
+    assert seen.mean == pytest.approx(values.mean(), rel=1e-14)
+    assert np.sqrt(seen.square / seen.count) == pytest.approx(values.std(), rel=1e-9)
+
+
+def test_a_changed_file_has_another_fingerprint(write):
+    settings = write("x,y\n1,0\n2,1\n")
+    first = data.fingerprint(settings)
+    assert first == data.load(settings).sha256
+    assert data.fingerprint(write("x,y\n1,0\n2,1\n3,1\n")) != first
