@@ -98,6 +98,15 @@ class Table(Choice):
     limit: int | None = ranged(None, at_least=1)
 
 
+@option("dataset", "tall")
+@dataclass(frozen=True)
+class Tall(Choice):
+    """Generated logistic regression of 21 features, float32 rows mapped from a file."""
+
+    name: str = "tall"
+    n_data: int = ranged(1_000_000, at_least=100)
+
+
 @option("dataset", "toy_2d")
 @dataclass(frozen=True)
 class Toy2d(Choice):

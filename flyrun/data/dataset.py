@@ -19,6 +19,7 @@ class Dataset:
     target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes") or float64 ("regression").
     test_features, test_target: the same for M held-out rows; M may be 0.
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
+    folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
     info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
     """
 
@@ -31,6 +32,7 @@ class Dataset:
     sha256: str
     info: dict[str, Any] = field(default_factory=dict)
     task: Task = "binary"
+    folded: bool = False
 
     @property
     def n_classes(self) -> int:

@@ -29,9 +29,13 @@ class JaakkolaJordan(NamedTuple):
     """(N, 2): a_n in [−1/8, 0) and c_n, side by side so that a visit touches one cache line."""
 
 
-def bind(features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
-    """Model and features of a dataset. features: (N, D); target: (N,), each −1 or +1."""
-    return Logistic(), Linear(np.ascontiguousarray(features * target[:, None]))
+def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Linear]:
+    """Model and features of a dataset. features: (N, D); target: (N,), each −1 or +1.
+
+    Without target the rows are t_n x_n already, and are kept as they are: for files mapped into memory.
+    """
+    rows = features if target is None else features * target[:, None]
+    return Logistic(), Linear(np.ascontiguousarray(rows))
 
 
 def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:

@@ -174,7 +174,8 @@ def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
     settings = {key: value for key, value in config.settings().items() if key not in _NOT_OF_THE_MODEL}
     if not np.isnan(scale):
         settings["scale"] = scale
-    return model_module(config.name).bind(dataset.features, dataset.target, **settings)
+    target = None if dataset.folded else dataset.target
+    return model_module(config.name).bind(dataset.features, target, **settings)
 
 
 def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
