@@ -1,0 +1,39 @@
+"""What a contestant leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Run:
+    """One chain after warm-up.
+
+    draws (T, D).  seconds, evaluations (T,): of sampling, up to each draw; an evaluation is of one datum's
+    likelihood, with or without its gradient.  start_*: of compiling, set-up and warm-up.
+    """
+
+    draws: np.ndarray
+    seconds: np.ndarray
+    evaluations: np.ndarray
+    start_s: float
+    start_evaluations: float
+
+
+def joined(
+    parts: list[tuple[np.ndarray, np.ndarray, float]], start_s: float, start_evaluations: float
+) -> Run:
+    """A run from its chunks: draws (n, D), evaluations of each draw (n,), seconds of the chunk."""
+    seconds, done = [], 0.0
+    for draws, _, spent in parts:
+        seconds.append(done + spent * np.arange(1, len(draws) + 1) / len(draws))
+        done += spent
+    return Run(
+        np.concatenate([draws for draws, _, _ in parts]),
+        np.concatenate(seconds),
+        np.cumsum(np.concatenate([evaluations for _, evaluations, _ in parts]), dtype=float),
+        start_s,
+        start_evaluations,
+    )
