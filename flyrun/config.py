@@ -317,10 +317,11 @@ class Slice(Choice):
 @option("protocol", "*")
 @dataclass(frozen=True)
 class Protocol(Choice):
-    """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start."""
+    """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start.
 
-    #: fields that leave the draws of a seed as they are, so that they do not belong in a cell's key
-    free: ClassVar[tuple[str, ...]] = ("name", "seeds", "chunk_seconds")
+    extend: finished chains keep their state, and more iterations go on from there.
+    """
+
     name: str = "default"
     seeds: int | tuple[int, ...] = 5
     iterations: int = ranged(80_000, at_least=1)
@@ -328,6 +329,7 @@ class Protocol(Choice):
     thin: int = ranged(1, at_least=1)
     init: Literal["prior", "map"] = "prior"
     chunk_seconds: float = ranged(2.0, above=0)
+    extend: bool = False
 
     def __post_init__(self) -> None:
         """Check the fields, then what they mean together."""
@@ -349,6 +351,15 @@ class Protocol(Choice):
                     f"protocol.thin={self.thin}: must divide protocol.{key}={getattr(self, key)}; "
                     "take a divisor of both iterations and burn_in"
                 )
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Fields that leave a seed's draws as they are, so that they do not belong in a cell's key.
+
+        Chains that can be extended have one key at any length: a longer one begins with the shorter.
+        """
+        always = ("name", "seeds", "chunk_seconds", "extend")
+        return (*always, "iterations") if self.extend else always
 
     @property
     def seed_list(self) -> tuple[int, ...]:

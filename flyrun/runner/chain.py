@@ -18,7 +18,7 @@ import numpy as np
 from flyrun.errors import FlyrunError, StoreError
 from flyrun.runner import environment, files, store
 from flyrun.runner.cell import Cell, Outcome, Task
-from flyrun.runner.draws import Arrays, DrawStore
+from flyrun.runner.draws import Arrays, DrawStore, until
 from flyrun.runner.lock import locked
 
 _FIRST_CHUNK = 100
@@ -123,7 +123,10 @@ class _Run:
         )
 
     def finish(self) -> dict[str, Any]:
-        """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json."""
+        """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json.
+
+        Chains that can be extended keep their chunks; one that is longer than asked ends where asked.
+        """
         from flyrun.runner.posterior import PosteriorFile
 
         cell, folder, protocol = self.cell, self.cell.folder, self.protocol
@@ -136,7 +139,7 @@ class _Run:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
             tree = PosteriorFile(temporary, sizes, attrs, names)
             try:
-                tree.add(self.draws.chunks())
+                tree.add(until(self.draws.chunks(), protocol.iterations))
                 points = tree.trace_points()
                 if len(points[0]):
                     tree.add_trace(self.program.finish(*points))
@@ -146,7 +149,8 @@ class _Run:
         with _writing(folder):
             files.write_json(folder / store.CELL, info)
             store.mark_done(folder)
-            self.draws.clear()
+            if not protocol.extend:
+                self.draws.clear()
         return info
 
     def info(self, facts: dict[str, Any], means: dict[str, float]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ draws that are not there; chunks past the newest checkpoint belong to no known s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,16 @@ class DrawStore:
     def _files(self, kind: str) -> list[Path]:
         paths = [path for path in self.folder.glob(f"{kind}-*.npz") if _number(path) >= 0]
         return sorted(paths, key=_number)
+
+
+def until(chunks: Iterable[tuple[int, int, Arrays]], end: int) -> Iterator[tuple[int, int, Arrays]]:
+    """Chunks (first iteration, n, draws) up to iteration `end`, the last one cut there."""
+    for first, n, draws in chunks:
+        if first >= end:
+            return
+        size = min(n, end - first)
+        # what is kept of every thin-th iteration has n // thin rows
+        yield first, size, {name: array[: len(array) * size // n] for name, array in draws.items()}
 
 
 def _number(path: Path) -> int:

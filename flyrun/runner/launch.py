@@ -53,11 +53,18 @@ class RunResult:
         return 130 if self.interrupted else 1 if self.failed else 0
 
 
-def run(job: Any, console: Any = None, prepare: Callable[[Any, Path], Any] | None = None) -> RunResult:
+def run(
+    job: Any,
+    console: Any = None,
+    prepare: Callable[[Any, Path], Any] | None = None,
+    stop_after_s: float | None = None,
+    terse: bool = False,
+) -> RunResult:
     """Run every cell of `job` that is not finished, and return how each ended.
 
     console: a rich Console, or None for silence.  prepare: what makes an arm's program (it must be
-    importable in a worker process); by default flyrun.runner.program.prepare.
+    importable in a worker process); by default flyrun.runner.program.prepare.  stop_after_s: cells stop at
+    their next chunk border after so many seconds, to be resumed.  terse: no lines on single cells.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """
@@ -73,7 +80,7 @@ def run(job: Any, console: Any = None, prepare: Callable[[Any, Path], Any] | Non
                 raise unwritable(result.run_dir, error) from error
             if stale:
                 say(f"took over the folder's lock: {stale} is gone")
-            _run(job, wanted, result, console, say, prepare)
+            _run(job, wanted, result, console, say, prepare, stop_after_s, terse)
     except KeyboardInterrupt:
         result.interrupted = True
     if result.interrupted:
@@ -87,9 +94,18 @@ def resume_command(job: Any) -> str:
     return shlex.join(["flyrun", *overrides])
 
 
-def _run(job: Any, wanted: list[Cell], result: RunResult, console: Any, say: Callable, prepare: Any) -> None:
+def _run(
+    job: Any,
+    wanted: list[Cell],
+    result: RunResult,
+    console: Any,
+    say: Callable,
+    prepare: Any,
+    stop_after_s: float | None,
+    terse: bool,
+) -> None:
     planned = plan(wanted, result.run_dir, job.fresh)
-    for line in describe(planned):
+    for line in [] if terse else describe(planned):
         say(line)
     pending = [one for one in planned if one.action != "cached"]
     cached = [one.cell for one in planned if one.action == "cached"]
@@ -106,13 +122,14 @@ def _run(job: Any, wanted: list[Cell], result: RunResult, console: Any, say: Cal
             reason = "run with another dataset, model, prior or protocol"
             say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
         if tasks:
-            _execute(job, tasks, result, console)
+            _execute(job, tasks, result, console, stop_after_s, terse)
 
 
 def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
     """Remove what a fresh run repeats, a damaged `done`, and chunks left beside a finished posterior."""
     for cell in cached:
-        DrawStore(cell.folder).clear()
+        if not cell.arm.protocol.extend:
+            DrawStore(cell.folder).clear()
     for cell in begun:
         if fresh and cell.folder.exists():
             shutil.rmtree(cell.folder)
@@ -188,10 +205,16 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> float:
     return seconds
 
 
-def _execute(job: Any, tasks: list[Task], result: RunResult, console: Any) -> None:
-    """Run the tasks and add their outcomes; those that Ctrl-C left out count as stopped."""
-    display = progress.display(console, len(tasks))
+def _execute(
+    job: Any, tasks: list[Task], result: RunResult, console: Any, stop_after_s: float | None, terse: bool
+) -> None:
+    """Run the tasks and add their outcomes; those left out by Ctrl-C or the end of time count as stopped."""
+    display = progress.display(console, len(tasks), terse)
     executor = executors.executor(job.executor, len(tasks), display.event)
+    timer = threading.Timer(stop_after_s or 0.0, executor.stop)
+    timer.daemon = True
+    if stop_after_s is not None:
+        timer.start()
     refused = ""
     ended = set()
     try:
@@ -204,6 +227,7 @@ def _execute(job: Any, tasks: list[Task], result: RunResult, console: Any) -> No
                     refused = refused or outcome.message
                     executor.stop()
     finally:
+        timer.cancel()
         display.close()
         left = [task.cell for task in tasks if task.cell.folder not in ended]
         result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]

@@ -34,6 +34,9 @@ def _plan(cell: Cell, run_dir: Path) -> Planned:
     stored = store.open_cell(run_dir, cell.arm.name, cell.key, cell.seed)
     done, total = stored.iterations_done, cell.arm.protocol.iterations
     if stored.state == "done":
+        length = stored.info.get("iterations", total)
+        if cell.arm.protocol.extend and length != total:
+            return Planned(cell, "resume", f"finished at iteration {length:,}, wanted is {total:,}")
         return Planned(cell, "cached", "finished")
     if stored.state == "failed":
         action = "resume" if done else "run"

@@ -20,8 +20,8 @@ _PLAIN_EVERY_S = 10.0
 class Lines:
     """Plain lines: one per finished cell, one about the running cells every ten seconds."""
 
-    def __init__(self, console: Any, cells: int):
-        self._console, self._cells, self._finished = console, cells, 0
+    def __init__(self, console: Any, cells: int, terse: bool = False):
+        self._console, self._cells, self._finished, self._terse = console, cells, 0, terse
         self._running: dict[tuple[str, int], dict] = {}
         self._ended: set[tuple[str, int]] = set()
         # Events come from the thread that listens to the workers, ends of cells from the main one.
@@ -50,7 +50,9 @@ class Lines:
             self._ended.add(cell)
             self._finished += outcome.state == "done"
             self._running.pop(cell, None)
-            self.say(summary(outcome), None if outcome.state in ("done", "stopped") else "red")
+            fine = outcome.state in ("done", "stopped")
+            if not (self._terse and fine):
+                self.say(summary(outcome), None if fine else "red")
             self._hide(cell)
 
     def close(self) -> None:
@@ -69,8 +71,8 @@ class Lines:
 class Bars(Lines):
     """A bar per running cell with speed, acceptance, queries and time left; a line per finished cell."""
 
-    def __init__(self, console: Any, cells: int):
-        super().__init__(console, cells)
+    def __init__(self, console: Any, cells: int, terse: bool = False):
+        super().__init__(console, cells, terse)
         from rich import progress
 
         self._bars = progress.Progress(
@@ -103,9 +105,12 @@ class Bars(Lines):
         self._bars.update(self._all, completed=self._finished, detail=detail)
 
 
-def display(console: Any, cells: int) -> Lines:
-    """Bars when the console is a terminal, else lines; a console of None shows nothing."""
-    return (Bars if getattr(console, "is_terminal", False) else Lines)(console, cells)
+def display(console: Any, cells: int, terse: bool = False) -> Lines:
+    """Bars when the console is a terminal, else lines; a console of None shows nothing.
+
+    terse: no line for a cell that ended well.
+    """
+    return (Bars if getattr(console, "is_terminal", False) else Lines)(console, cells, terse)
 
 
 @contextlib.contextmanager

@@ -125,3 +125,35 @@ def test_bad_data_ends_the_run_and_keeps_what_was_there(tmp_path, monkeypatch):
 def test_no_run_to_read(tmp_path):
     with pytest.raises(StoreError, match="does not exist"):
         store.open_cells(tmp_path)
+
+
+def test_a_chain_that_can_be_extended_goes_on_from_where_it_ended(tmp_path, unbroken, screen):
+    def to(iterations):
+        job = fakes.make_job(tmp_path, arms=("one",), extend=True, iterations=iterations, thin=2)
+        return run(job, screen.console, fakes.prepare)
+
+    short = to(600)
+    assert draws_of(short.run_dir)["one", 0]["sample_stats/queries"].shape == (1, 600 - fakes.BURN_IN)
+    whole = to(fakes.ITERATIONS)
+    assert "one: resume seeds 0, 1: finished at iteration 600, wanted is 1,200" in str(screen)
+    wanted = run(fakes.make_job(tmp_path / "other", arms=("one",), thin=2), None, fakes.prepare)
+    assert_same(draws_of(whole.run_dir), draws_of(wanted.run_dir))
+    assert [cell.info["sessions"] for cell in store.open_cells(whole.run_dir)] == [2, 2]
+    assert [outcome.state for outcome in to(fakes.ITERATIONS).outcomes] == ["cached"] * 2
+    # asked for less, a longer chain ends earlier, and loses nothing for later
+    cut = to(900)
+    first = draws_of(cut.run_dir)["one", 1]["posterior/theta"]
+    np.testing.assert_array_equal(first, draws_of(wanted.run_dir)["one", 1]["posterior/theta"][:, :300])
+    again = to(fakes.ITERATIONS)
+    assert_same(draws_of(again.run_dir), draws_of(wanted.run_dir))
+
+
+def test_a_run_given_a_time_stops_at_a_chunk_border_and_goes_on_later(tmp_path, unbroken, monkeypatch):
+    monkeypatch.setenv("FAKE_SLEEP", "0.001")
+    job = fakes.make_job(tmp_path, arms=("one",))
+    result = run(job, None, fakes.prepare, stop_after_s=0.3)
+    assert not result.interrupted
+    assert result.of("stopped")
+    monkeypatch.delenv("FAKE_SLEEP")
+    run(job, None, fakes.prepare)
+    assert_same(draws_of(result.run_dir), {cell: unbroken[cell] for cell in (("one", 0), ("one", 1))})
