@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from flyrun.errors import ConfigError
 from flyrun.schema import Choice, option, ranged
 
 MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
+_MOST = 1 << 26  # numbers of one kind that a generated graph may hold: half a gigabyte
 Estimator = Literal["auto", "faithful", "superposed"]
 
 
@@ -48,6 +50,48 @@ class Uai(_Graph):
     path: str | None = None
 
 
+@option("dataset", "random_factors")
+@dataclass(frozen=True)
+class RandomFactors(_Graph):
+    """Generated: each variable in `degree` factors of `width` variables, L = local, tables shared."""
+
+    kind: ClassVar[str] = "tables"
+    name: str = "random_factors"
+    n_variables: int = ranged(20, at_least=2)
+    width: int = ranged(5, at_least=2, at_most=12)
+    degree: int = ranged(1000, at_least=1)
+    n_values: int = ranged(10, at_least=1)
+    local: float = ranged(2.0, above=0)
+    n_tables: int = ranged(4, at_least=1)
+    agreement: float = ranged(0.5, at_least=0, at_most=1)
+    seed: int = ranged(0, at_least=0)
+
+    def __post_init__(self) -> None:
+        """Check the fields, then what they mean together."""
+        super().__post_init__()
+        if self.n_variables % self.width:
+            raise ConfigError(
+                f"dataset.width={self.width}: must divide dataset.n_variables={self.n_variables}, as each "
+                "variable stands in as many factors"
+            )
+        for what, size in (
+            ("n_variables·degree", self.n_variables * self.degree),
+            ("n_tables·n_values^width", self.n_tables * self.n_values**self.width),
+        ):
+            if size > _MOST:
+                raise ConfigError(f"dataset=random_factors: {what} is {size:,}, above {_MOST:,}; take fewer")
+
+
+@option("dataset", "complete_graph")
+@dataclass(frozen=True)
+class CompleteGraph(_Graph):
+    """Generated: a factor for every pair of n_variables."""
+
+    kind: ClassVar[str] = "pairs"
+    name: str = "complete_graph"
+    n_variables: int = ranged(10_000, at_least=2, at_most=50_000)
+
+
 @dataclass(frozen=True)
 class _GraphModel(Choice):
     """A model whose variables are discrete and whose arms need neither prior nor bounds."""
@@ -82,6 +126,19 @@ class FactorGraph(_GraphModel):
 
     kind: ClassVar[str] = "tables"
     name: str = "factor_graph"
+
+
+@option("model", "edge_tables")
+@dataclass(frozen=True)
+class EdgeTables(_GraphModel):
+    """A table of its own for every edge, worked out at each look: α where values agree, 1 − α by chance."""
+
+    kind: ClassVar[str] = "pairs"
+    name: str = "edge_tables"
+    n_values: int = ranged(10, at_least=1, at_most=10_000)
+    local: float = ranged(1.0, above=0)
+    agreement: float = ranged(0.5, at_least=0, at_most=1)
+    seed: int = ranged(0, at_least=0)
 
 
 @dataclass(frozen=True)

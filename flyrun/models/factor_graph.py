@@ -83,7 +83,10 @@ def factor_graph(
 
 
 def bind(config: Any, data: Any) -> FactorGraph:
-    """Graph of a Network; nothing to configure."""
+    """Graph of a Network or of SharedTables; nothing to configure."""
+    if hasattr(data, "table_of"):
+        tables = data.table_of, data.table_first, data.tables
+        return shared_tables(data.sizes, data.scopes, data.masses, *tables)
     return factor_graph(data.sizes, data.scopes, data.tables)
 
 

@@ -32,6 +32,8 @@ class Even(NamedTuple):
 def alias_rows(first: np.ndarray, masses: np.ndarray) -> Alias | Even:
     """Tables of rows with probabilities ∝ masses, (E,), each row from first[r] to first[r + 1]."""
     first = np.ascontiguousarray(first, np.int64)
+    if masses.strides == (0,):  # one number seen often (np.broadcast_to), too often to be written out
+        return Even(first)
     masses = np.ascontiguousarray(masses, np.float64)
     if _is_even(first, masses):
         return Even(first)
@@ -105,9 +107,9 @@ def _pick_alias(table, rng, row):
     # One uniform serves twice: its whole part names a place, the rest decides between it and its alias.
     scaled = rng.random() * size
     place = min(int(scaled), size - 1)
-    if scaled - place < table.share[start + place]:
-        return place
-    return int(table.other[start + place])
+    # Both are read before one is taken: a wrong guess, found out when memory answers, would cost far more.
+    other = int(table.other[start + place])
+    return place if scaled - place < table.share[start + place] else other
 
 
 @implements(pick, Even)

@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.compiled import jit
 from flyrun.models import graph as contract
+from flyrun.models.edge_tables import edge_tables
 from flyrun.models.factor_graph import factor_graph
 from flyrun.models.pairs import dense_pairs, sparse_pairs
 from flyrun.models.potts import potts
@@ -27,12 +28,13 @@ def _tables(strength):
 
 
 def graphs(strength):
-    """A dense and a sparse pair model and one of tables, energies times `strength`."""
+    """A dense and a sparse pair model, one of tables and one of edge tables, energies times `strength`."""
     ends, repelling = np.argwhere(np.triu(WEIGHTS)), REPELLING[np.triu(WEIGHTS) > 0]
     return {
         "two-valued": potts(dense_pairs(strength * WEIGHTS), 3, 3),
         "repelling": potts(sparse_pairs(3, ends, strength * repelling), 3, 3),
         "general": _tables(strength),
+        "edges": edge_tables(3, 3, 0.9 * strength, 0.3, 4),
     }
 
 
@@ -63,9 +65,10 @@ def number(x) -> int:
 def interpret(monkeypatch) -> None:
     """Let the samplers' and this test's compiled functions run as plain Python, so that draws may be symbols.
 
-    Picks from alias tables become one branch per place, by the table's probabilities.
+    Picks from rows become one branch per place, by the place's probability.
     """
     monkeypatch.setitem(alias.pick.methods, alias.Alias, _planted_pick)
+    monkeypatch.setitem(alias.pick.methods, alias.Even, _planted_even_pick)
     for name, module in list(sys.modules.items()):
         if name.startswith(("flyrun.samplers.", "tests.exactness.")):
             for key, value in list(vars(module).items()):
@@ -83,6 +86,11 @@ def pick_probabilities(table, row):
 
 def _planted_pick(table, rng, row):
     return rng.pick(pick_probabilities(table, row))
+
+
+def _planted_even_pick(table, rng, row):
+    size = int(table.first[row + 1] - table.first[row])
+    return rng.pick([1.0 / size] * size)
 
 
 def one_site(kernel, graph, rng, x, i):

@@ -5,15 +5,20 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from flyrun.compiled import jit
+from flyrun.config_graphs import RandomFactors
+from flyrun.data import random_factors
 from flyrun.data.grid import gaussian_kernel, grid_edges
 from flyrun.errors import DataError
 from flyrun.models import graph as contract
-from flyrun.models.factor_graph import factor_graph
+from flyrun.models.edge_tables import edge_tables
+from flyrun.models.factor_graph import bind, factor_graph
 from flyrun.models.ising import ising
 from flyrun.models.pairs import dense_pairs, sparse_pairs
 from flyrun.models.potts import potts
+from flyrun.samplers.alias import Even, alias_rows
 
 
 class Case(NamedTuple):
@@ -30,6 +35,32 @@ def _pair_case(make, n, n_values, weights):
             ((i, j), lambda a, b, w=w: abs(w) if (a == b) == (w >= 0) else 0.0, abs(w)),
         )
     return Case(make, (n_values,) * n, factors)
+
+
+def _edge_table(seed, number, d, agreement):
+    """(D, D): the table of an edge by its number, worked out in whole numbers without limits."""
+    top, word = 2**16 - 1, 2**32
+    noise = round((1 - agreement) * 2**16)
+    table = np.empty((d, d))
+    for a, b in itertools.product(range(d), repeat=2):
+        k = (a - b) % d
+        h = (number * 0x9E3779B1 + seed * 0xC2B2AE35 + k * 0x85EBCA77) % word
+        h = (h ^ h >> 16) * 0x7FEB352D % word
+        h = (h ^ h >> 15) * 0x846CA68B % word
+        level = (h >> 16) * noise // 2**16
+        table[a, b] = (level + (top - top * noise // 2**16 if k == 0 else 0)) / top
+    return table
+
+
+def _edge_case(n, d, local, agreement, seed):
+    mass = local / (n - 1)
+    pairs = list(itertools.combinations(range(n), 2))
+    tables = [mass * _edge_table(seed, i * n + j, d, agreement) for i, j in pairs]
+    factors = [(pair, lambda a, b, t=table: t[a, b], mass) for pair, table in zip(pairs, tables, strict=True)]
+    # as they are numbered: by how far apart round a ring
+    ring = [tuple(sorted((i, (i + step) % n))) for step in range(1, n) for i in range(n)][: len(factors)]
+    factors = [next(factor for factor in factors if factor[0] == pair) for pair in ring]
+    return Case(edge_tables(n, d, local, agreement, seed), (d,) * n, factors)
 
 
 def cases():
@@ -53,6 +84,9 @@ def cases():
         for scope, table in zip(scopes, tables, strict=True)
     ]
     yield "tables", Case(graph, sizes, factors)
+    yield "edge tables, even n", _edge_case(6, 4, 1.5, 0.4, 7)
+    yield "edge tables, odd n", _edge_case(5, 3, 0.8, 0.0, 123_456)
+    yield "edge tables, agreement alone", _edge_case(5, 3, 0.8, 1.0, 0)
 
 
 CASES = dict(cases())
@@ -193,6 +227,43 @@ def test_constants_of_the_papers_models():
     edges = grid_edges(20)
     assert edges.shape == (760, 2)
     assert np.all(kernel[edges[:, 0], edges[:, 1]] == np.exp(-1.5))
+
+
+def test_edge_tables_of_many_variables_need_no_memory_and_their_values_are_as_by_chance():
+    graph = edge_tables(50_000, 10, 1.0, 0.0, 3)
+    first, masses = contract.rows(graph)
+    assert masses.nbytes > 1e10
+    assert masses.strides == (0,)
+    assert isinstance(alias_rows(first, masses), Even)
+    x, rng = np.zeros(50_000, np.int32), np.random.default_rng(5)
+    edges = rng.integers(graph.n * (graph.n - 1) // 2, size=4000)
+    ends = [(f % graph.n, (f % graph.n + f // graph.n + 1) % graph.n) for f in edges.tolist()]
+    shares = [
+        [factor_share(graph, f, x, a, u) for u in range(10)] for f, (a, _) in zip(edges, ends, strict=True)
+    ]
+    # 16 bits: steps of 2e-5; Kolmogorov's distance of 40,000 uniforms is below 0.0098 but once in 1,000
+    assert stats.kstest(np.ravel(shares), "uniform").pvalue > 1e-3
+    correlations = np.corrcoef(np.array(shares).T)[np.triu_indices(10, 1)]
+    assert np.abs(correlations).max() < 4.5 / np.sqrt(len(edges))
+
+
+def test_random_factors_have_the_constants_they_are_asked_for():
+    config = RandomFactors(n_variables=12, width=3, degree=40, n_values=4, local=1.7, agreement=0.3)
+    graph = bind(None, random_factors.load(config))
+    bounds = graph.bounds
+    np.testing.assert_allclose(bounds.local, 1.7)
+    assert bounds.total == pytest.approx(12 * 1.7 / 3)
+    assert np.all(bounds.degree == 40)
+    assert len(np.unique(graph.masses)) == 40
+    x, rng = np.zeros(12, np.int32), np.random.default_rng(0)
+    for _ in range(5):
+        x[:] = rng.integers(4, size=12)
+        shifted = ((x + 1) % 4).astype(np.int32)
+        assert total_energy(graph, shifted) == pytest.approx(total_energy(graph, x))
+    assert total_energy(graph, x * 0) > total_energy(graph, x)
+    again = random_factors.load(config)
+    np.testing.assert_array_equal(again.scopes, random_factors.load(config).scopes)
+    assert all(len(set(scope)) == 3 for scope in again.scopes.tolist())
 
 
 def test_bad_factors_are_named():

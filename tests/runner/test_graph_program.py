@@ -99,6 +99,25 @@ def test_graphs_from_files(tmp_path):
             _program(SAMPLERS[sampler], tmp_path, model, dataset)
 
 
+def test_generated_graphs(tmp_path):
+    dataset = choices.RandomFactors(n_variables=10, degree=6, n_values=3)
+    program = _program(SAMPLERS["double_min"], tmp_path, choices.FactorGraph(), dataset)
+    _, draws = program.advance(program.init(0), 20)
+    assert draws["theta"].max() == 2
+    assert program.facts()["local_energy_bound"] == pytest.approx(2.0)
+    dataset = choices.CompleteGraph(n_variables=12)
+    program = _program(SAMPLERS["mgpmh"], tmp_path, choices.EdgeTables(n_values=3), dataset)
+    _, draws = program.advance(program.init(0), 20)
+    assert draws["theta"].shape == (10, 12)
+    facts = program.facts()
+    assert (facts["largest_degree"], facts["neighbour_pairs"]) == (11, 12)
+    assert facts["total_energy_bound"] == pytest.approx(6.0)
+    with pytest.raises(ConfigError, match=r"dataset\.width=4: must divide dataset\.n_variables=10"):
+        choices.RandomFactors(n_variables=10, width=4)
+    with pytest.raises(ConfigError, match=r"n_values\^width is 40,000,000,000.*take fewer"):
+        choices.RandomFactors(n_variables=10, n_values=100)
+
+
 def test_what_does_not_fit_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"dataset=grid and model=factor_graph do not fit.*choose uai"):
         _program(SAMPLERS["gibbs"], tmp_path, choices.FactorGraph())
