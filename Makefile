@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow bench bench_peers lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow bench bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -56,6 +56,9 @@ bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (about an hour)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	$(VENV)/bin/python -m tests.peers --out $(MEASURED)/peers $(ARGS)
+
+docs: $(VENV)/dev.stamp ## docs/configuration.md from the schemas
+	$(VENV)/bin/python docs/configuration.py
 
 lint: $(VENV)/dev.stamp ## ruff and mypy
 	$(VENV)/bin/ruff check .

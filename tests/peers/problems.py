@@ -27,6 +27,6 @@ def problem(name: str) -> Problem:
     if name == "mnist":
         dataset, scale = config.Mnist7v9(), 1.0
     else:
-        dataset, scale = config.Tall(n=int(float(name.removeprefix("tall_")))), 1.0
+        dataset, scale = config.Tall(n_data=int(float(name.removeprefix("tall_")))), 1.0
     data = load(dataset)
     return Problem(name, dataset, config.Gaussian(scale=scale), data.features, data.target)

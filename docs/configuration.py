@@ -1,0 +1,111 @@
+"""Writes docs/configuration.md from the schemas and the YAML files (`make docs`)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import yaml
+
+from flyrun.catalogue import SHOWN, files, plural
+from flyrun.paths import conf_dir
+from flyrun.schema import SCHEMAS, describe, show
+
+PAGE = Path(__file__).with_name("configuration.md")
+_COMMENT = re.compile(r"^\s*([A-Za-z_]\w*):\s*[^#]*#\s*(.+)$")
+
+HEAD = """\
+# Configuration reference
+
+Made by `make docs` from the schemas in `flyrun/config*.py` and the comments in `conf/`; a test keeps it
+current.
+
+A key is typed as `group.key=value` (`brightness.q=0.02`), an option as `group=option` (`sampler=mala`), one
+arm's key as `arms.ARM.group.key=value`. Lists are written `[a,b]`, nothing is `null`. A value that does not
+fit is refused in one line, before anything runs.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    blocks = [HEAD, "## Keys of the whole run\n", _whole_run()]
+    for group in SHOWN:
+        blocks.append(f"## {plural(group).capitalize()}: `{group}=…`\n")
+        blocks += _SPECIAL.get(group, _options)(group)
+    return "\n".join(blocks)
+
+
+def _whole_run() -> str:
+    path = conf_dir() / "config.yaml"
+    values, comments = yaml.safe_load(path.read_text("utf-8")), _comments(path)
+    rows = [
+        f"| `{key}` | `{show(values[key])}` | {comments[key]} |"
+        for key in comments
+        if key in values and key != "hydra"
+    ]
+    return "\n".join(["| key | default | what |", "|---|---|---|", *rows, ""])
+
+
+def _experiments(_: str) -> list[str]:
+    rows = []
+    for name, path in files("experiment").items():
+        values = yaml.safe_load(path.read_text("utf-8"))
+        arms = ", ".join(f"`{arm}`" for arm in values.get("arms", {}))
+        rows.append(f"| `{name}` | {values['description'] or values['title']} | {arms} |")
+    return ["| experiment | what | arms |", "|---|---|---|", *rows, ""]
+
+
+def _protocols(group: str) -> list[str]:
+    """All protocols have the same keys: a column each, and what they mean beside the default's."""
+    every = {name: yaml.safe_load(path.read_text("utf-8")) for name, path in files(group).items()}
+    comments = _comments(files(group)["default"])
+    rows = []
+    for item in fields(SCHEMAS[group]["*"]):
+        if item.name != "name":
+            shown = " | ".join(f"`{show(values.get(item.name))}`" for values in every.values())
+            rows.append(f"| `{group}.{item.name}` | {shown} | {comments.get(item.name, '')} |")
+    head = f"| key | {' | '.join(every)} | what |"
+    return [head, "|---" * (len(every) + 2) + "|", *rows, ""]
+
+
+def _options(group: str) -> list[str]:
+    blocks = []
+    for name, path in files(group).items():
+        schema = SCHEMAS[group].get(name) or SCHEMAS[group].get("*")
+        if schema is None:
+            continue
+        defaults, comments = yaml.safe_load(path.read_text("utf-8")), _comments(path)
+        first = path.read_text("utf-8").splitlines()[0].lstrip("# ")
+        blocks += [f"### `{group}={name}`\n", f"{first}.\n" if first[-1] not in ".!?" else f"{first}\n"]
+        about = inspect.getdoc(schema)
+        if about and name in SCHEMAS[group]:
+            blocks.append(f"{about.splitlines()[0]}\n")
+        rows, hints = [], typing.get_type_hints(schema)
+        for item in fields(schema):
+            if item.name == "name":
+                continue
+            default = defaults.get(item.name, None if item.default is MISSING else item.default)
+            takes = describe(hints[item.name], item.metadata.get("range")).replace("|", "\\|")
+            rows.append(
+                f"| `{group}.{item.name}` | `{show(default)}` | {takes} | {comments.get(item.name, '')} |"
+            )
+        if rows:
+            blocks += ["| key | default | takes | what |", "|---|---|---|---|", *rows, ""]
+    return blocks
+
+
+_SPECIAL = {"experiment": _experiments, "protocol": _protocols}
+
+
+def _comments(path: Path) -> dict[str, str]:
+    """Key -> the comment at the end of its line."""
+    found = (_COMMENT.match(line) for line in path.read_text("utf-8").splitlines())
+    return {match[1]: match[2].strip().replace("|", "\\|") for match in found if match}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
