@@ -4,11 +4,20 @@ For full-data sampling the base is the prior; for Firefly Monte Carlo it is the 
 the collapsed bounds (Maclaurin & Adams 2014, eq. 2).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from flyrun.compiled import generic, implements
 from flyrun.models.features import row_dot
 from flyrun.models.likelihood import Quadratic
+
+
+class Penalty(NamedTuple):
+    """A log prior density as ½·ridge·|θ|² + rate·Σ|θ_d| below its value at 0."""
+
+    ridge: float
+    rate: float
 
 
 @generic

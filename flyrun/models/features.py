@@ -5,7 +5,6 @@ likelihood's derivative is K slopes and the chain rule to θ is `pull_back`. Bot
 by their indices: long enough for vector instructions, short enough for the nearest cache.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -59,8 +58,3 @@ def _predict_linear(features, index, theta, eta):
 def _pull_back_linear(features, index, slopes, gradient):
     for i in range(index.shape[0]):
         add_row(features.rows, index[i], slopes[i, 0], gradient)
-
-
-def row_blocks(n_data: int, size: int = 16384) -> Iterator[slice]:
-    """Slices that cover n_data rows, for work that would else need a second copy of them all."""
-    return (slice(first, first + size) for first in range(0, n_data, size))

@@ -4,7 +4,7 @@ from math import log, pi
 from typing import Any, NamedTuple
 
 from flyrun.compiled import dot_jit, implements
-from flyrun.models.base import add_gaussian, draw_base, log_base
+from flyrun.models.base import Penalty, add_gaussian, draw_base, log_base
 
 SMOOTH = True
 
@@ -19,6 +19,11 @@ class IsotropicGaussian(NamedTuple):
 def prior(scale: float) -> IsotropicGaussian:
     """The Gaussian prior with standard deviation `scale` in every coordinate."""
     return IsotropicGaussian(float(scale), log(scale))
+
+
+def penalty(prior: IsotropicGaussian) -> Penalty:
+    """What the prior takes off the log density."""
+    return Penalty(ridge=1.0 / prior.scale**2, rate=0.0)
 
 
 @dot_jit

@@ -4,7 +4,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from flyrun.compiled import implements
-from flyrun.models.base import add_gaussian, dense, draw_base, log_base, spread
+from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, spread
 
 SMOOTH = False
 
@@ -27,6 +27,11 @@ class LaplaceTimesBounds(NamedTuple):
 def prior(scale: float) -> Laplace:
     """The Laplace prior with mean absolute value `scale` in every coordinate."""
     return Laplace(float(scale), log(2.0 * scale))
+
+
+def penalty(prior: Laplace) -> Penalty:
+    """What the prior takes off the log density."""
+    return Penalty(ridge=0.0, rate=1.0 / prior.scale)
 
 
 @implements(log_base, Laplace)

@@ -13,7 +13,10 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood
+from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import exp_negative, log1p_unit
+
+LOG_CONCAVE = True
 
 
 class Logistic(NamedTuple):
@@ -34,13 +37,20 @@ def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Lin
 
     Without target the rows are t_n x_n already, and are kept as they are: for files mapped into memory.
     """
-    rows = features if target is None else features * target[:, None]
-    return Logistic(), Linear(np.ascontiguousarray(rows))
+    if target is not None:
+        kind = np.result_type(features.dtype, np.float32)  # what is float32 stays so: ±1 rounds nothing
+        features = np.multiply(features, target[:, None], dtype=kind, casting="same_kind")
+    return Logistic(), Linear(np.ascontiguousarray(features))
 
 
 def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target)
+
+
+def part(model: Logistic, which: slice | np.ndarray) -> Logistic:
+    """The likelihood of some of the rows."""
+    return model
 
 
 @implements(log_likelihood, Logistic)
@@ -89,7 +99,11 @@ def map_bound(model: Logistic, predictors: np.ndarray) -> JaakkolaJordan:
 
 def curvature(model: Logistic, predictors: np.ndarray) -> np.ndarray:
     """−∂² log L_n/∂η² = p(1 − p), (N,), at margins (N, 1)."""
-    return 0.25 / np.cosh(predictors[:, 0] / 2.0) ** 2
+    small = np.exp(-np.abs(predictors[:, 0]))
+    return small / (1.0 + small) ** 2
+
+
+observed_curvature = curvature
 
 
 def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -103,8 +117,10 @@ def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance
 
 def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadratic:
     """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
-    rows = features.rows
-    precision = rows.T @ (rows * (-2.0 * bound.curve[:, :1]))
-    return Quadratic(
-        (precision + precision.T) / 2.0, 0.5 * rows.sum(axis=0), np.array([bound.curve[:, 1].sum()])
-    )
+
+    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
+        rows, curve = features.rows[block].astype(np.float64), bound.curve[block]
+        return rows.T @ (rows * (-2.0 * curve[:, :1])), rows.sum(axis=0), curve[:, 1].sum()
+
+    precision, linear, constant = added(over_blocks(len(features.rows), work))
+    return Quadratic((precision + precision.T) / 2.0, 0.5 * linear, np.array([constant]))

@@ -12,10 +12,10 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.errors import DataError
-from flyrun.models.features import row_blocks
 from flyrun.models.kronecker import Kronecker, kronecker
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
+from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import exp_negative, log_positive
 
 SHIFT_FREE = True
@@ -50,6 +50,11 @@ def bind(features: np.ndarray, target: np.ndarray, n_classes: int = 0) -> tuple[
 def rebind(model: Softmax, features: np.ndarray, target: np.ndarray) -> tuple[Softmax, MultiLinear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.n_predictors)
+
+
+def part(model: Softmax, which: slice | np.ndarray) -> Softmax:
+    """The likelihood of some of the rows."""
+    return model._replace(labels=model.labels[which])
 
 
 @implements(log_likelihood, Softmax)
@@ -120,10 +125,9 @@ def map_bound(model: Softmax, predictors: np.ndarray) -> Bohning:
 
 def collapse(bound: Bohning, model: Softmax, features: MultiLinear) -> Kronecker:
     """Σ_n log B_n as a function of θ: curvature A ⊗ Σ x xᵀ. O(N D²), once."""
-    size, n_classes = features.rows.shape[1], model.n_predictors
-    gram, linear = np.zeros((size, size)), np.zeros((n_classes, size))
-    for block in row_blocks(len(features.rows)):
-        rows = features.rows[block].astype(np.float64)
-        gram += rows.T @ rows
-        linear += bound.tangent[block, :-1].T @ rows
-    return kronecker(gram, linear, bound.tangent[:, -1].sum())
+
+    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
+        rows, tangent = features.rows[block].astype(np.float64), bound.tangent[block]
+        return rows.T @ rows, tangent[:, :-1].T @ rows, tangent[:, -1].sum()
+
+    return kronecker(*added(over_blocks(len(features.rows), work)))

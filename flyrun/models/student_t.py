@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.models.features import Linear, row_blocks
+from flyrun.models.features import Linear
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood
+from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import log_positive
+
+LOG_CONCAVE = False
 
 
 class StudentT(NamedTuple):
@@ -49,6 +52,11 @@ def bind(
 def rebind(model: StudentT, features: np.ndarray, target: np.ndarray) -> tuple[StudentT, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.scale, model.nu)
+
+
+def part(model: StudentT, which: slice | np.ndarray) -> StudentT:
+    """The likelihood of some of the rows."""
+    return model._replace(target=model.target[which])
 
 
 @implements(log_likelihood, StudentT)
@@ -96,6 +104,12 @@ def curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
     return np.full(len(model.target), (model.nu + 1.0) / ((model.nu + 3.0) * model.scale**2))
 
 
+def observed_curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
+    """−∂² log L_n/∂η² = (ν+1)(ν − r²)/((ν + r²)²σ²), (N,); below 0 for outliers, r² > ν."""
+    square = ((model.target - predictors[:, 0]) / model.scale) ** 2
+    return (model.nu + 1.0) * (model.nu - square) / ((model.nu + square) * model.scale) ** 2
+
+
 def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E L̃_n, (N,), for bounds tight at predictors, (N, 1), when η_n varies about them by `variance`, (N,).
 
@@ -108,14 +122,13 @@ def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance
 
 
 def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadratic:
-    """Σ_n log B_n as a quadratic in θ; O(N D²), once, with memory for a block of rows."""
-    size = features.rows.shape[1]
-    precision, linear = np.zeros((size, size)), np.zeros(size)
-    weight = bound.curve[:, 1] / model.scale**2
-    for block in row_blocks(len(features.rows)):
-        rows = features.rows[block].astype(np.float64)
-        weighted = rows * (2.0 * weight[block, None])
-        precision += rows.T @ weighted
-        linear += model.target[block] @ weighted
-    constant = bound.curve[:, 0].sum() - (weight * model.target**2).sum()
+    """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
+
+    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
+        rows, target = features.rows[block].astype(np.float64), model.target[block]
+        height, weight = bound.curve[block, 0], bound.curve[block, 1] / model.scale**2
+        weighted = rows * (2.0 * weight[:, None])
+        return rows.T @ weighted, target @ weighted, (height - weight * target**2).sum()
+
+    precision, linear, constant = added(over_blocks(len(features.rows), work))
     return Quadratic((precision + precision.T) / 2.0, linear, np.array([constant]))

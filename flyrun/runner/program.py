@@ -14,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.compiled import jit
+from flyrun.models import passes
 from flyrun.models.base import dense, draw_base, log_base, spread
 from flyrun.runner import setup
 from flyrun.samplers import brightness as sweeps
@@ -75,8 +76,8 @@ class Program:
 
     def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
-        predictors = setup.predictors(problem.model, problem.features, theta)
-        return setup.model_module(self.arm.model.name).map_bound(problem.model, predictors)
+        module = setup.model_module(self.arm.model.name)
+        return passes.touching_bound(module, problem.model, problem.features, theta)
 
     def _collapse(self, bound: Any) -> Any:
         problem = self.problem

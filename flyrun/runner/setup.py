@@ -18,13 +18,14 @@ from threadpoolctl import threadpool_limits
 import flyrun.data
 from flyrun.compiled import jit, sources_digest
 from flyrun.errors import ConfigError
-from flyrun.models.base import dense
-from flyrun.models.features import predict, row_blocks
-from flyrun.models.likelihood import Quadratic, log_likelihood
+from flyrun.models import passes
+from flyrun.models.base import dense, log_base
+from flyrun.models.likelihood import Quadratic
 from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
+from flyrun.samplers.newton_fit import find_newton_map
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
@@ -69,29 +70,8 @@ def prior_module(name: str) -> Any:
 
 
 @jit
-def _predict_all(features, index, theta, eta):
-    predict(features, index, theta, eta)
-
-
-@jit
-def _log_likelihoods(model, index, eta, values):
-    log_likelihood(model, index, eta, values, None)
-
-
-def predictors(model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
-    """η_n(θ) of every datum, (N, K)."""
-    index = np.arange(features.rows.shape[0])
-    eta = np.zeros((len(index), model.n_predictors))
-    _predict_all(features, index, theta, eta)
-    return eta
-
-
-def mean_log_likelihood(module: Any, model: Any, dataset: Any, theta: np.ndarray) -> float:
-    """Mean of log L over the test rows, which no chain sees."""
-    model, test = module.rebind(model, dataset.test_features, dataset.test_target)
-    values = np.zeros(len(dataset.test_target))
-    _log_likelihoods(model, np.arange(len(values)), predictors(model, test, theta), values)
-    return float(values.mean())
+def _log_prior(prior, theta):
+    return log_base(prior, theta, None)
 
 
 def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
@@ -106,28 +86,30 @@ def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
             f"brightness=per_datum: model={arm.model.name} has no formula for its rates; "
             "choose brightness=implicit with brightness.q"
         )
-    root = posterior_root(arm, problem)
-    leverage = np.concatenate(
-        [
-            ((features.rows[block].astype(np.float64) @ root.T) ** 2).sum(axis=1)
-            for block in row_blocks(len(features.rows))
-        ]
-    )
-    at_map = predictors(problem.model, features, problem.fit.theta_map)
-    return module.expected_pseudo_likelihood(problem.model, at_map, leverage)
+    root, theta = posterior_root(arm, problem), problem.fit.theta_map
+
+    def work(block: slice) -> np.ndarray:
+        leverage = ((features.rows[block].astype(np.float64) @ root.T) ** 2).sum(axis=1)
+        at_map = passes.block_predictors(problem.model, features, theta, block)
+        return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, leverage)
+
+    return passes.gathered(len(features.rows), work)
 
 
 def posterior_root(arm: Any, problem: Problem) -> np.ndarray:
     """R, (D, D), with RᵀR = H⁻¹, H the posterior's curvature at the MAP, for models with a `curvature`."""
     module, features = model_module(arm.model.name), problem.features
-    weight = module.curvature(problem.model, predictors(problem.model, features, problem.fit.theta_map))
+
+    def work(block: slice) -> tuple[np.ndarray]:
+        at_map = passes.block_predictors(problem.model, features, problem.fit.theta_map, block)
+        rows = features.rows[block].astype(np.float64)
+        return (rows.T @ (rows * module.curvature(module.part(problem.model, block), at_map)[:, None]),)
+
     size = features.rows.shape[1]
     nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
-    curvature = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
-    for block in row_blocks(len(features.rows)):
-        rows = features.rows[block].astype(np.float64)
-        curvature = curvature + rows.T @ (rows * weight[block, None])
-    return np.linalg.inv(np.linalg.cholesky(curvature))
+    prior = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
+    (curvature,) = passes.added(passes.over_blocks(len(features.rows), work))
+    return np.linalg.inv(np.linalg.cholesky(prior + curvature))
 
 
 def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
@@ -252,12 +234,16 @@ class _Search:
         model, features = self._model(model_scale)
         size = features.rows.shape[1] * model.n_predictors
         first = self.theta if self.theta.size else np.zeros(size)
-        if self.priors.SMOOTH:
-            found = find_map(full_data(self.priors.prior(prior_scale), model, features, size), first)
+        prior = self.priors.prior(prior_scale)
+        if hasattr(self.module, "observed_curvature"):
+            penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
+            found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
+        elif self.priors.SMOOTH:
+            found = find_map(full_data(prior, model, features, size), first)
         else:
 
             def touching(theta: np.ndarray) -> Any:
-                bound = self.module.map_bound(model, predictors(model, features, theta))
+                bound = passes.touching_bound(self.module, model, features, theta)
                 return dense(self.module.collapse(bound, model, features))
 
             found = find_lasso_map(touching, len(features.rows), prior_scale, first)
@@ -266,8 +252,13 @@ class _Search:
         return found
 
     def _score(self, model_scale: float, theta: np.ndarray) -> float:
-        self.queries += len(self.dataset.test_target)
-        return mean_log_likelihood(self.module, self._model(model_scale)[0], self.dataset, theta)
+        """Mean of log L over the test rows, which no chain sees."""
+        data = self.dataset
+        self.queries += len(data.test_target)
+        model, features = self.module.rebind(
+            self._model(model_scale)[0], data.test_features, data.test_target
+        )
+        return passes.mean_log_likelihood(self.module, model, features, theta)
 
 
 def _read(path: Path) -> Fit | None:

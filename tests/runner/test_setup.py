@@ -30,7 +30,7 @@ def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
     facts = _program(tmp_path).facts()
     n = facts["n_data"]
     assert n == 12_214
-    assert facts["map_queries"] > 10 * n
+    assert facts["map_queries"] >= 5 * n
     assert facts["map_queries"] % n == 0
     assert facts["setup_queries"] == facts["map_queries"] + 2 * n
     regular = prepare(compose_job(["experiment=mnist_logreg", "only=regular"]).arms[0], tmp_path)

@@ -1,0 +1,134 @@
+"""Passes over all rows: a block at a time, on every core, with memory for a few blocks.
+
+The blocks are fixed and their sums are added in order, so that the result is the same, bit for bit, however
+many threads there are (BLAS itself pinned to one by the caller). A block is looked at in float64; rows of
+float32 stay float32 where they lie.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from flyrun.compiled import jit
+from flyrun.models.features import predict
+from flyrun.models.likelihood import log_likelihood
+
+T = TypeVar("T")
+ROWS = 4096
+"""Rows in a block: their float64 copy stays in a core's own cache."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:
+    """work(block) for every block of rows, in order, some of them at once on other threads."""
+    blocks = [slice(first, min(first + ROWS, n_data)) for first in range(0, n_data, ROWS)]
+    threads = min(cores(), len(blocks))
+    if threads < 2:
+        yield from map(work, blocks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        # a bounded number under way: what is done and not yet added up must not fill the memory
+        waiting: deque[Future[T]] = deque()
+        for block in blocks:
+            if len(waiting) == 4 * threads:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, block))
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def added(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Sums of the parts' members, first part first."""
+    total = list(next(parts))
+    for part in parts:
+        for i, value in enumerate(part):
+            total[i] = total[i] + value
+    return tuple(total)
+
+
+@jit
+def _predict_all(features, index, theta, eta):
+    predict(features, index, theta, eta)
+
+
+@jit
+def _log_likelihoods(model, index, eta, values, slopes):
+    log_likelihood(model, index, eta, values, slopes)
+
+
+def block_predictors(model: Any, features: Any, theta: np.ndarray, block: slice) -> np.ndarray:
+    """η_n(θ) of a block of data, (n, K)."""
+    index = np.arange(block.start, block.stop)
+    eta = np.zeros((len(index), model.n_predictors))
+    _predict_all(features, index, theta, eta)
+    return eta
+
+
+def gathered(n_data: int, work: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """work(block), (n, …), of all blocks one after the other."""
+    whole, first = np.zeros(0), 0
+    for part in over_blocks(n_data, work):
+        if first == 0:
+            whole = np.empty((n_data, *part.shape[1:]), part.dtype)
+        whole[first : first + len(part)] = part
+        first += len(part)
+    return whole
+
+
+def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) -> Any:
+    """The module's bounds tight at θ, made block by block: their one field is a row for every datum."""
+
+    def work(block: slice) -> np.ndarray:
+        eta = block_predictors(model, features, theta, block)
+        (rows,) = module.map_bound(module.part(model, block), eta)
+        return rows
+
+    kind = type(module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, model.n_predictors))))
+    return kind(gathered(len(features.rows), work))
+
+
+def mean_log_likelihood(module: Any, model: Any, features: Any, theta: np.ndarray) -> float:
+    """Mean of log L over all rows."""
+
+    def work(block: slice) -> tuple[float]:
+        eta = block_predictors(model, features, theta, block)
+        values = np.zeros(len(eta))
+        _log_likelihoods(module.part(model, block), np.arange(len(eta)), eta, values, None)
+        return (values.sum(),)
+
+    (total,) = added(over_blocks(len(features.rows), work))
+    return float(total / len(features.rows))
+
+
+class Look(NamedTuple):
+    """Σ log L_n about a position θ, to second order."""
+
+    value: float
+    gradient: np.ndarray
+    """(P,)."""
+    curvature: np.ndarray
+    """Minus the second derivatives, (P, P)."""
+
+
+def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
+    """One pass, N queries, for a model of one predictor with an `observed_curvature`."""
+
+    def work(block: slice) -> tuple[float, np.ndarray, np.ndarray]:
+        eta = block_predictors(model, features, theta, block)
+        values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
+        part = module.part(model, block)
+        _log_likelihoods(part, np.arange(len(eta)), eta, values, slopes)
+        rows = features.rows[block].astype(np.float64)
+        weighted = rows * module.observed_curvature(part, eta)[:, None]
+        return values.sum(), slopes[:, 0] @ rows, rows.T @ weighted
+
+    value, gradient, curvature = added(over_blocks(len(features.rows), work))
+    return Look(float(value), gradient, (curvature + curvature.T) / 2.0)
