@@ -40,11 +40,11 @@ def replay(cell: StoredCell, setup: Path, first: int, n: int) -> Stretch:
     with environment.one_thread():
         program = prepare(arm_of(cell), setup)
         state, _ = program.advance(program.init(cell.seed), first)
-        thetas, brights = [state["theta"]], [_bright(state)]
+        thetas, brights = [state["theta"]], [_bright(state, program.n_data)]
         for _ in range(n):
             state, _ = program.advance(state, 1)
             thetas.append(state["theta"])
-            brights.append(_bright(state))
+            brights.append(_bright(state, program.n_data))
     stretch = Stretch(first, np.array(thetas), np.array(brights), program.problem.dataset)
     _compare(cell, stretch)
     return stretch
@@ -59,10 +59,9 @@ def arm_of(cell: StoredCell) -> Arm:
     return Arm(experiment=str(cell.info["experiment"]), name=cell.arm, **groups)
 
 
-def _bright(state: dict[str, np.ndarray]) -> np.ndarray:
-    order, n_bright = state["memory.partition.order"], int(state["memory.partition.n_bright"][0])
-    bright = np.zeros(len(order), dtype=bool)
-    bright[order[:n_bright]] = True
+def _bright(state: dict[str, np.ndarray], n_data: int) -> np.ndarray:
+    bright = np.zeros(n_data, dtype=bool)
+    bright[state["memory.bright"]] = True
     return bright
 
 

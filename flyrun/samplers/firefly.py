@@ -17,16 +17,49 @@ from flyrun.compiled import generic, implements, jit
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.vector_math import log_positive, one_minus_exp_negative
+from flyrun.samplers import partition
 from flyrun.samplers.full_data import Workspace, add_up, workspace
 from flyrun.samplers.partition import Partition, all_dark, brighten
-from flyrun.samplers.state import unsaved
+from flyrun.samplers.state import packed
 from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
 
 TIGHT = 1e-100
 """Least gap g: at the tight point it is 0, or below by rounding, and such a datum is never bright."""
 
 
-@unsaved(workspace=("proposed_values", "proposed_slopes"))
+START_BLOCK = 65_536
+"""Data looked at together for the first state: workspace that later stays small is not filled for all."""
+
+
+def _pack(memory: Any) -> dict[str, np.ndarray]:
+    # of the dark data nothing is known
+    bright = memory.partition.order[: memory.partition.n_bright[0]].copy()
+    return {
+        "queries": memory.queries.copy(),
+        "bright": bright,
+        "values": memory.values[bright],
+        "slopes": memory.slopes[bright] if len(memory.slopes) else memory.slopes.copy(),
+        **{f"partition.{name}": values for name, values in partition.pack(memory.partition).items()},
+    }
+
+
+def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
+    size, start = len(memory.values), "partition."
+    placed = {name.removeprefix(start): values for name, values in arrays.items() if start in name}
+    # zeros, not copies: pages that are never written to take no memory
+    room = {
+        name: np.zeros(part.shape, part.dtype)
+        for name, part in memory._asdict().items()
+        if isinstance(part, np.ndarray)
+    }
+    room["queries"][:] = arrays["queries"]
+    room["values"][arrays["bright"]] = arrays["values"]
+    if len(room["slopes"]):
+        room["slopes"][arrays["bright"]] = arrays["slopes"]
+    return type(memory)(**room, partition=partition.unpack(size, **placed))
+
+
+@packed(_pack, _unpack)
 class FireflyMemory(NamedTuple):
     """What changes while sampling."""
 
@@ -175,10 +208,12 @@ def _start(target, rng, theta):
     # Every z_n from its conditional: bright with probability (L − B)/L = L̃/(1 + L̃). N queries.
     memory = target.memory
     n_data = memory.values.shape[0]
-    query(target, np.arange(n_data), theta)
-    for n in range(n_data):
-        if rng.random() * (1.0 + np.exp(-memory.values[n])) < 1.0:
-            brighten(memory.partition, n)
+    for first in range(0, n_data, START_BLOCK):
+        last = min(first + START_BLOCK, n_data)
+        query(target, np.arange(first, last), theta)
+        for n in range(first, last):
+            if rng.random() * (1.0 + np.exp(-memory.values[n])) < 1.0:
+                brighten(memory.partition, n)
 
 
 @implements(bright_count, Firefly)

@@ -35,6 +35,21 @@ def all_dark(n_data: int) -> Partition:
     return Partition(np.arange(n_data), np.arange(n_data), np.zeros(1, np.int64))
 
 
+def pack(partition: Partition) -> dict[str, np.ndarray]:
+    """The data that are not at their first place, where they are, and the number of bright ones."""
+    moved = np.flatnonzero(partition.order != np.arange(len(partition.order)))
+    return {"moved": moved, "order": partition.order[moved], "n_bright": partition.n_bright.copy()}
+
+
+def unpack(n_data: int, moved: np.ndarray, order: np.ndarray, n_bright: np.ndarray) -> Partition:
+    """The partition of which these arrays were packed."""
+    partition = all_dark(n_data)
+    partition.order[moved] = order
+    partition.place[order] = moved
+    partition.n_bright[:] = n_bright
+    return partition
+
+
 @jit
 def is_bright(partition, n):
     """Whether datum n is bright."""

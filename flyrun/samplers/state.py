@@ -2,7 +2,8 @@
 
 Kernels, targets and brightness are nested NamedTuples; their arrays are what changes. The path of an array
 through the field names is its key: `memory.partition.order`. Workspace, which holds nothing between
-iterations, and what never changes stay out (`unsaved`): for millions of data that keeps checkpoints small.
+iterations, and what never changes stay out (`unsaved`), and what is known of few data is remembered of them
+alone (`packed`): for millions of data that keeps checkpoints small.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ T = TypeVar("T")
 _WORD = (1 << 64) - 1
 _WORKSPACE: dict[type, tuple[str, ...]] = {}
 _FIXED: dict[type, tuple[str, ...]] = {}
+_PACKING: dict[type, tuple[Callable[[Any], dict[str, np.ndarray]], Callable[..., Any]]] = {}
 
 
 def unsaved(workspace: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
@@ -26,10 +28,27 @@ def unsaved(workspace: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> Cal
     return register
 
 
+def packed(pack: Callable[[Any], dict[str, np.ndarray]], unpack: Callable[..., Any]) -> Callable:
+    """Class decorator for a NamedTuple that is remembered in fewer numbers than it works with.
+
+    pack(instance) -> its arrays by name, new ones; unpack(instance, arrays) -> what they were made of, in
+    arrays of its own, of the instance's size.
+    """
+
+    def register(owner: type[T]) -> type[T]:
+        _PACKING[owner] = pack, unpack
+        return owner
+
+    return register
+
+
 def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
     """Every array in a nested NamedTuple that changes and is remembered, copied, by its path."""
     if isinstance(tree, np.ndarray):
         return {path: tree.copy()}
+    if type(tree) in _PACKING:
+        pack, _ = _PACKING[type(tree)]
+        return {f"{path}.{name}": values for name, values in pack(tree).items()}
     found: dict[str, np.ndarray] = {}
     for name in getattr(tree, "_fields", ()):
         if name not in (*_WORKSPACE.get(type(tree), ()), *_FIXED.get(type(tree), ())):
@@ -43,6 +62,10 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
         return np.ascontiguousarray(arrays[path]).copy()
     if not hasattr(tree, "_fields"):
         return tree
+    if type(tree) in _PACKING:
+        _, unpack = _PACKING[type(tree)]
+        start = f"{path}."
+        return unpack(tree, {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)})
     parts = {}
     for name in tree._fields:
         part = getattr(tree, name)
