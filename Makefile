@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow bench bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow check bench bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -49,6 +49,9 @@ test: $(VENV)/dev.stamp ## the test suite
 
 test-slow: $(VENV)/dev.stamp ## the tests that take minutes
 	$(VENV)/bin/python -m pytest -n auto -m slow
+
+check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit for bit (new values: flyrun check --update)
+	$(FLYRUN) check
 
 bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 	$(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist

@@ -28,6 +28,8 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
   flyrun report EXPERIMENT|FOLDER            build and show a run's report again (results_dir=…, name=…)
   flyrun table REFERENCE                     a published table as a whole, ours beside (out=FILE: .md, .csv)
   flyrun publish NAME ...                    copy finished runs' reports to results/measured (out=FOLDER)
+  flyrun compare A B                         two runs or published tables: better, worse or same (out=FILE)
+  flyrun check [EXPERIMENT ...] [--update]   short chains against stored ones (workers=N, values=FOLDER)
   flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
   flyrun --help | --version
 
@@ -152,7 +154,8 @@ def _first_comment(path: Path) -> str:
     return ""
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
+    """An option's YAML file as it stands. Raises ConfigError where it cannot be read."""
     import yaml
 
     try:
@@ -163,7 +166,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _describe(group: str, name: str, path: Path) -> str:
-    values = _load(path)
+    values = load(path)
     rows: list[tuple[str, str]] = [("what", _first_comment(path))]
     if group == "experiment":
         rows += _experiment_rows(name, values)

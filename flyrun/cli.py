@@ -179,6 +179,49 @@ def _publish(words: list[str]) -> int:
     return 0
 
 
+def _compare(words: list[str]) -> int:
+    from pathlib import Path
+
+    from flyrun.report.compare import LEVEL, compare
+
+    plain, given = _take_keys("compare", words, ("results_dir", "out", "level"))
+    if len(plain) != 2:
+        raise ConfigError("compare: takes two runs or tables; as in `flyrun compare mnist_logreg small_q`")
+    level = _fraction("level", given.get("level", str(LEVEL)))
+    from rich.console import Console
+
+    out = Path(given["out"]).expanduser() if given.get("out") else None
+    compare(plain[0], plain[1], given.get("results_dir", "results"), level, out, Console(highlight=False))
+    return 0
+
+
+def _fraction(key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise ConfigError(f"{key}={text}: must be a number between 0 and 1, such as 0.05")
+    return value
+
+
+def _check(words: list[str]) -> int:
+    from pathlib import Path
+
+    update = "--update" in words
+    plain, given = _take_keys("check", [word for word in words if word != "--update"], ("values", "workers"))
+    workers = given.get("workers")
+    if workers is not None and (not workers.isdecimal() or int(workers) < 1):
+        raise ConfigError(f"workers={workers}: must be a whole number at least 1")
+    from rich.console import Console
+
+    from flyrun.check import run
+    from flyrun.runner.environment import cores
+
+    folder = Path(given["values"]).expanduser() if given.get("values") else run.default_folder()
+    return run.check(plain, folder, update, int(workers or cores()), Console(highlight=False))
+
+
 def _data(words: list[str]) -> int:
     from flyrun import catalogue
     from flyrun.data import registry
@@ -214,5 +257,7 @@ VERBS: dict[str, Callable[[list[str]], Any]] = {
     "report": _report,
     "table": _table,
     "publish": _publish,
+    "compare": _compare,
+    "check": _check,
     "data": _data,
 }

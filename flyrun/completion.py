@@ -14,7 +14,17 @@ from flyrun.overrides import JOB_KEYS, read, to_hydra
 from flyrun.report.together import references
 from flyrun.schema import SCHEMAS, keys
 
-_INTERNAL = ("title=", "paper=", "description=", "expected_time=", "reference=", "arms.", "per_arm.", "arms=")
+_INTERNAL = (
+    "title=",
+    "paper=",
+    "description=",
+    "expected_time=",
+    "reference=",
+    "check=",
+    "arms.",
+    "per_arm.",
+    "arms=",
+)
 
 
 def complete(ask_hydra: Callable[[], object]) -> int:
@@ -36,10 +46,12 @@ def _of_verb(words: list[str]) -> list[str]:
         return [catalogue.plural(group) for group in catalogue.SHOWN]
     if verb == "info" and place == 1:
         return [name for group in catalogue.SHOWN for name in catalogue.options(group)]
-    if verb == "publish" or (verb == "report" and place == 1):
+    if verb in ("publish", "compare") or (verb == "report" and place == 1):
         return catalogue.runs("results")
     if verb == "table" and place == 1:
         return references()
+    if verb == "check":
+        return ["--update", *catalogue.options("experiment")]
     if verb == "data":
         return ["list", "info", "verify", "build"] if place == 1 else catalogue.options("dataset")
     return []

@@ -60,6 +60,11 @@ class GraphProgram:
         self._marginals = no_marginals(self.n, graph.bounds.n_values)
         self._setup_s = setup_s
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is set up before any chain: the graph, and what updates are made of."""
+        return self.graph, self._kernel
+
     def warm_up(self) -> float:
         """Compile what a chain needs, or load it from the cache; seconds it took."""
         started = time.perf_counter()

@@ -113,6 +113,11 @@ class Program:
         base = self._map_base if self.arm.bound.name == "none" else self._target.base
         return self.module.build(self.arm.sampler, self.n_params, dense(base))
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is set up before any chain: data, model, bounds, base, and what updates are made of."""
+        return self._target, self._brightness, self._kernel
+
     def warm_up(self) -> float:
         """Compile what a chain needs, or load it from the cache; seconds it took."""
         started = time.perf_counter()

@@ -1,0 +1,72 @@
+"""Found against stored: equal to the last bit where it must be, else alike by a statistical test.
+
+The same code at the same seed gives the same draws on the same arithmetic. So where the digest of the set-up
+and the machine are as stored, counts and draws must be too. Elsewhere the last bits differ, chains part
+sooner or later, and means over the seeds are compared instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flyrun.diagnostics.difference import welch
+
+LEVEL = 0.001
+"""Probability that any of a check's statistical comparisons fails although nothing differs but luck."""
+
+STATISTICS = ("queries", "moves", "level")
+EXACT, ALIKE, DIFFERS, NEW = "exact", "alike", "differs", "new"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """kind: EXACT, ALIKE (statistically), DIFFERS or NEW.  why: one sentence; "" where exact."""
+
+    kind: str
+    why: str = ""
+
+
+def judge(
+    stored: dict[str, Any] | None, found: dict[str, Any], same_machine: bool, comparisons: int
+) -> Verdict:
+    """Judge one arm; the statistical level is LEVEL / comparisons."""
+    if stored is None:
+        return Verdict(NEW, "nothing is stored of it")
+    if stored == found:
+        return Verdict(EXACT)
+    same_setup = stored["setup"] == found["setup"]
+    if same_setup and same_machine:
+        return Verdict(DIFFERS, f"from the same set-up: {changes(stored, found)}")
+    reason = "the set-up has other bits" if not same_setup else "the processor or a library is another"
+    level = LEVEL / max(1, comparisons)
+    off = [
+        f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g} (p = {p:.1g})"
+        for name in STATISTICS
+        if (p := p_value(stored[name], found[name])) < level
+    ]
+    if off:
+        return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
+    return Verdict(ALIKE, f"{reason}: {', '.join(STATISTICS)} agree at level {level:.1g}")
+
+
+def changes(stored: dict[str, Any], found: dict[str, Any]) -> str:
+    """What changed, in words: means over seeds of what did."""
+    said = [
+        f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g}"
+        for name in STATISTICS
+        if stored[name] != found[name]
+    ]
+    said += [f"other {name}" for name in ("draws", "setup") if stored[name] != found[name]]
+    return ", ".join(said).replace("other setup", "other set-up") or "nothing"
+
+
+def p_value(ours: list[float], theirs: list[float]) -> float:
+    """Two-sided p of equal means, Welch's t-test over seeds; 0 or 1 where neither varies."""
+    a, b = (np.asarray(values, float) for values in (ours, theirs))
+    if np.allclose([*a, *b], a[0], rtol=1e-9, atol=0):  # as many digits as rounding leaves
+        return 1.0
+    summaries = [(float(x.mean()), float(x.std(ddof=1))) for x in (a, b)]
+    return welch(summaries[0], summaries[1], [len(a), len(b)])[1]

@@ -1,0 +1,118 @@
+"""Short chains of an experiment's arms at fixed seeds, and what is kept of them: counts and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun import catalogue
+from flyrun.errors import ConfigError
+
+SEEDS = 8
+SIZE = ("protocol=smoke", f"protocol.seeds={SEEDS}", "protocol.iterations=200", "protocol.burn_in=100")
+"""How every experiment is run; its own list `check` comes on top."""
+
+# Timings are draws too, of another kind.
+_NO_NUMBERS = ("seconds",)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an arm did. Lists are over seeds, sums over all iterations.
+
+    setup: digest of features, MAP, bounds, and of where the chains start.  draws: digest of all draws.
+    queries: likelihoods (on graphs: factors) evaluated.  moves: iterations (on graphs: updates) that moved.
+    level: mean log density of the state (on graphs: energy) after burn-in.
+    """
+
+    setup: str
+    draws: str
+    queries: list[int]
+    moves: list[int]
+    level: list[float]
+
+
+def overrides(experiment: str) -> list[str]:
+    """The words that make an experiment small. Raises ConfigError where its list `check` is none."""
+    own = catalogue.load(catalogue.files("experiment")[experiment]).get("check") or []
+    if not isinstance(own, list):
+        raise ConfigError(f"check: must be a list of overrides; correct conf/experiment/{experiment}.yaml")
+    return [*SIZE, "protocol.thin=1", *map(str, own)]
+
+
+def measure(experiment: str) -> dict[str, dict[str, Any]]:
+    """Run every arm of an experiment: arm -> `Measured` as a dictionary."""
+    from flyrun.experiment import compose_job
+    from flyrun.runner.environment import one_thread
+
+    job = compose_job([f"experiment={experiment}", *overrides(experiment)])
+    with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, one_thread():
+        return {arm.name: asdict(_arm(arm, Path(folder))) for arm in job.arms}
+
+
+def machine() -> dict[str, str]:
+    """What the last bits of the arithmetic depend on: processor, BLAS and compilers."""
+    import threadpoolctl
+    from llvmlite import binding
+
+    from flyrun.runner.environment import describe
+
+    features = str(binding.get_host_cpu_features().flatten())
+    here, blas = describe(), threadpoolctl.threadpool_info()
+    cores = {str(one.get("architecture")) for one in blas if one.get("user_api") == "blas"}
+    return {
+        "processor": f"{binding.get_host_cpu_name()} {hashlib.sha256(features.encode()).hexdigest()[:8]}",
+        "blas": " ".join(sorted(cores)),
+        **{name: str(here[name]) for name in ("numpy", "scipy", "numba", "scikit-learn")},
+    }
+
+
+def _arm(arm: Any, folder: Path) -> Measured:
+    from flyrun.runner.program import prepare
+
+    program = prepare(arm, folder)
+    setup, draws = hashlib.sha256(), hashlib.sha256()
+    add(setup, program.parts)
+    queries, moves, level = [], [], []
+    for seed in arm.protocol.seed_list:
+        state = program.init(seed)
+        first = state["theta"] if "theta" in state else state["x"]
+        add(setup, first)
+        _, found = program.advance(state, arm.protocol.iterations)
+        for name in sorted(set(found) - set(_NO_NUMBERS)):
+            add(draws, found[name])
+        counts = _counts(found, first)
+        queries.append(counts[0])
+        moves.append(counts[1])
+        density = found["log_joint"] if "log_joint" in found else found["energy"]
+        level.append(float(density[arm.protocol.burn_in :].mean()))
+    return Measured(setup.hexdigest()[:16], draws.hexdigest()[:16], queries, moves, level)
+
+
+def _counts(found: dict[str, np.ndarray], first: np.ndarray) -> tuple[int, int]:
+    """Queries and moves of one chain."""
+    if "queries" in found:
+        steps = np.diff(found["theta"], axis=0, prepend=first[None])
+        return int(found["queries"].sum()), int((steps != 0).any(axis=1).sum())
+    per_sweep = first.size
+    return round(float(found["actual"].sum()) * per_sweep), round(float(found["changed"].sum()) * per_sweep)
+
+
+def add(digest: Any, tree: Any) -> None:
+    """Add every array, number and name in nested tuples to a digest."""
+    if isinstance(tree, tuple):
+        digest.update(f"{type(tree).__name__} {len(tree)};".encode())
+        for part in tree:
+            add(digest, part)
+    elif isinstance(tree, np.ndarray):
+        digest.update(f"{tree.dtype} {tree.shape};".encode())
+        digest.update(np.ascontiguousarray(tree))
+    elif tree is None or isinstance(tree, (bool, int, float, str, np.generic)):
+        digest.update(f"{tree!r};".encode())
+    else:
+        raise TypeError(f"a {type(tree).__name__} in a program's parts has no digest")

@@ -1,0 +1,172 @@
+"""The verb `flyrun check`: measure, judge and tell, or store anew what was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from flyrun import catalogue
+from flyrun.check import judge
+from flyrun.check.measure import machine, measure, overrides
+from flyrun.errors import ConfigError, StoreError
+from flyrun.paths import reference_dir
+from flyrun.schema import did_you_mean, listing
+
+FORMAT = 1
+
+
+def default_folder() -> Path:
+    """Where values are stored, one file per experiment."""
+    return reference_dir() / "check"
+
+
+def check(names: Sequence[str], folder: Path, update: bool, workers: int, console: Any) -> int:
+    """Check (or with `update` store anew) these experiments, all where none is named; return the exit code.
+
+    Exit code 1 where an arm differs from what is stored, or nothing is stored of it.
+    """
+    known = catalogue.options("experiment")
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"check {name}: no such experiment{did_you_mean(name, known)}; choose from {listing(known)}"
+            )
+    chosen = list(names) or known
+    stored = {name: _read(folder / f"{name}.json") for name in chosen}
+    here, began = machine(), time.perf_counter()
+    bad = 0
+    found = {}
+    for name, arms in _measured(chosen, workers):
+        found[name] = arms
+        console.print(f"{name}: {len(arms)} arms, {time.perf_counter() - began:.0f} s so far", style="dim")
+    comparisons = sum(len(arms) for arms in found.values()) * len(judge.STATISTICS)
+    for name in chosen:
+        if update:
+            _update(folder / f"{name}.json", name, stored[name], found[name], here, console)
+        else:
+            bad += _tell(name, stored[name], found[name], here, comparisons, console)
+    if update and not names:
+        _forget(folder, known, console)
+    if bad:
+        console.print(
+            f"{bad} arms are not as stored. Where that is meant: flyrun check --update", soft_wrap=True
+        )
+    return 1 if bad else 0
+
+
+def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each experiment's arms, as they are done; several processes where that is quicker."""
+    if min(workers, len(names)) < 2:
+        for name in names:
+            yield name, measure(name)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    with ProcessPoolExecutor(min(workers, len(names)), multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(measure, name): name for name in names}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def _tell(
+    name: str,
+    stored: dict[str, Any],
+    found: dict[str, Any],
+    here: dict[str, str],
+    comparisons: int,
+    console: Any,
+) -> int:
+    """Print the verdicts on an experiment's arms; how many are bad."""
+    same_machine = stored.get("machine") == here
+    arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name) else {}
+    verdicts = {
+        arm: judge.judge(arms.get(arm), values, same_machine, comparisons) for arm, values in found.items()
+    }
+    for arm in arms:
+        if arm not in found:
+            verdicts[arm] = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
+    kinds = [verdict.kind for verdict in verdicts.values()]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    console.print(f"{name}: {counts}", soft_wrap=True, markup=False)
+    for why in dict.fromkeys(verdict.why for verdict in verdicts.values() if verdict.kind != judge.EXACT):
+        those = listing(arm for arm, verdict in verdicts.items() if verdict.why == why)
+        console.print(f"  {those}: {why}", soft_wrap=True, markup=False)
+    return sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
+
+
+def _update(
+    path: Path, name: str, stored: dict[str, Any], found: dict[str, Any], here: dict[str, str], console: Any
+) -> None:
+    """Store what was found, and print how it differs from what was stored."""
+    old = stored.get("arms", {})
+    for arm in [*found, *(arm for arm in old if arm not in found)]:
+        if arm not in old:
+            said = "new"
+        elif arm not in found:
+            said = "gone"
+        else:
+            said = judge.changes(old[arm], found[arm])
+        if said != "nothing":
+            console.print(f"{name}, {arm}: {said}", soft_wrap=True, markup=False)
+    entry = {"format": FORMAT, "machine": here, "overrides": overrides(name), "arms": found}
+    if entry == stored:
+        console.print(f"{name}: nothing changed")
+        return
+    from flyrun.report.build import write_text
+
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, _as_json(entry))
+    console.print(f"{name}: wrote {path}", soft_wrap=True, markup=False)
+
+
+def _as_json(entry: dict[str, Any]) -> str:
+    """JSON with a line for each list, so that a difference can be read."""
+    text = json.dumps({**entry, "arms": {}}, indent=1)
+    arms = [
+        f"  {json.dumps(arm)}: {{\n"
+        + ",\n".join(f"   {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
+        + "\n  }"
+        for arm, values in entry["arms"].items()
+    ]
+    return text.replace('"arms": {}', '"arms": {\n' + ",\n".join(arms) + "\n }") + "\n"
+
+
+def _forget(folder: Path, known: Sequence[str], console: Any) -> None:
+    """Remove what is stored of experiments that there are no more."""
+    for path in sorted(folder.glob("*.json")):
+        if path.stem not in known:
+            with _writing(path):
+                path.unlink()
+            console.print(f"{path.stem}: no such experiment any more; removed {path}", soft_wrap=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is stored of an experiment; {} for nothing. Raises StoreError for a damaged file."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["format"] == FORMAT and isinstance(stored["arms"], dict):
+            return stored
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{path}: cannot be read ({type(error).__name__}: {error}); restore it, "
+            "or remove it and store it anew with `flyrun check --update`"
+        ) from error
+    return {}
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror or error}); name another folder with values=FOLDER"
+        ) from error

@@ -1,0 +1,247 @@
+"""Two runs side by side: per arm and metric the difference, its uncertainty, and what to make of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flyrun.diagnostics.difference import welch
+from flyrun.errors import ConfigError, StoreError
+from flyrun.report.compare_sources import Side, read
+from flyrun.schema import listing
+
+LEVEL = 0.05
+#: column -> heading, and whether more is better
+METRICS = {
+    "queries_per_iter": ("queries/iter", False),
+    "ess_per_1000": ("ESS/1000 iter", True),
+    "ess_gauge_free_per_1000": ("gauge-free ESS/1000", True),
+    "ess_square_per_1000": ("square ESS/1000", True),
+    "speedup": ("speedup", True),
+    "us_per_iter": ("µs/iter", False),
+    "ess_per_s": ("ESS/s", True),
+    "wall_speedup": ("wall speedup", True),
+    "error": ("error", False),
+    "factors_actual": ("factors actual", False),
+    "us_per_update": ("µs/update", False),
+}
+_TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
+_SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of one arm. a, b: (mean, sd over seeds).  se: of b - a.
+
+    verdict: same, better, worse (B against A) or unknown.
+    p: probability of such a difference or a larger one by luck alone; NaN where nothing tells.
+    """
+
+    experiment: str
+    arm: str
+    metric: str
+    a: tuple[float, float]
+    b: tuple[float, float]
+    se: float
+    p: float
+    verdict: str = "unknown"
+
+    @property
+    def value(self) -> float:
+        """B − A."""
+        return self.b[0] - self.a[0]
+
+
+def compare(
+    a: str, b: str, results_dir: str, level: float, out: Path | None, console: Any
+) -> list[Difference]:
+    """Compare two runs or tables; print the result, and write it to `out` (.md or .csv).
+
+    Raises ConfigError where they have no arm in common or are of different data, StoreError where one is no
+    run or the file cannot be written.
+    """
+    from flyrun.report import render
+
+    if out is not None and out.suffix not in (".md", ".csv"):
+        raise ConfigError(f"out={out}: must end in .md or .csv")
+    sides = read(a, results_dir), read(b, results_dir)
+    pairs = _pairs(*sides)
+    found = judged([one for pair in pairs for one in _differences(sides, *pair)], level)
+    if not found:
+        raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
+    lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
+    remarks = _remarks(sides, pairs, level)
+    view = _view(found)
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False)
+    render.print_views(console, [view])
+    for text in remarks:
+        console.print(f"! {text}", soft_wrap=True, markup=False)
+    if out is not None:
+        _write(out, _csv(found) if out.suffix == ".csv" else _markdown(lines, view, remarks))
+        console.print(f"wrote {out}", soft_wrap=True, markup=False)
+    return found
+
+
+def _pairs(a: Side, b: Side) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Keys of the arms that both have: of one experiment, or of one name where each has one experiment."""
+    common = [(key, key) for key in a.rows if key in b.rows]
+    if not common and len({key[0] for key in a.rows}) == len({key[0] for key in b.rows}) == 1:
+        by_name = {key[1]: key for key in b.rows}
+        common = [(key, by_name[key[1]]) for key in a.rows if key[1] in by_name]
+    if not common:
+        theirs = [listing(dict.fromkeys(arm for _, arm in side.rows)) for side in (a, b)]
+        raise ConfigError(
+            f"compare: no common arms: {a.place} has {theirs[0]}, {b.place} has {theirs[1]}; "
+            "compare runs of the same experiment"
+        )
+    for ours, others in common:
+        _check_data(a, b, ours, others)
+    return common
+
+
+def _check_data(a: Side, b: Side, ours: tuple[str, str], others: tuple[str, str]) -> None:
+    """Raise ConfigError where an arm's data or model differ."""
+    for column in _SAME_DATA:
+        one, two = a.rows[ours].get(column), b.rows[others].get(column)
+        if one is not None and two is not None and one != two:
+            raise ConfigError(
+                f"compare: different data: {column} of arm {ours[1]} is {_show(one)} in {a.place} and "
+                f"{_show(two)} in {b.place}; compare runs of the same data and model"
+            )
+
+
+def _differences(
+    sides: tuple[Side, Side], ours: tuple[str, str], others: tuple[str, str]
+) -> list[Difference]:
+    rows = sides[0].rows[ours], sides[1].rows[others]
+    found = []
+    for metric in METRICS:
+        values = [row[metric] for row in rows if row.get(metric) is not None]
+        sds = [row.get(f"{metric}_sd") for row in rows]
+        # the arm that ratios are relative to is 1 by definition
+        if len(values) < 2 or ("speedup" in metric and sds == [0, 0] and values == [1, 1]):
+            continue
+        a, b = (
+            (float(value), math.nan if sd is None else float(sd))
+            for value, sd in zip(values, sds, strict=True)
+        )
+        se, p = welch(a, b, [float(row.get("seeds") or 0) for row in rows])
+        found.append(Difference(*ours, metric, a, b, se, p))
+    return found
+
+
+def judged(found: list[Difference], level: float) -> list[Difference]:
+    """Verdicts by Holm's step-down.
+
+    With equal runs one that is not "same" appears with probability at most `level`.
+    """
+    known = sorted((one.p, place) for place, one in enumerate(found) if not math.isnan(one.p))
+    verdicts, open_ = ["unknown"] * len(found), True
+    for rank, (p, place) in enumerate(known):
+        open_ = open_ and p <= level / (len(known) - rank)
+        more_is_better = METRICS[found[place].metric][1]
+        verdicts[place] = "same"
+        if open_:
+            verdicts[place] = "better" if (found[place].value > 0) == more_is_better else "worse"
+    return [replace(one, verdict=verdict) for one, verdict in zip(found, verdicts, strict=True)]
+
+
+def _remarks(sides: tuple[Side, Side], pairs: list, level: float) -> list[str]:
+    """What to know before trusting the verdicts."""
+    a, b = sides
+    said = [
+        "B against A; the difference ± its standard error over seeds. Verdicts by Welch's t-test, together "
+        f"at level {level:g} (Holm): two equal runs get any but `same` with probability at most {level:g}."
+    ]
+    single = [ours[1] for ours, others in pairs if min(_seeds(a, ours), _seeds(b, others)) < 2]
+    if single:
+        said.append(f"{listing(single)}: fewer than two seeds on a side, so no uncertainty is known.")
+    for column, effect in (
+        ("iterations", "ESS per 1,000 iterations depends on a chain's length"),
+        ("burn_in", "the shorter one may not have arrived"),
+    ):
+        lengths = {(a.rows[o].get(column), b.rows[t].get(column)) for o, t in pairs}
+        other = [pair for pair in lengths if None not in pair and pair[0] != pair[1]]
+        if other:
+            said.append(f"{column} differ, {_show(other[0][0])} and {_show(other[0][1])}: {effect}.")
+    for group in ("prior", "model", "dataset"):
+        settings = [[(p or {}).get(group) for p in (a.problems.get(o), b.problems.get(t))] for o, t in pairs]
+        if any(None not in both and both[0] != both[1] for both in settings):
+            said.append(f"settings of the {group} differ: the posteriors are not the same.")
+    for key in ("cpu", "blas"):
+        if a.origin.get(key) and b.origin.get(key) and a.origin[key] != b.origin[key]:
+            said.append(f"{key} differs, {a.origin[key]} and {b.origin[key]}: times tell of the machine too.")
+    for side, name, mine in ((a, "A", {o for o, _ in pairs}), (b, "B", {t for _, t in pairs})):
+        alone = [arm for experiment, arm in side.rows if (experiment, arm) not in mine]
+        if alone:
+            said.append(f"only in {name}: {listing(dict.fromkeys(alone))}.")
+    return said
+
+
+def _seeds(side: Side, key: tuple[str, str]) -> float:
+    return float(side.rows[key].get("seeds") or 0)
+
+
+def _show(value: Any) -> str:
+    return f"{value:,.10g}" if isinstance(value, float) else str(value)
+
+
+def _view(found: list[Difference]) -> Any:
+    from flyrun.report.render import NOTHING, View, number, plus_minus
+
+    several = len({one.experiment for one in found}) > 1
+    rows, last = [], ""
+    for one in found:
+        arm = f"{one.experiment} / {one.arm}" if several else one.arm
+        share = f"{one.value / abs(one.a[0]):+.1%}" if one.a[0] else NOTHING
+        sign = "+" if one.value > 0 else ""
+        difference = sign + (plus_minus(one.value, one.se) if one.se > 0 else number(one.value))
+        cells = (
+            METRICS[one.metric][0],
+            plus_minus(*one.a),
+            plus_minus(*one.b),
+            difference,
+            share,
+            one.verdict,
+        )
+        rows.append(("" if arm == last else arm, *cells))
+        last = arm
+    header = ("arm", "metric", "A", "B", "B - A", "relative", "verdict")
+    return View("A and B, mean ± sd over seeds", header, tuple(rows))
+
+
+def _markdown(lines: list[str], view: Any, remarks: list[str]) -> str:
+    from flyrun.report.render import escape_markdown, markdown
+
+    texts = [*(f"- {escape_markdown(line)}" for line in lines), "", markdown(view)]
+    return "\n".join([*texts, *(f"- {escape_markdown(text)}" for text in remarks), ""])
+
+
+def _csv(found: list[Difference]) -> str:
+    import csv
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(
+        ("experiment", "arm", "metric", "a", "a_sd", "b", "b_sd", "difference", "se", "p", "verdict")
+    )
+    for one in found:
+        numbers = [*one.a, *one.b, one.value, one.se, one.p]
+        cells = ["" if math.isnan(number) else repr(number) for number in numbers]
+        writer.writerow([one.experiment, one.arm, one.metric, *cells, one.verdict])
+    return buffer.getvalue()
+
+
+def _write(out: Path, text: str) -> None:
+    from flyrun.report.build import write_text
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, text)
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"out={out}: cannot be written ({reason}); name another file") from error

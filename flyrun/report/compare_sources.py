@@ -1,0 +1,107 @@
+"""What `flyrun compare` compares: rows of a run's folder, or of a published table.csv or table.json."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flyrun import catalogue
+from flyrun.errors import StoreError
+from flyrun.schema import listing
+
+TABLES = ("table.json", "table.csv")
+_ORIGIN = ("cpu", "cores", "commit", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two. rows: (experiment, arm) -> columns of the table, arms without a finished seed too.
+
+    problems: (experiment, arm) -> dataset, model and prior as they were set, where that is known.
+    origin: machine and versions, where known.
+    """
+
+    place: Path
+    rows: dict[tuple[str, str], dict[str, Any]]
+    problems: dict[tuple[str, str], Any] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+
+
+def read(wanted: str, results_dir: str) -> Side:
+    """Find and read a run (name or folder) or a table (file, folder, or name under results/measured).
+
+    Raises StoreError where there is none, or it is damaged.
+    """
+    results = Path(results_dir).expanduser()
+    given = Path(wanted).expanduser()
+    for place in (results / "runs" / wanted, given, results / "measured" / wanted):
+        if (place / "run.json").is_file():
+            return _run(place)
+        for table in (place / name for name in TABLES):
+            if table.is_file():
+                return _table(table)
+    for file in (given, results / "measured" / f"{wanted}.csv"):
+        if file.is_file():
+            return _table(file)
+    there = catalogue.runs(results_dir)
+    known = f"runs there are: {listing(there)}" if there else f"there is no run under {results / 'runs'}"
+    raise StoreError(
+        f"compare {wanted}: is neither a run nor a table; {known}; "
+        "a folder with run.json, table.json or table.csv does too"
+    )
+
+
+def _run(folder: Path) -> Side:
+    from flyrun.report import arms, document
+
+    run = arms.load(folder)
+    experiment = str(run.info.get("experiment") or run.info.get("name"))
+    problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
+    rows = _rows(run.kind.frame(run).to_dict("records"), folder)
+    return Side(folder, rows, problems, document.environment(run))
+
+
+def _table(file: Path) -> Side:
+    try:
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".json":
+            stored = json.loads(text)
+            records, origin = stored["rows"], dict(stored.get("meta", {}).get("environment") or {})
+        else:
+            records = list(csv.DictReader(text.splitlines()))
+            first = records[0] if records else {}
+            origin = {key: first[key] for key in _ORIGIN if first.get(key)}
+        rows = _rows(records, file)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise StoreError(
+            f"{file}: cannot be read as a table of flyrun ({type(error).__name__}: {error}); "
+            "name a run, or a table.csv or table.json that `flyrun report` wrote"
+        ) from error
+    if not rows:
+        raise StoreError(f"{file}: has no row; build it again with `flyrun report`")
+    return Side(file, rows, {}, origin)
+
+
+def _rows(records: list[dict[str, Any]], place: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in records:
+        if not record.get("arm"):
+            raise StoreError(f"{place}: has no column arm; name a table.csv or table.json of flyrun")
+        row = {str(key): _value(value) for key, value in record.items()}
+        found[str(record.get("experiment")), str(record["arm"])] = row
+    return found
+
+
+def _value(value: Any) -> Any:
+    """A number where it is one, None for nothing."""
+    if value is None or value == "" or isinstance(value, bool):
+        return None if value == "" else value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value if isinstance(value, str) else None
+    return None if math.isnan(number) else number

@@ -1,0 +1,139 @@
+"""`flyrun compare`: differences and verdicts of two runs or tables, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import math
+import shutil
+
+import numpy as np
+import pytest
+from scipy import stats
+from stored import write_cell, write_run, write_three_arms
+
+from flyrun.cli import main
+from flyrun.diagnostics.difference import welch
+from flyrun.report import build
+from flyrun.report.compare import Difference, judged
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Runs one (three arms), again (the same), slow (map_tuned asks twice the queries), other (data)."""
+    folder = tmp_path_factory.mktemp("results")
+    runs = folder / "runs"
+    write_three_arms(runs / "one")
+    shutil.copytree(runs / "one", runs / "again")
+    write_three_arms(runs / "slow")
+    write_run(runs / "other", {"regular": [0, 1]})
+    write_run(runs / "elsewhere", {"gibbs": [0]})
+    for seed in range(3):
+        write_cell(runs / "slow", "map_tuned", seed, queries=414, stickiness=0.95, sampling_s=0.2)
+    for seed in range(2):
+        write_cell(runs / "other", "regular", seed, facts={"n_data": 99})
+    write_cell(runs / "elsewhere", "gibbs", 0)
+    return folder
+
+
+def compared(results, out, *words):
+    assert main(["compare", *words, f"results_dir={results}", f"out={out}"]) == 0
+    return {(row["arm"], row["metric"]): row for row in csv.DictReader(out.open())}
+
+
+def test_a_run_is_the_same_as_itself(results, tmp_path, capsys):
+    rows = compared(results, tmp_path / "c.csv", "one", "again")
+    assert {row["verdict"] for row in rows.values()} == {"same"}
+    assert {float(row["difference"]) for row in rows.values()} == {0.0}
+    printed = capsys.readouterr().out
+    assert "B against A" in printed
+    assert "level 0.05" in printed
+
+
+def test_a_worse_arm_is_found_and_the_others_stay_the_same(results, tmp_path):
+    rows = compared(results, tmp_path / "c.csv", "one", "slow")
+    assert rows["map_tuned", "queries_per_iter"]["verdict"] == "worse"
+    assert float(rows["map_tuned", "queries_per_iter"]["difference"]) == pytest.approx(207, abs=1)
+    assert rows["map_tuned", "ess_per_1000"]["verdict"] == "same"
+    assert {rows[arm, "queries_per_iter"]["verdict"] for arm in ("regular", "untuned")} == {"same"}
+    back = compared(results, tmp_path / "d.csv", "slow", "one")
+    assert back["map_tuned", "queries_per_iter"]["verdict"] == "better"
+    # a baseline's ratio to itself says nothing
+    assert ("regular", "speedup") not in rows
+
+
+def test_tables_that_were_published_compare_like_the_runs(results, tmp_path, capsys):
+    build(results / "runs" / "one")
+    by_run = compared(results, tmp_path / "c.csv", "one", "slow")
+    for name in ("table.csv", "table.json"):
+        file = tmp_path / name
+        shutil.copy(results / "runs" / "one" / name, file)
+        by_table = compared(results, tmp_path / "d.csv", str(file), "slow")
+        assert {key: row["verdict"] for key, row in by_table.items()} == {
+            key: row["verdict"] for key, row in by_run.items()
+        }
+    folder = results / "measured" / "published"
+    folder.mkdir(parents=True)
+    shutil.copy(results / "runs" / "one" / "table.csv", folder)
+    assert compared(results, tmp_path / "e.csv", "published", "slow").keys() == by_run.keys()
+    assert main(["compare", "published", "slow", f"results_dir={results}", f"out={tmp_path / 'c.md'}"]) == 0
+    assert "| map\\_tuned | queries/iter |" in (tmp_path / "c.md").read_text()
+    assert "A: " in capsys.readouterr().out
+
+
+def test_welch_is_scipys():
+    rng = np.random.default_rng(3)
+    one, two = rng.normal(size=5), rng.normal(0.3, 2.0, size=7)
+    summary = [(float(x.mean()), float(x.std(ddof=1))) for x in (one, two)]
+    se, p = welch(*summary, [5, 7])
+    assert p == pytest.approx(stats.ttest_ind(one, two, equal_var=False).pvalue)
+    assert se == pytest.approx(math.hypot(one.std(ddof=1) / 5**0.5, two.std(ddof=1) / 7**0.5))
+    assert welch((3.0, 0.0), (3.0, 0.0), [2, 2]) == (0.0, 1.0)
+    assert welch((3.0, 0.0), (4.0, 0.0), [2, 2]) == (0.0, 0.0)
+    assert math.isnan(welch((3.0, math.nan), (4.0, 1.0), [1, 5])[1])
+
+
+def test_equal_runs_seldom_get_a_verdict():
+    # 400 pairs of equal runs with 12 comparisons each: at level 0.05 at most 5 % of them, 20 ± 4.4
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(400):
+        found = []
+        for k in range(12):
+            draws = rng.normal(size=(2, 5))
+            a, b = ((float(x.mean()), float(x.std(ddof=1))) for x in draws)
+            found.append(Difference("e", f"arm{k}", "error", a, b, *welch(a, b, [5, 5])))
+        wrong += any(one.verdict != "same" for one in judged(found, 0.05))
+    assert 2 <= wrong <= 33
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["one", "nowhere"], "compare nowhere: is neither a run nor a table; runs there are: again, "),
+        (["one", "elsewhere"], "no common arms: "),
+        (["one", "other"], "different data: n_data of arm regular is 12,214"),
+        (["one"], "takes two runs"),
+        (["one", "again", "slow"], "takes two runs"),
+        (["one", "again", "level=2"], "level=2: must be a number between 0 and 1"),
+        (["one", "again", "level=high"], "level=high: must"),
+        (["one", "again", "out=c.txt"], "must end in .md or .csv"),
+        (["one", "again", "out=/proc/nowhere/c.md"], "cannot be written"),
+        (["one", "{tmp}/other.csv"], "has no column arm"),
+        (["one", "{tmp}/empty.csv"], "has no row"),
+        (["one", "{tmp}/broken.json"], "cannot be read as a table of flyrun"),
+        (["one", "{tmp}/broken"], "broken/run.json: "),
+        (["one", "again", "--fast"], "no such option"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(results, tmp_path, capsys, words, text):
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "empty.csv").write_text("arm,experiment\n")
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    words = [word.replace("{tmp}", str(tmp_path)) for word in words]
+    assert main(["compare", *words, f"results_dir={results}"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("flyrun: error: ")
+    assert said.count("\n") == 1
+    assert text in said
