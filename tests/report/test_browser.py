@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 FRAME = """<!doctype html><body style="margin:0"><iframe src="report.html" width={width} height=4000
 style="border:0" onload="var root = this.contentDocument.documentElement;
 document.title = JSON.stringify({{scroll: root.scrollWidth, client: root.clientWidth,
-height: root.scrollHeight, tables: root.querySelectorAll('table').length, figures: root.querySelectorAll('svg').length,
+height: root.scrollHeight, tables: root.querySelectorAll('table').length,
+figures: root.querySelectorAll('svg').length,
 asked: this.contentWindow.performance.getEntriesByType('resource').map(entry => entry.name)}})"></iframe>"""
 
 
