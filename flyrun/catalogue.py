@@ -12,7 +12,7 @@ from typing import Any
 from flyrun.config import GROUPS
 from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import conf_dir
-from flyrun.schema import SCHEMAS, did_you_mean, keys, listing, show
+from flyrun.schema import SCHEMAS, did_you_mean, flat, keys, listing, show
 
 #: the groups as `list` shows them
 SHOWN = ("experiment", *(group for group in GROUPS if group != "experiment"))
@@ -176,8 +176,9 @@ def _describe(group: str, name: str, path: Path) -> str:
         if cls is not None:
             rows.append(("in short", inspect.cleandoc(cls.__doc__ or "").splitlines()[0]))
             rows.append(("paper", getattr(cls, "paper", "")))
+            told = flat(values)
             settings = [
-                f"{group}.{key}={show(values[key])}" for key in keys(cls) if key in values and key != "name"
+                f"{group}.{key}={show(told[key])}" for key in keys(cls) if key in told and key != "name"
             ]
             rows.append(("keys", "\n".join(settings)))
         if group == "dataset":

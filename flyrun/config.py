@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from flyrun import config_graphs  # noqa: F401  registers the choices for graphs
+from flyrun.config_executors import Dask, Local  # noqa: F401  registers them
 from flyrun.errors import ConfigError
 from flyrun.schema import SCHEMAS, Choice, listing, option, ranged, show
 
@@ -365,16 +366,6 @@ class Protocol(Choice):
     def seed_list(self) -> tuple[int, ...]:
         """The seeds, one chain each."""
         return self.seeds if isinstance(self.seeds, tuple) else tuple(range(self.seeds))
-
-
-@option("executor", "local")
-@dataclass(frozen=True)
-class Local(Choice):
-    """A pool of processes on this machine; workers null means one per core, at most one per cell."""
-
-    name: str = "local"
-    workers: int | None = ranged(None, at_least=1)
-    start_method: Literal["spawn"] = "spawn"
 
 
 @dataclass(frozen=True)

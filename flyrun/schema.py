@@ -49,16 +49,14 @@ def ranged(default: Any, **ends: float) -> Any:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Base of all options. Checks its own fields when made, so that no invalid choice can exist.
+class Section:
+    """Settings that belong together. Checks its own fields when made, so that no invalid one can exist.
 
-    Raises ConfigError naming group.key, the value and what it must be.
+    A field may be a Section itself: its keys are group.field.key. Raises ConfigError naming group.key, the
+    value and what it must be.
     """
 
     group: ClassVar[str] = ""
-    #: overrides filling in groups that nobody chose, e.g. a bound suggests the brightness that goes with it
-    suggests: ClassVar[tuple[str, ...]] = ()
-    name: str
 
     def __post_init__(self) -> None:
         """Convert and check every field."""
@@ -79,8 +77,22 @@ class Choice:
 
     def settings(self) -> dict[str, Any]:
         """Return the fields as a plain dict that JSON can hold (tuples become lists)."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Section):
+        return value.settings()
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Choice(Section):
+    """Base of all options of a group."""
+
+    #: overrides filling in groups that nobody chose, e.g. a bound suggests the brightness that goes with it
+    suggests: ClassVar[tuple[str, ...]] = ()
+    name: str
 
 
 def option(group: str, name: str):
@@ -104,9 +116,26 @@ def schema(group: str, name: Any) -> type[Choice]:
     return cls
 
 
-def keys(cls: type[Choice]) -> list[str]:
-    """Names of the fields of a schema."""
-    return [item.name for item in fields(cls)]
+def keys(cls: type[Section]) -> list[str]:
+    """Names of the fields of a schema, those of a section within it as section.field."""
+    names = []
+    for item in fields(cls):
+        hint = _hints(cls)[item.name]  # type: ignore[arg-type]
+        names += [f"{item.name}.{key}" for key in keys(hint)] if _is_section(hint) else [item.name]
+    return names
+
+
+def flat(values: Mapping) -> dict[str, Any]:
+    """{"a": 1, "b": {"c": 2}} as {"a": 1, "b.c": 2}."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = flat(value) if isinstance(value, Mapping) else None
+        found |= {str(key): value} if inner is None else {f"{key}.{name}": inner[name] for name in inner}
+    return found
+
+
+def _is_section(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Section)
 
 
 def build(group: str, values: Any) -> Choice:
@@ -117,7 +146,7 @@ def build(group: str, values: Any) -> Choice:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{group}={show(values)}: must be one of {listing(SCHEMAS[group])}")
     cls = schema(group, values.get("name"))
-    for key in values:
+    for key in flat(values):
         if key not in keys(cls):
             raise ConfigError(
                 f"{group}.{key}: no such key in {group}={values['name']}; its keys are {listing(keys(cls))}"
@@ -132,6 +161,8 @@ def convert(value: Any, hint: Any) -> Any:
     Raises ValueError where it does not fit; text is never read as a number, true is not 1, NaN is no number.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if _is_section(hint):
+        return value if isinstance(value, hint) else hint(**value)
     if origin in (typing.Union, types.UnionType):
         for one in inner:
             try:

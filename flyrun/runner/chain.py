@@ -9,7 +9,6 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from flyrun.runner import environment, files, store
 from flyrun.runner.cell import Cell, Outcome, Task
 from flyrun.runner.draws import Arrays, DrawStore, until
 from flyrun.runner.lock import locked
+from flyrun.runner.log import CellLog, now
+from flyrun.runner.progress import summary
 
 _FIRST_CHUNK = 100
 _MAX_GROWTH = 8
@@ -45,7 +46,9 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
             if cell.key not in programs:
                 programs[cell.key] = task.prepare(cell.arm, task.setup_folder)
                 programs[cell.key].warm_up()
-            return _Run(task, programs[cell.key], report).to_end(stop)
+            outcome = _Run(task, programs[cell.key], report).to_end(stop)
+            CellLog(cell.folder).write(summary(outcome))
+            return outcome
     except Exception as error:
         return failed(cell, error)
 
@@ -56,7 +59,7 @@ class _Run:
     def __init__(self, task: Task, program: Any, report: Callable[[dict], None]):
         self.task, self.cell, self.program, self.report = task, task.cell, program, report
         self.protocol = self.cell.arm.protocol
-        self.draws = DrawStore(self.cell.folder)
+        self.draws, self.log = DrawStore(self.cell.folder), CellLog(self.cell.folder)
         self.started = time.perf_counter()
         with _writing(self.cell.folder):
             restored = self.draws.restore()
@@ -68,6 +71,7 @@ class _Run:
         for note in restored.notes:
             fallback = f"goes back to iteration {self.iteration:,}" if self.iteration else "starts anew"
             self.tell("note", text=f"{note}; {fallback}")
+            self.log.write(f"{note}; {fallback}")
 
     def tell(self, kind: str, **values: Any) -> None:
         """Report an event of this cell."""
@@ -77,6 +81,7 @@ class _Run:
         """Advance to the last iteration and finish, unless stopped at a chunk border."""
         total = self.protocol.iterations
         self.tell("start", iteration=self.iteration, total=total)
+        self.log.begin(str(self.cell), self.iteration, total)
         if self.state is None:
             self.state = self.program.init(self.cell.seed)
         size = 0
@@ -121,6 +126,7 @@ class _Run:
         self.tell(
             "chunk", iteration=self.iteration, total=self.protocol.iterations, rate=self.rate, means=means
         )
+        self.log.pace(self.iteration, self.protocol.iterations, self.rate)
 
     def finish(self) -> dict[str, Any]:
         """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json.
@@ -177,19 +183,20 @@ class _Run:
                 "setup_s": float(facts.get("setup_s", 0.0)),
             },
             "sessions": self.book["sessions"],
-            "finished": _now(),
+            "finished": now(),
         }
 
 
 def failed(cell: Cell, error: Exception) -> Outcome:
     """Keep an error's traceback in the cell's log and its one line in `failed`."""
     message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError):
+        message = f"out of memory ({message}); fewer cells at once need less: executor.workers=1"
     message = " ".join(message.split())
     with contextlib.suppress(OSError):
         cell.folder.mkdir(parents=True, exist_ok=True)
-        with open(cell.folder / store.LOG, "a", encoding="utf-8") as log:
-            log.write(f"--- {_now()} {cell}\n{''.join(traceback.format_exception(error))}\n")
-        files.write_json(cell.folder / store.FAILED, {"message": message, "time": _now()})
+        CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
+        files.write_json(cell.folder / store.FAILED, {"message": message, "time": now()})
     return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
 
 
@@ -219,7 +226,3 @@ def unwritable(folder: Path, error: OSError) -> StoreError:
         f"{folder}: cannot be written ({reason}); make room or choose another place with results_dir=FOLDER, "
         "then run the same command again"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""Where cells run: in this process, or in worker processes of this machine.
+"""Where cells run: in this process, in worker processes of this machine, or on a Dask cluster.
 
 An executor has outcomes(tasks), an iterator in order of finishing; stop(), after which cells end at
 their next chunk border; and kill(), which ends them at once. It loses nothing that was stored.
@@ -7,6 +7,7 @@ their next chunk border; and kill(), which ends them at once. It loses nothing t
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -21,17 +22,30 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from flyrun.runner.cell import Outcome, Task
+from flyrun.errors import ConfigError
+from flyrun.runner.cell import Cell, Outcome, Task
 from flyrun.runner.chain import failed, run_cell
+from flyrun.schema import listing
 
 Report = Callable[[dict], None]
-_RESTARTS = 3
+#: times that a cell whose worker process died is tried again
+RESTARTS = 3
 # A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
 # and one that is killed leaves neither a lock held nor half a message.
 _MESSAGE_BYTES = 4000
 
 
-def executor(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
+def check(settings: Any) -> None:
+    """Raise ConfigError where the executor that the configuration names is not installed."""
+    missing = [name for name in _NEEDED.get(settings.name, ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"executor={settings.name}: needs {listing(missing)}; "
+            f"install with `pip install 'flyrun[{settings.name}]'`"
+        )
+
+
+def executor(settings: Any, cells: int, report: Report) -> Any:
     """Make the executor that the configuration names, for that many cells."""
     return _EXECUTORS[settings.name](settings, cells, report)
 
@@ -43,7 +57,19 @@ def _local(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
     return InProcess(report) if workers <= 1 else WorkerPool(workers, report)
 
 
-_EXECUTORS = {"local": _local}
+def _dask(settings: Any, cells: int, report: Report) -> Any:
+    from flyrun.runner.dask_executor import DaskPool
+
+    return DaskPool(settings, cells, report)
+
+
+_EXECUTORS = {"local": _local, "dask": _dask}
+_NEEDED = {"dask": ("distributed", "dask_jobqueue")}
+
+
+def gave_up(cell: Cell) -> Outcome:
+    """The end of a cell whose worker died once too often."""
+    return failed(cell, RuntimeError(f"its worker process died {1 + RESTARTS} times; out of memory?"))
 
 
 class InProcess:
@@ -151,7 +177,7 @@ class WorkerPool:
                     task = self._tasks.popleft()
                 except IndexError:
                     return
-                for _ in range(1 + _RESTARTS):
+                for _ in range(1 + RESTARTS):
                     pool = pool or self._pool(slot)
                     try:
                         outcome = pool.submit(_work, task).result()
@@ -171,10 +197,7 @@ class WorkerPool:
                         outcome = failed(task.cell, error)
                         break
                 else:
-                    times = f"{1 + _RESTARTS} times"
-                    outcome = failed(
-                        task.cell, RuntimeError(f"its worker process died {times}; out of memory?")
-                    )
+                    outcome = gave_up(task.cell)
                 self._ended.put(outcome)
         finally:
             if pool is not None:

@@ -110,6 +110,8 @@ def _run(
     pending = [one for one in planned if one.action != "cached"]
     cached = [one.cell for one in planned if one.action == "cached"]
     result.outcomes += [Outcome(cell, "cached") for cell in cached]
+    if pending:
+        executors.check(job.executor)
     with environment.one_thread() if pending else contextlib.nullcontext():
         # Nothing stored is touched before settings and data are known to be good.
         tasks = _tasks(job, pending, result, say, prepare or _program)

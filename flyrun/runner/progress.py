@@ -152,7 +152,7 @@ def summary(outcome: Outcome) -> str:
     if outcome.state == "stopped":
         return f"{outcome.cell}: stopped {outcome.message}"
     log = outcome.cell.folder / store.LOG
-    where = f"; traceback in {log}" if log.exists() else ""
+    where = f"; traceback in {log}" if outcome.state == "failed" and log.exists() else ""
     return f"{outcome.cell}: failed: {outcome.message}{where}"
 
 

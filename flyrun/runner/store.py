@@ -4,7 +4,8 @@
 <results_dir>/runs/<name>/<arm>/<key>/seed=<s>/          one cell
     posterior.nc, cell.json, done                        finished
     chunk-*.npz, checkpoint-*.npz                        in progress (flyrun/runner/draws.py)
-    failed, log.txt                                      one line as JSON; the traceback
+    failed                                               why, one line as JSON
+    log.txt                                              what happened when, tracebacks
 """
 
 from __future__ import annotations

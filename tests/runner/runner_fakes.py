@@ -112,7 +112,7 @@ def _load(state):
     return rng
 
 
-def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2, **protocol):
+def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2, executor=None, **protocol):
     """A job of fake arms; `protocol` overrides its fields."""
     settings = {"iterations": ITERATIONS, "burn_in": BURN_IN, "chunk_seconds": 0.05, "seeds": seeds}
     one = config.Arm(
@@ -132,7 +132,7 @@ def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2
         title="A walk",
         paper="none",
         arms=tuple(replace(one, name=name, sampler=config.RandomWalk(step=len(name) * 1.0)) for name in arms),
-        executor=config.Local(workers=workers),
+        executor=executor or config.Local(workers=workers),
         results_dir=Path(results_dir),
         fresh=fresh,
         run_overrides=["experiment=walk", "fresh=true"] if fresh else ["experiment=walk", "prior.scale=1"],
@@ -162,6 +162,38 @@ def assert_same(found, wanted):
             np.testing.assert_array_equal(found[cell][name], array, err_msg=f"{cell} {name}")
 
 
+def workers_of(process):
+    """Process numbers of the worker processes that are children of `process`."""
+    try:
+        children = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for child in " ".join(children).split() if "spawn_main" in _command(child)]
+
+
+def _command(process):
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def kill_a_worker():
+    """SIGKILL one of this process's workers; its process number, or None where there was none."""
+    for child in workers_of(os.getpid()):
+        os.kill(child, signal.SIGKILL)
+        return child
+    return None
+
+
+def after_first_checkpoint(folder, action):
+    """Wait until some cell has a checkpoint, then act."""
+    deadline = time.monotonic() + 20
+    while not list(folder.glob("runs/*/*/*/*/checkpoint*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    action()
+
+
 if __name__ == "__main__":
     # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS
     import sys
@@ -169,4 +201,13 @@ if __name__ == "__main__":
     import runner_fakes as fakes
     from rich.console import Console
 
-    sys.exit(run(fakes.make_job(sys.argv[1], workers=int(sys.argv[2])), Console(), fakes.prepare).exit_code)
+    from flyrun.cli import explain
+
+    job = fakes.make_job(sys.argv[1], workers=int(sys.argv[2]))
+    try:
+        code = run(job, Console(), fakes.prepare).exit_code
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        code = explain(error)
+    sys.exit(code)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import runner_fakes as fakes
-from runner_fakes import assert_same, draws_of
+from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
 
 from flyrun.errors import StoreError
 from flyrun.runner import chain, files, store
@@ -49,20 +49,13 @@ def test_sigkill_of_the_run_loses_nothing(tmp_path, unbroken, group, workers, sc
 def test_sigkill_of_a_worker_restarts_its_cell_only(tmp_path, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.0005")
     killed = []
-
-    def kill_one():
-        children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-        for child in " ".join(path.read_text() for path in children).split():
-            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                os.kill(int(child), signal.SIGKILL)
-                killed.append(child)
-                return
-
-    while_running = threading.Thread(target=_after_first_checkpoint, args=(tmp_path, kill_one))
+    while_running = threading.Thread(
+        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()))
+    )
     while_running.start()
     result = run(fakes.make_job(tmp_path, workers=2), screen.console, fakes.prepare)
     while_running.join()
-    assert killed
+    assert killed[0]
     assert result.exit_code == 0
     assert str(screen).count("worker process died; starting another") == 1
     assert_same(draws_of(result.run_dir), unbroken)
@@ -103,7 +96,7 @@ def test_nan_in_the_draws_is_an_error(tmp_path, monkeypatch):
 def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypatch, workers):
     monkeypatch.setenv("FAKE_SLEEP", "0.0005")
     interrupt = threading.Thread(
-        target=_after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), signal.SIGINT))
+        target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), signal.SIGINT))
     )
     # not always Python's own: a shell's background jobs start with SIGINT ignored
     before = signal.getsignal(signal.SIGINT)
@@ -131,13 +124,6 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     output, _ = process.communicate(timeout=10)
     assert process.returncode == 130
     assert b"Traceback" not in output, output.decode()
-
-
-def _after_first_checkpoint(folder, action):
-    deadline = time.monotonic() + 20
-    while not list(folder.glob("runs/*/*/*/*/checkpoint*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    action()
 
 
 @pytest.fixture

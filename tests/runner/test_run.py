@@ -42,7 +42,7 @@ def test_chunk_lengths_leave_the_draws_alone(tmp_path, unbroken, monkeypatch):
 def test_files_of_a_finished_cell(tmp_path):
     result = run(fakes.make_job(tmp_path, thin=4, seeds=1), None, fakes.prepare)
     cell = store.open_cells(result.run_dir)[0]
-    assert {path.name for path in cell.folder.iterdir()} == {"posterior.nc", "cell.json", "done"}
+    assert {path.name for path in cell.folder.iterdir()} == {"posterior.nc", "cell.json", "done", "log.txt"}
     with xarray.open_datatree(cell.folder / "posterior.nc", engine="h5netcdf") as tree:
         assert tree.attrs["arm"] == "one"
         assert tree.attrs["exact"] == 1

@@ -1,0 +1,147 @@
+"""executor=dask: the draws are those of local runs, whatever becomes of the workers."""
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+import runner_fakes as fakes
+from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
+
+from flyrun import config
+from flyrun.config_executors import Slurm
+from flyrun.errors import ConfigError
+from flyrun.runner.launch import run
+
+pytest.importorskip("distributed")
+
+
+def job(folder, **settings):
+    return fakes.make_job(folder, executor=config.Dask(**settings))
+
+
+def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypatch):
+    monkeypatch.setenv("FAKE_SLEEP", "0.0005")
+    killed = []
+    killer = threading.Thread(
+        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()))
+    )
+    killer.start()
+    result = run(job(tmp_path, workers=2), screen.console, fakes.prepare)
+    killer.join()
+    assert killed[0]
+    assert result.exit_code == 0
+    assert [outcome.state for outcome in result.outcomes] == ["done"] * 4
+    assert str(screen).count("its worker process died; starting another") == 1
+    assert_same(draws_of(result.run_dir), unbroken)
+
+
+def test_a_cell_that_always_kills_its_worker_is_given_up(tmp_path, screen, monkeypatch):
+    monkeypatch.setenv("FAKE_FAULT", "kill:one:1:500")
+    result = run(job(tmp_path, workers=1), screen.console, fakes.prepare)
+    assert [str(outcome.cell) for outcome in result.failed] == ["one seed=1"]
+    assert "died 4 times" in result.failed[0].message
+    assert len(result.of("done")) == 3
+
+
+def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypatch):
+    monkeypatch.setenv("FAKE_SLEEP", "0.001")
+    interrupt = threading.Thread(
+        target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), signal.SIGINT))
+    )
+    interrupt.start()
+    result = run(job(tmp_path, workers=2), screen.console, fakes.prepare)
+    interrupt.join()
+    assert result.exit_code == 130
+    assert result.of("stopped")
+    monkeypatch.delenv("FAKE_SLEEP")
+    again = run(fakes.make_job(tmp_path), screen.console, fakes.prepare)
+    assert_same(draws_of(again.run_dir), unbroken)
+
+
+def test_a_running_cluster_by_its_address(tmp_path, unbroken, monkeypatch):
+    import distributed
+
+    monkeypatch.chdir(tmp_path)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, dashboard_address=None, processes=False, protocol="tcp"
+    ) as cluster:
+        result = run(job("results", address=cluster.scheduler_address), None, fakes.prepare)
+    assert result.exit_code == 0
+    assert_same(draws_of(result.run_dir), unbroken)
+
+
+def test_nobody_at_the_address(tmp_path, monkeypatch):
+    monkeypatch.setattr("flyrun.runner.dask_executor._PATIENCE_S", 0.5)
+    with pytest.raises(ConfigError, match=r"executor\.address=tcp://127\.0\.0\.1:9: no Dask scheduler"):
+        run(job(tmp_path, address="tcp://127.0.0.1:9"), None, fakes.prepare)
+
+
+def test_a_missing_extra_is_named_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+    monkeypatch.setattr("flyrun.runner.executors.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"needs distributed and dask_jobqueue; .*'flyrun\[dask\]'"):
+        run(job(tmp_path), None, fakes.refuse)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"slurm": {"queue": "long"}}, r"executor\.slurm\.jobs=null"),
+        ({"slurm": {"jobs": 0}}, r"executor\.slurm\.jobs=0: must be a whole number at least 1"),
+        ({"slurm": {"jobs": 1}, "address": "tcp://a:1"}, "do not go together"),
+        ({"workers": 2, "address": "tcp://a:1"}, r"executor\.workers=2"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, text):
+    with pytest.raises(ConfigError, match=text):
+        config.Dask(**settings)
+
+
+def test_the_script_that_slurm_gets():
+    from flyrun.runner.dask_executor import slurm_cluster
+
+    wanted = Slurm(
+        jobs=3,
+        cores=2,
+        memory="6GB",
+        walltime="02:00:00",
+        queue="long",
+        account="bayes",
+        directives=("--constraint=avx2",),
+        prologue=("module load python",),
+    )
+    with slurm_cluster(wanted) as cluster:
+        script = cluster.job_script()
+    for line in (
+        "#SBATCH -J flyrun",
+        "#SBATCH -p long",
+        "#SBATCH -A bayes",
+        "#SBATCH --cpus-per-task=2",
+        "#SBATCH -t 02:00:00",
+        "#SBATCH --constraint=avx2",
+        "export OMP_NUM_THREADS=1",
+        "module load python",
+    ):
+        assert line in script.splitlines()
+    assert f"{sys.executable} -m distributed.cli.dask_worker" in script
+    assert "--nworkers 2" in script
+    assert "--nthreads 1" in script
+
+
+@pytest.mark.slow
+def test_jobs_that_a_stand_in_for_slurm_runs(tmp_path, unbroken, monkeypatch):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "sbatch").write_text(
+        '#!/bin/sh\nnohup sh "$1" >/dev/null 2>&1 &\necho "Submitted batch job $!"\n'
+    )
+    (tools / "scancel").write_text('#!/bin/sh\nkill "$1"\n')
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    result = run(job(tmp_path, slurm={"jobs": 2, "memory": "1GB"}), None, fakes.prepare)
+    assert result.exit_code == 0
+    assert_same(draws_of(result.run_dir), unbroken)
