@@ -186,10 +186,12 @@ def kill_a_worker():
     return None
 
 
-def after_first_checkpoint(folder, action):
-    """Wait until some cell has a checkpoint, then act."""
+def after_first_checkpoint(folder, action, cells=1):
+    """Wait until so many cells have a checkpoint, then act."""
     deadline = time.monotonic() + 20
-    while not list(folder.glob("runs/*/*/*/*/checkpoint*")) and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if len({path.parent for path in folder.glob("runs/*/*/*/*/checkpoint*")}) >= cells:
+            break
         time.sleep(0.01)
     action()
 

@@ -22,10 +22,10 @@ def job(folder, **settings):
 
 
 def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypatch):
-    monkeypatch.setenv("FAKE_SLEEP", "0.0005")
+    monkeypatch.setenv("FAKE_SLEEP", "0.002")
     killed = []
     killer = threading.Thread(
-        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()))
+        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()), 2)
     )
     killer.start()
     result = run(job(tmp_path, workers=2), screen.console, fakes.prepare)
