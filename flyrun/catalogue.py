@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flyrun import plugins
 from flyrun.config import GROUPS
 from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import conf_dir
@@ -87,8 +88,20 @@ def files(group: str, folders: Iterable[str | Path] = ()) -> dict[str, Path]:
 
 
 def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
-    """Names of a group's options."""
-    return list(files(group, folders))
+    """Names of a group's options, those of plug-ins last."""
+    return list(described(group, folders))
+
+
+def described(group: str, folders: Iterable[str | Path] = ()) -> dict[str, str]:
+    """Return option -> one line of description."""
+    found = {name: _first_comment(path) for name, path in files(group, folders).items()}
+    for name in plugins.names() if group == "sampler" else ():
+        found.setdefault(name, _in_short(SCHEMAS[group][name]))
+    return found
+
+
+def _in_short(cls: type) -> str:
+    return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
@@ -102,7 +115,7 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
         raise ConfigError(f"list {kind}: no such kind{did_you_mean(kind, kinds)}; there are {listing(known)}")
     blocks = []
     for group in SHOWN if kind is None else [kinds[kind]]:
-        lines = [f"  {name:<14}{_first_comment(path)}" for name, path in files(group, folders).items()]
+        lines = [f"  {name:<14}{text}" for name, text in described(group, folders).items()]
         blocks.append("\n".join([plural(group), *lines]))
     return "\n\n".join(blocks)
 
@@ -110,9 +123,9 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
 def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[str] = SHOWN) -> str:
     """What is known of every option called `name`. Raises ConfigError where there is none."""
     blocks = [
-        _describe(group, name, path)
+        _describe(group, name, files(group, folders).get(name))
         for group in groups
-        if (path := files(group, folders).get(name)) is not None
+        if name in options(group, folders)
     ]
     if not blocks:
         known = [one for group in groups for one in options(group, folders)]
@@ -125,7 +138,7 @@ def data_text() -> str:
     from flyrun.data import registry
 
     names = registry.names()
-    comments = {name: _first_comment(path) for name, path in files("dataset").items()}
+    comments = described("dataset")
     return "\n".join(f"{name:<14}{registry.state(name):<10}{comments.get(name, '')}" for name in names)
 
 
@@ -165,16 +178,17 @@ def load(path: Path) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def _describe(group: str, name: str, path: Path) -> str:
-    values = load(path)
-    rows: list[tuple[str, str]] = [("what", _first_comment(path))]
+def _describe(group: str, name: str, path: Path | None) -> str:
+    """An option's rows; a plug-in's, which has no file, from its class."""
+    values = load(path) if path else plugins.defaults(name)
+    rows: list[tuple[str, str]] = [("what", _first_comment(path))] if path else []
     if group == "experiment":
         rows += _experiment_rows(name, values)
     else:
         known = SCHEMAS[group]
         cls = known.get(str(values.get("name"))) or known.get("*")
         if cls is not None:
-            rows.append(("in short", inspect.cleandoc(cls.__doc__ or "").splitlines()[0]))
+            rows.append(("in short", _in_short(cls)))
             rows.append(("paper", getattr(cls, "paper", "")))
             told = flat(values)
             settings = [

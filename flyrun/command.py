@@ -19,6 +19,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from flyrun import plugins
 from flyrun.cli import explain, tell
 from flyrun.config import Job
 from flyrun.errors import ConfigError
@@ -100,6 +101,7 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
     def task(config: Any) -> None:
         _job(line)
 
+    plugins.offer_to_hydra()
     with _process_as_hydra_wants_it(words), one_line():
         try:
             task()

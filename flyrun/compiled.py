@@ -19,6 +19,7 @@ import numba
 from numba.core import types
 from numba.extending import overload
 
+from flyrun import plugins
 from flyrun.paths import cache_dir
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -27,7 +28,7 @@ _NUMERICAL = ("compiled.py", "models", "samplers")
 
 def sources_digest() -> str:
     """Digest of the files whose edit changes what is compiled (12 hex digits)."""
-    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    digest = hashlib.sha256(f"numba {numba.__version__}{plugins.installed_digest()}".encode())
     for entry in _NUMERICAL:
         path = _PACKAGE / entry
         for file in [path] if path.is_file() else sorted(path.rglob("*.py")):

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from flyrun import config_graphs  # noqa: F401  registers the choices for graphs
+from flyrun import (
+    config_graphs,  # noqa: F401  registers the choices for graphs
+    plugins,
+)
 from flyrun.config_executors import Dask, Local  # noqa: F401  registers them
 from flyrun.errors import ConfigError
 from flyrun.schema import SCHEMAS, Choice, listing, option, ranged, show
@@ -465,3 +468,6 @@ class Job:
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
     description: str = ""
+
+
+plugins.register()

@@ -17,6 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from flyrun import plugins
 from flyrun.config import ARM_GROUPS, Arm, Job
 from flyrun.errors import ConfigError
 from flyrun.hydra_errors import one_line
@@ -159,6 +160,7 @@ class _Composer:
 @contextmanager
 def _hydra() -> Iterator[None]:
     """Let compose work: inside hydra.main as it is, elsewhere by starting Hydra here."""
+    plugins.offer_to_hydra()
     if GlobalHydra.instance().is_initialized():
         yield
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import flyrun
+from flyrun import plugins
 from flyrun.runner import store
 
 #: what the draws depend on besides the settings
@@ -81,8 +82,11 @@ def cells(job: Any) -> list[Cell]:
 
 
 def cell_key(arm: Any) -> str:
-    """12 hex digits: settings that the draws depend on, numerical sources, stored data."""
-    text = json.dumps([arm.key_settings(), sources_digest(), _data_digest(arm.dataset)], sort_keys=True)
+    """12 hex digits: settings that the draws depend on, numerical sources (a plug-in's too), stored data."""
+    parts = [arm.key_settings(), sources_digest(), _data_digest(arm.dataset)]
+    if plugin := plugins.digest_of(arm.sampler):
+        parts.append(plugin)
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

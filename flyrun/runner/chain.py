@@ -6,6 +6,7 @@ Where chunks begin and end depends on speed, never the draws: program.advance gu
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 import traceback
 from collections.abc import Callable
@@ -216,6 +217,9 @@ def _writing(folder: Path):
     try:
         yield
     except OSError as error:
+        # HDF5 has one kind of error for all; a cell without memory is no reason to end the others.
+        if error.errno == errno.ENOMEM or "memory allocation failed" in str(error):
+            raise MemoryError(str(error)) from error
         raise unwritable(folder, error) from error
 
 

@@ -8,7 +8,6 @@ tasks, events and outcomes travel. A cell whose worker dies goes on elsewhere fr
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import multiprocessing.resource_tracker
 import os
@@ -27,7 +26,7 @@ import threadpoolctl
 
 from flyrun.errors import ConfigError, StoreError
 from flyrun.runner import store
-from flyrun.runner.cell import Outcome, Task, sources_digest
+from flyrun.runner.cell import Outcome, Task, cell_key
 from flyrun.runner.chain import failed, run_cell
 from flyrun.runner.environment import ONE_THREAD, cores
 from flyrun.runner.executors import RESTARTS, Report, gave_up
@@ -53,11 +52,11 @@ class DaskPool:
             stack.callback(self._ended.set)
             client.subscribe_topic(self._run, self._heard)
             threading.Thread(target=self._pass_on_stop, args=(client,), daemon=True).start()
-            digest, futures, deaths = sources_digest(), {}, Counter[str]()
+            futures, deaths = {}, Counter[str]()
 
             def submit(i: int, task: Task) -> Any:
-                given, key = (_absolute(task), self._run, digest), f"{self._run}-{i}-{deaths[str(task.cell)]}"
-                future = client.submit(_work, *given, key=key, priority=-i, pure=False)
+                key = f"{self._run}-{i}-{deaths[str(task.cell)]}"
+                future = client.submit(_work, _absolute(task), self._run, key=key, priority=-i, pure=False)
                 futures[future] = i, task
                 return future
 
@@ -220,7 +219,7 @@ def _stop(run: str) -> None:
     _stopped.add(run)
 
 
-def _work(task: Task, run: str, digest: str) -> Outcome:
+def _work(task: Task, run: str) -> Outcome:
     """Run a cell in a worker, until it ends, its run is stopped or nobody is there to take the outcome."""
     worker = distributed.get_worker()
     key = worker.get_current_task()
@@ -232,12 +231,7 @@ def _work(task: Task, run: str, digest: str) -> Outcome:
     with _one_at_a_time, threadpoolctl.threadpool_limits(1):
         if stop():
             return Outcome(task.cell, "stopped", "before its end")
-        if digest != _sources_digest():
+        if cell_key(task.cell.arm) != task.cell.key:
             text = "the worker's flyrun is another than the one that asks; install the same on both"
             return failed(task.cell, ConfigError(f"executor=dask: {text}"))
         return run_cell(task, lambda event: worker.log_event(run, event), stop, _programs)
-
-
-@functools.cache
-def _sources_digest() -> str:
-    return sources_digest()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun import plugins
 from flyrun.compiled import jit
 from flyrun.models.graph import total_energy
 from flyrun.samplers.marginals import no_marginals
@@ -25,7 +26,7 @@ def prepare(arm: Any, folder: Path) -> "GraphProgram":
     started = time.perf_counter()
     data = importlib.import_module(f"flyrun.data.{arm.dataset.name}").load(arm.dataset)
     graph = importlib.import_module(f"flyrun.models.{arm.model.name}").bind(arm.model, data)
-    sampler = importlib.import_module(f"flyrun.samplers.{arm.sampler.name}")
+    sampler = plugins.kernel(arm.sampler)
     kernel = sampler.build(arm.sampler, graph)
     return GraphProgram(arm, graph, neighbours(data), sampler, kernel, time.perf_counter() - started)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from flyrun import plugins
 from flyrun.compiled import jit
 from flyrun.models import passes
 from flyrun.models.base import dense, draw_base, log_base, spread
@@ -36,7 +37,7 @@ def prepare(arm: Any, folder: Path) -> Any:
     """
     if own := getattr(arm.model, "program", None):
         return importlib.import_module(f"flyrun.runner.{own}").prepare(arm, folder)
-    reference = getattr(importlib.import_module(f"flyrun.samplers.{arm.sampler.name}"), "REFERENCE", False)
+    reference = getattr(plugins.kernel(arm.sampler), "REFERENCE", False)
     needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or reference
     return Program(arm, setup.bind(arm, folder, needs_map))
 
@@ -65,7 +66,7 @@ class Program:
         self.arm, self.problem = arm, problem
         self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors
-        self.module = importlib.import_module(f"flyrun.samplers.{arm.sampler.name}")
+        self.module = plugins.kernel(arm.sampler)
         started = time.perf_counter()
         with threadpool_limits(1):
             theta_map = problem.fit.theta_map

@@ -1,0 +1,128 @@
+"""The entry point group flyrun.samplers, with a package installed by nothing but its place on the path."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.exactness.chains import TOYS, firefly_target, sample, z_scores
+
+EXAMPLE = Path(__file__).with_name("flyrun_barker.py")
+ARM = [
+    "dataset=toy_2d",
+    "model=logistic",
+    "bound=map",
+    "sampler=barker",
+    "protocol=smoke",
+    "protocol.seeds=1",
+]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder of packages with the example in it, as pip would leave it."""
+    folder = tmp_path / "site"
+    install(folder, "barker = flyrun_barker:Barker")
+    shutil.copy(EXAMPLE, folder)
+    return folder
+
+
+def install(folder, entry_points):
+    told = folder / "flyrun_barker-1.0.dist-info"
+    told.mkdir(parents=True)
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: flyrun-barker\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text(f"[flyrun.samplers]\n{entry_points}\n")
+
+
+def python(site, *words):
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def flyrun(site, *words):
+    return python(site, "-m", "flyrun", *words)
+
+
+def digests(site):
+    code = (
+        "from flyrun import compiled, experiment; from flyrun.runner import cell\n"
+        f"(arm,) = experiment.compose_job({ARM!r}).arms\n"
+        "print(compiled.sources_digest(), cell.cell_key(arm))"
+    )
+    done = python(site, "-c", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_example_is_short():
+    assert len(EXAMPLE.read_text().splitlines()) <= 60
+
+
+def test_another_packages_sampler_runs_like_flyruns_own(site):
+    done = flyrun(site, *ARM, "executor.workers=1")
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader((site / "results/runs/barker-map/table.csv").open())
+    assert row["update"] == "Barker"
+    for words in (["list", "samplers"], ["info", "barker"]):
+        assert "Barker's proposal" in flyrun(site, *words).stdout
+    assert "sampler.step" in flyrun(site, *ARM, "sampler.stepp=1").stderr
+
+
+def test_an_edit_of_its_sources_changes_keys_and_cache(site):
+    before = digests(site)
+    with open(site / "flyrun_barker.py", "a") as file:
+        file.write("# another line\n")
+    after = digests(site)
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("barker = nowhere:Barker", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("barker = flyrun.schema:show", "is no configuration class"),
+        ("barker = flyrun.schema:Choice", "is not registered under its name"),
+    ],
+)
+def test_a_broken_plug_in_harms_only_those_who_choose_it(tmp_path, entry, text):
+    site = tmp_path / "site"
+    install(site, entry)
+    done = flyrun(site, *ARM)
+    assert done.returncode == 2
+    assert done.stderr.startswith("flyrun: error: sampler=barker: ")
+    assert text in done.stderr
+    assert "the package flyrun-barker" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert flyrun(site, "list", "samplers").returncode == 0
+
+
+def test_none_takes_the_place_of_flyruns_own(site):
+    (site / "flyrun_barker.py").write_text(EXAMPLE.read_text().replace('"barker"', '"hmc"'))
+    (site / "flyrun_barker-1.0.dist-info/entry_points.txt").write_text(
+        "[flyrun.samplers]\nhmc = flyrun_barker:Barker\n"
+    )
+    assert "Duane et al. 1987" in flyrun(site, "info", "hmc").stdout
+
+
+def test_the_example_has_the_exact_moments(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    import flyrun_barker
+
+    from flyrun.samplers import brightness
+    from flyrun.schema import SCHEMAS
+
+    SCHEMAS["sampler"].pop("barker")  # here it came by import, not by an entry point
+    problem = TOYS["logistic"]()
+    kernel = flyrun_barker.build(flyrun_barker.Barker(), 2)
+    target = firefly_target(problem, gradients=True)
+    sweep = brightness.implicit(0.2, problem.features.rows.shape[0])
+    draws = sample(target, kernel, sweep, np.zeros(2), 200_000, seed=11)
+    assert np.abs(z_scores(draws.theta, problem)).max() < 4.5  # four scores: fails once in 36,000 runs
