@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import typing
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import yaml
 
 from flyrun.catalogue import SHOWN, files, plural
 from flyrun.paths import conf_dir
-from flyrun.schema import SCHEMAS, describe, show
+from flyrun.schema import SCHEMAS, describe, flat, show, typed_fields
 
 PAGE = Path(__file__).with_name("configuration.md")
 _COMMENT = re.compile(r"^\s*([A-Za-z_]\w*):\s*[^#]*#\s*(.+)$")
@@ -83,15 +82,13 @@ def _options(group: str) -> list[str]:
         about = inspect.getdoc(schema)
         if about and name in SCHEMAS[group]:
             blocks.append(f"{about.splitlines()[0]}\n")
-        rows, hints = [], typing.get_type_hints(schema)
-        for item in fields(schema):
-            if item.name == "name":
+        rows, stored = [], flat(defaults)
+        for key, hint, item in typed_fields(schema):
+            if key == "name":
                 continue
-            default = defaults.get(item.name, None if item.default is MISSING else item.default)
-            takes = describe(hints[item.name], item.metadata.get("range")).replace("|", "\\|")
-            rows.append(
-                f"| `{group}.{item.name}` | `{show(default)}` | {takes} | {comments.get(item.name, '')} |"
-            )
+            default = stored.get(key, None if item.default is MISSING else item.default)
+            takes = describe(hint, item.metadata.get("range")).replace("|", "\\|")
+            rows.append(f"| `{group}.{key}` | `{show(default)}` | {takes} | {comments.get(item.name, '')} |")
         if rows:
             blocks += ["| key | default | takes | what |", "|---|---|---|---|", *rows, ""]
     return blocks

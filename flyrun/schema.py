@@ -6,8 +6,8 @@ import difflib
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
 
@@ -118,11 +118,17 @@ def schema(group: str, name: Any) -> type[Choice]:
 
 def keys(cls: type[Section]) -> list[str]:
     """Names of the fields of a schema, those of a section within it as section.field."""
-    names = []
+    return [key for key, _, _ in typed_fields(cls)]
+
+
+def typed_fields(cls: type[Section]) -> Iterator[tuple[str, Any, Field]]:
+    """(key, type, field) of every field of a schema, those of a section within it as section.field."""
     for item in fields(cls):
         hint = _hints(cls)[item.name]  # type: ignore[arg-type]
-        names += [f"{item.name}.{key}" for key in keys(hint)] if _is_section(hint) else [item.name]
-    return names
+        if _is_section(hint):
+            yield from ((f"{item.name}.{key}", kind, inner) for key, kind, inner in typed_fields(hint))
+        else:
+            yield item.name, hint, item
 
 
 def flat(values: Mapping) -> dict[str, Any]:
