@@ -49,9 +49,12 @@ Keys of the whole run
   name=…                       folder under results/runs/ (default: the experiment's name)
   only=[regular,map_tuned]     which arms
   executor.workers=2           processes (default: one per core)
+  executor=dask                a Dask cluster: here, executor.address=tcp://…, or executor.slurm.jobs=4
   results_dir=results          where results go
 Flags
   --fresh                      repeat finished cells (the same as fresh=true)
+  --quiet                      print errors and the table's path only
+  --json                       print events, one JSON object a line
   --skip-bad                   leave out, and count, a file's bad rows (dataset.skip_bad=true)
   -m, --multirun               sweep: KEY=A,B runs both, each in its own folder
   --cfg job                    show the configuration instead of running

@@ -19,7 +19,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from flyrun import plugins
+from flyrun import outputs, plugins
 from flyrun.cli import explain, tell
 from flyrun.config import Job
 from flyrun.errors import ConfigError
@@ -36,6 +36,7 @@ _REFUSED = {
     "config_name": "--config-name",
     "experimental_rerun": "--experimental-rerun",
 }
+_OUTPUTS = ("--quiet", "--json")
 
 
 @dataclass
@@ -44,12 +45,19 @@ class _CommandLine:
 
     typed: list[Entry]
     config_dir: str | None
+    output: str = ""  # "quiet", "json" or, for a person, ""
     codes: list[int] = field(default_factory=list)
+    process: int = field(default_factory=os.getpid)
+
+
+class _JobEndedBadly(Exception):  # noqa: N818
+    """What a launcher brings back from another process: args hold the job's exit code."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line of key=value words and Hydra's flags; return the exit code."""
-    words = [_SHORT.get(word, word) for word in argv]
+    output, words = _take_output(argv)
+    words = [_SHORT.get(word, word) for word in words]
     arguments = _arguments(words)
     if arguments.shell_completion:
         from flyrun.completion import complete
@@ -63,7 +71,7 @@ def run(argv: Sequence[str]) -> int:
     for word in arguments.overrides:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
-    line = _CommandLine(typed, arguments.config_dir)
+    line = _CommandLine(typed, arguments.config_dir, output)
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
         if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
@@ -76,12 +84,21 @@ def run(argv: Sequence[str]) -> int:
     return max(line.codes, default=0)
 
 
+def _take_output(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Which output is asked for, and the other words."""
+    asked = {word for word in words if word in _OUTPUTS}
+    if len(asked) > 1:
+        raise ConfigError("--quiet and --json: do not go together; choose one")
+    return (asked.pop()[2:] if asked else ""), [word for word in words if word not in _OUTPUTS]
+
+
 def _arguments(words: list[str]) -> argparse.Namespace:
     """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
-        flags = [flag for action in parser._actions for flag in action.option_strings] + [*_SHORT]
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        flags += [*_SHORT, *_OUTPUTS]
         unknown = message.partition("unrecognized arguments: ")[2].split()
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")
@@ -105,6 +122,8 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
     with _process_as_hydra_wants_it(words), one_line():
         try:
             task()
+        except _JobEndedBadly as end:
+            line.codes.append(end.args[0])
         except SystemExit as end:
             line.codes.append(end.code if isinstance(end.code, int) else 0)
         except (ValueError, TypeError, AssertionError) as error:
@@ -132,10 +151,15 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
 
 def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
+    screen = outputs.screen(line.output)
     try:
-        line.codes.append(_execute(_compose(line)))
+        line.codes.append(_execute(_compose(line), screen))
     except Exception as error:
         line.codes.append(explain(error))
+        screen.error(error)
+    screen.ended(line.codes[-1])
+    if os.getpid() != line.process and line.codes[-1]:
+        raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == 130:
         raise KeyboardInterrupt
 
@@ -176,16 +200,15 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _execute(job: Job) -> int:
+def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
-    from rich.console import Console
-
     from flyrun.report import build
     from flyrun.runner.launch import run as run_cells
 
-    console = Console(highlight=False)
-    result = run_cells(job, console)
+    result = run_cells(job, screen.console)
+    screen.failures(result)
     if result.interrupted:
         return 130
-    build(result.run_dir, console)
+    build(result.run_dir, screen.tables)
+    screen.table(result.run_dir)
     return 1 if result.failed else 0

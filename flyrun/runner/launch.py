@@ -24,7 +24,7 @@ from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
 from flyrun.runner.chain import failed, unwritable
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
-from flyrun.runner.plan import Planned, describe, plan
+from flyrun.runner.plan import Planned, plan
 
 _SAID_WHEN_SLOWER_S = 1.0
 
@@ -62,15 +62,15 @@ def run(
 ) -> RunResult:
     """Run every cell of `job` that is not finished, and return how each ended.
 
-    console: a rich Console, or None for silence.  prepare: what makes an arm's program (it must be
-    importable in a worker process); by default flyrun.runner.program.prepare.  stop_after_s: cells stop at
-    their next chunk border after so many seconds, to be resumed.  terse: no lines on single cells.
+    console: a rich Console, runner.events.Events, or None for silence.  prepare: what makes an arm's program
+    (it must be importable in a worker process); by default flyrun.runner.program.prepare.  stop_after_s: cells stop
+    at their next chunk border after so many seconds, to be resumed.  terse: no lines on single cells.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """
     result = RunResult(run_dir(job), resume_command(job))
     wanted = cells(job)
-    say = progress.Lines(console, len(wanted)).say
+    screen = progress.plain(console, len(wanted), terse)
     try:
         with contextlib.ExitStack() as stack:
             try:
@@ -79,12 +79,12 @@ def run(
             except OSError as error:
                 raise unwritable(result.run_dir, error) from error
             if stale:
-                say(f"took over the folder's lock: {stale} is gone")
-            _run(job, wanted, result, console, say, prepare, stop_after_s, terse)
+                screen.say(f"took over the folder's lock: {stale} is gone")
+            _run(job, wanted, result, console, screen, prepare, stop_after_s, terse)
     except KeyboardInterrupt:
         result.interrupted = True
     if result.interrupted:
-        say(f"interrupted; finished cells are kept. To go on: {result.resume_command}")
+        screen.say(f"interrupted; finished cells are kept. To go on: {result.resume_command}")
     return result
 
 
@@ -99,14 +99,13 @@ def _run(
     wanted: list[Cell],
     result: RunResult,
     console: Any,
-    say: Callable,
+    screen: Any,
     prepare: Any,
     stop_after_s: float | None,
     terse: bool,
 ) -> None:
     planned = plan(wanted, result.run_dir, job.fresh)
-    for line in [] if terse else describe(planned):
-        say(line)
+    screen.planned(result.run_dir, planned)
     pending = [one for one in planned if one.action != "cached"]
     cached = [one.cell for one in planned if one.action == "cached"]
     result.outcomes += [Outcome(cell, "cached") for cell in cached]
@@ -114,7 +113,7 @@ def _run(
         executors.check(job.executor)
     with environment.one_thread() if pending else contextlib.nullcontext():
         # Nothing stored is touched before settings and data are known to be good.
-        tasks = _tasks(job, pending, result, say, prepare or _program)
+        tasks = _tasks(job, pending, result, screen, prepare or _program)
         try:
             _clean(cached, [task.cell for task in tasks], job.fresh)
             dropped = _write_run(job, wanted, result.run_dir)
@@ -122,7 +121,7 @@ def _run(
             raise unwritable(result.run_dir, error) from error
         if dropped:
             reason = "run with another dataset, model, prior or protocol"
-            say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
+            screen.say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
         if tasks:
             _execute(job, tasks, result, console, stop_after_s, terse)
 
@@ -162,7 +161,7 @@ def _program(arm: Any, folder: Path) -> Any:
     return prepare(arm, folder)
 
 
-def _tasks(job: Any, pending: list[Planned], result: RunResult, say: Callable, prepare: Any) -> list[Task]:
+def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, prepare: Any) -> list[Task]:
     """Prepare and compile each arm once, so that workers find both done; tasks for the arms where it worked.
 
     A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
@@ -174,7 +173,7 @@ def _tasks(job: Any, pending: list[Planned], result: RunResult, say: Callable, p
         arm, key = one.cell.arm, one.cell.key
         if key not in compiled:
             try:
-                compiled[key] = _compile(arm, setup, say, prepare)
+                compiled[key] = _compile(arm, setup, screen.say, prepare)
             except FlyrunError:
                 raise
             except OSError as error:
@@ -185,7 +184,7 @@ def _tasks(job: Any, pending: list[Planned], result: RunResult, say: Callable, p
         if isinstance(seconds, Exception):
             outcome = failed(one.cell, seconds)
             result.outcomes.append(outcome)
-            say(progress.summary(outcome), "red")
+            screen.finished(outcome)
         else:
             tasks.append(Task(one.cell, prepare, setup, surroundings, seconds, job.name))
     return tasks

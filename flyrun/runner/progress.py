@@ -9,10 +9,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from flyrun.runner import store
+from flyrun.runner import plan, store
 from flyrun.runner.cell import Outcome
+from flyrun.runner.events import Events
+from flyrun.runner.plan import Planned
 
 _PLAIN_EVERY_S = 10.0
 
@@ -27,6 +30,11 @@ class Lines:
         # Events come from the thread that listens to the workers, ends of cells from the main one.
         self._lock = threading.RLock()
         self._last = time.monotonic()
+
+    def planned(self, run_dir: Path, planned: list[Planned]) -> None:
+        """Say what will be done with the cells, and why."""
+        for line in [] if self._terse else plan.describe(planned):
+            self.say(line)
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print one line."""
@@ -105,12 +113,17 @@ class Bars(Lines):
         self._bars.update(self._all, completed=self._finished, detail=detail)
 
 
-def display(console: Any, cells: int, terse: bool = False) -> Lines:
-    """Bars when the console is a terminal, else lines; a console of None shows nothing.
+def plain(console: Any, cells: int, terse: bool = False) -> Any:
+    """Lines, also on a terminal; a console of None shows nothing, Events shows itself.
 
     terse: no line for a cell that ended well.
     """
-    return (Bars if getattr(console, "is_terminal", False) else Lines)(console, cells, terse)
+    return console if isinstance(console, Events) else Lines(console, cells, terse)
+
+
+def display(console: Any, cells: int, terse: bool = False) -> Any:
+    """As `plain`, but with bars when the console is a terminal."""
+    return (Bars if getattr(console, "is_terminal", False) else plain)(console, cells, terse)
 
 
 @contextlib.contextmanager

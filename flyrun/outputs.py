@@ -1,0 +1,78 @@
+"""What a run prints: for a person, next to nothing (--quiet), or events for machines (--json)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from flyrun.cli import tell
+
+
+def screen(output: str) -> Screen:
+    """The screen for "", "quiet" or "json"."""
+    return {"": Screen, "quiet": Quiet, "json": Json}[output]()
+
+
+class Screen:
+    """For a person: console takes what happens to cells, tables the report's tables; None shows nothing."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console: Any = Console(highlight=False)
+        self.tables: Any = self.console
+
+    def failures(self, result: Any) -> None:
+        """Tell of failed cells and of how to go on, where nobody has."""
+
+    def table(self, run_dir: Path) -> None:
+        """Tell where the table is, where nobody has."""
+
+    def error(self, error: Exception) -> None:
+        """Tell of an error that is already on stderr."""
+
+    def ended(self, code: int) -> None:
+        """Tell the exit code."""
+
+
+class Quiet(Screen):
+    """Errors on stderr; on stdout, the path of the table."""
+
+    def __init__(self) -> None:
+        self.console = self.tables = None
+
+    def failures(self, result: Any) -> None:
+        """Tell of failed cells, and of how to go on."""
+        from flyrun.runner.progress import summary
+
+        for outcome in result.failed:
+            tell(summary(outcome))
+        if result.interrupted:
+            tell(f"interrupted; to go on: {result.resume_command}")
+
+    def table(self, run_dir: Path) -> None:
+        """Print the table's path."""
+        print(run_dir / "table.csv", flush=True)
+
+
+class Json(Screen):
+    """Events on stdout, listed in flyrun/runner/events.py."""
+
+    def __init__(self) -> None:
+        from flyrun.runner.events import Events
+
+        self.console, self.tables = Events(sys.stdout), None
+
+    def table(self, run_dir: Path) -> None:
+        """Say where the table is."""
+        files = {kind: run_dir / f"table.{kind}" for kind in ("csv", "json")}
+        self.console.write("table", **files, html=run_dir / "report.html")
+
+    def error(self, error: Exception) -> None:
+        """Say what is wrong."""
+        self.console.write("error", text=" ".join(str(error).split()))
+
+    def ended(self, code: int) -> None:
+        """Say the exit code."""
+        self.console.write("ended", exit_code=code)

@@ -1,0 +1,88 @@
+"""What `--json` prints: one JSON object a line, for machines.
+
+    started        name, run_dir, cells (arm, seed, action, reason)
+    cell_started   arm, seed, iteration, iterations
+    progress       arm, seed, iteration, iterations, per_second, seconds_left, means
+    cell_finished  arm, seed, iterations, seconds, means, folder
+    cell_stopped   arm, seed, text
+    cell_failed    arm, seed, text, log
+    note           text, and arm and seed where it is of one cell
+    table          csv, json, html
+    error          text
+    ended          exit_code
+
+Every object has event and time (UTC) besides.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any, TextIO
+
+from flyrun.runner import store
+from flyrun.runner.cell import Outcome
+from flyrun.runner.log import now
+from flyrun.runner.plan import Planned
+
+
+class Events:
+    """Takes the place of a console: what is shown there goes into a stream as events."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._ended: set[tuple[str, int]] = set()
+        self._lock = threading.RLock()
+
+    def write(self, event: str, **values: Any) -> None:
+        """Write one event."""
+        line = json.dumps({"event": event, "time": now(), **values}, ensure_ascii=False, default=str)
+        with self._lock:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def planned(self, run_dir: Path, planned: list[Planned]) -> None:
+        """Say what will be done with every cell."""
+        cells = [
+            {"arm": one.cell.arm.name, "seed": one.cell.seed, "action": one.action, "reason": one.reason}
+            for one in planned
+        ]
+        self.write("started", name=run_dir.name, run_dir=run_dir, cells=cells)
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Write a note."""
+        self.write("note", text=text)
+
+    def event(self, event: dict) -> None:
+        """Take an event of a running cell: note, start or chunk."""
+        cell = {"arm": event["arm"], "seed": event["seed"]}
+        with self._lock:
+            if event["kind"] == "note":
+                self.write("note", **cell, text=event["text"])
+            elif (event["arm"], event["seed"]) not in self._ended:
+                where = {"iteration": event["iteration"], "iterations": event["total"]}
+                if event["kind"] == "start":
+                    self.write("cell_started", **cell, **where)
+                else:
+                    left = (event["total"] - event["iteration"]) / event["rate"]
+                    pace = {"per_second": event["rate"], "seconds_left": left, "means": event["means"]}
+                    self.write("progress", **cell, **where, **pace)
+
+    def finished(self, outcome: Outcome) -> None:
+        """Take the end of a cell."""
+        cell = {"arm": outcome.cell.arm.name, "seed": outcome.cell.seed}
+        folder, info = outcome.cell.folder, outcome.info
+        with self._lock:
+            self._ended.add((cell["arm"], cell["seed"]))
+            if outcome.state == "done":
+                seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
+                told = {"iterations": info["iterations"], "seconds": seconds, "means": info["means"]}
+                self.write("cell_finished", **cell, **told, folder=folder)
+            elif outcome.state == "stopped":
+                self.write("cell_stopped", **cell, text=outcome.message)
+            else:
+                self.write("cell_failed", **cell, text=outcome.message, log=folder / store.LOG)
+
+    def close(self) -> None:
+        """Nothing is held back."""
