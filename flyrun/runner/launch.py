@@ -62,9 +62,11 @@ def run(
 ) -> RunResult:
     """Run every cell of `job` that is not finished, and return how each ended.
 
-    console: a rich Console, runner.events.Events, or None for silence.  prepare: what makes an arm's program
-    (it must be importable in a worker process); by default flyrun.runner.program.prepare.  stop_after_s: cells stop
-    at their next chunk border after so many seconds, to be resumed.  terse: no lines on single cells.
+    console: a rich Console, runner.events.Events, or None for silence.
+    prepare: what makes an arm's program (it must be importable in a worker process); by default
+    flyrun.runner.program.prepare.
+    stop_after_s: cells stop at their next chunk border after so many seconds, to be resumed.
+    terse: no lines on single cells.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """

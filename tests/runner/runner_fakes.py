@@ -71,6 +71,8 @@ class Walk:
             return
         if kind == "raise":
             raise ValueError("a planted fault")
+        if kind == "memory":
+            np.empty(1 << 55)
         if kind == "nan":
             log_joint[0] = np.nan
         if kind == "interrupt":

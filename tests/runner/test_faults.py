@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -84,6 +85,24 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path, unbroken, screen, mon
     again = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
     assert "one: resume seed 0: failed before (ValueError: a planted fault)" in str(screen)
     assert_same(draws_of(again.run_dir), unbroken)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_cell_out_of_memory_is_marked_and_goes_on_later(tmp_path, unbroken, screen, monkeypatch, workers):
+    monkeypatch.setenv("FAKE_FAULT", "memory:one:0:700")
+    result = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
+    assert [str(outcome.cell) for outcome in result.failed] == ["one seed=0"]
+    assert result.failed[0].message.startswith("out of memory (Unable to allocate 256. PiB")
+    assert "executor.workers=1" in result.failed[0].message
+    monkeypatch.delenv("FAKE_FAULT")
+    again = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
+    assert "one: resume seed 0: failed before (out of memory" in str(screen)
+    assert_same(draws_of(again.run_dir), unbroken)
+
+
+def test_hdf5_out_of_memory_is_no_full_disk(tmp_path):
+    with pytest.raises(MemoryError), chain._writing(tmp_path):
+        raise OSError("Can't synchronously write data (memory allocation failed for chunk)")
 
 
 def test_nan_in_the_draws_is_an_error(tmp_path, monkeypatch):
@@ -186,6 +205,25 @@ def test_a_damaged_posterior_runs_again(tmp_path, stopped, unbroken, screen):
     assert "one: run seed 0: posterior.nc is not as it was written" in str(screen)
 
 
+@pytest.mark.parametrize("name", ["posterior.nc", "cell.json", "done"])
+def test_a_finished_cell_cut_short_runs_again_alone(tmp_path, unbroken, screen, name):
+    run(fakes.make_job(tmp_path), None, fakes.prepare)
+    path = next(tmp_path.glob(f"runs/walk/one/*/seed=0/{name}"))
+    os.truncate(path, path.stat().st_size // 2)
+    again = run(fakes.make_job(tmp_path), screen.console, fakes.prepare)
+    assert len(again.of("cached")) == 3
+    assert "one: run seed 0: " in str(screen)
+    assert_same(draws_of(again.run_dir), unbroken)
+
+
+def test_a_damaged_run_json_is_written_anew(tmp_path, unbroken):
+    run(fakes.make_job(tmp_path), None, fakes.prepare)
+    os.truncate(tmp_path / "runs" / "walk" / "run.json", 20)
+    again = run(fakes.make_job(tmp_path), None, fakes.refuse)
+    assert len(again.of("cached")) == 4
+    assert_same(draws_of(again.run_dir), unbroken)
+
+
 def test_a_live_lock_refuses_and_a_stale_one_is_taken_over(tmp_path, screen):
     folder = tmp_path / "runs" / "walk"
     folder.mkdir(parents=True)
@@ -201,6 +239,20 @@ def test_a_file_in_place_of_the_folder(tmp_path):
     (tmp_path / "results").write_text("")
     with pytest.raises(StoreError, match=r"results.*cannot be written.*results_dir="):
         run(fakes.make_job(tmp_path / "results"), None, fakes.prepare)
+
+
+def test_a_read_only_folder(monkeypatch):
+    # not tmp_path, which is closed to others than its owner: root is nobody here, whom permissions hold
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o555)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(StoreError, match=r"cannot be written \(Permission denied\).*results_dir="):
+                run(fakes.make_job(folder), None, fakes.prepare)
+        finally:
+            if os.getuid() == 0:
+                os.seteuid(0)
 
 
 def test_a_full_disk_keeps_what_was_finished(tmp_path, monkeypatch):
