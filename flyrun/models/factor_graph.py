@@ -166,7 +166,8 @@ def _local_energies(graph, i, x, energies):
     record_first, records, table_first = graph.record_first, graph.records, graph.table_first
     masses, tables, sizes = graph.masses, graph.tables, graph.bounds.sizes
     size, here = sizes[i], x[i]
-    energies[:size] = 0.0
+    for u in range(size):
+        energies[u] = 0.0
     for k in range(graph.row_first[i], graph.row_first[i + 1]):
         f, step = graph.row_factor[k], graph.row_stride[k]
         place = _place(record_first, records, table_first, sizes, f, x) - step * here

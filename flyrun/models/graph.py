@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic
+from flyrun.compiled import inlined
 
 
 class Bounds(NamedTuple):
@@ -58,32 +58,32 @@ def make_bounds(sizes, degree, local, total: float, two_valued: bool, exclusive:
     )
 
 
-@generic
+@inlined
 def local_energies(graph, i, x, energies):
     """energies[u] = Σ φ(x with x_i = u) over the factors of variable i, for every u < size_i."""
 
 
-@generic
+@inlined
 def energy_change(graph, i, x, u):
     """ζ(x with x_i = u) − ζ(x), from the factors of variable i."""
 
 
-@generic
+@inlined
 def total_energy(graph, x):
     """ζ(x), from all factors."""
 
 
-@generic
+@inlined
 def factor_share(graph, f, x, i, u):
     """φ/M of factor f at x with x_i = u (i = −1: at x itself)."""
 
 
-@generic
+@inlined
 def current_share(graph, i, r, x):
     """φ/M of variable i's factor r at x."""
 
 
-@generic
+@inlined
 def add_share(graph, i, r, x, amount, energies):
     """energies[u] += amount·φ/M of variable i's factor r at x with x_i = u, for every u < size_i.
 
@@ -91,7 +91,7 @@ def add_share(graph, i, r, x, amount, energies):
     """
 
 
-@generic
+@inlined
 def add_log_share(graph, i, r, x, boost, top, energies):
     """energies[u] += log(1 + boost·φ/M) of variable i's factor r at x with x_i = u, for every u < size_i.
 
@@ -99,7 +99,7 @@ def add_log_share(graph, i, r, x, boost, top, energies):
     """
 
 
-@generic
+@inlined
 def visits(graph, i):
     """Factor values that one factor of variable i costs when all values of x_i are asked for.
 
@@ -107,11 +107,11 @@ def visits(graph, i):
     """
 
 
-@generic
+@inlined
 def rows(graph):
     """(n + 1,) where each variable's row begins, and M of its factors in the order of r. Python only."""
 
 
-@generic
+@inlined
 def factor_masses(graph):
     """(F,): M_f of all factors. Python only."""

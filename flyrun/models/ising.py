@@ -56,10 +56,10 @@ def _local_energies(graph, i, x, energies):
 
 @implements(energy_change, Ising)
 def _energy_change(graph, i, x, u):
-    if u == x[i]:
-        return 0.0
-    change = 2.0 * weight_of_ones(graph.pairs, i, x) - graph.field[i]
-    return change if u == 1 else -change
+    change = 0.0
+    if u != x[i]:
+        change = (u - x[i]) * (2.0 * weight_of_ones(graph.pairs, i, x) - graph.field[i])
+    return change
 
 
 @implements(total_energy, Ising)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import dot_jit, generic, implements, jit
+from flyrun.compiled import dot_jit, implements, inlined, jit
 from flyrun.models.graph import Bounds, make_bounds
 
 
@@ -88,27 +88,27 @@ def pair_rows(pairs: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n + 1) * (n - 1), np.abs(pairs.weight[off_diagonal])
 
 
-@generic
+@inlined
 def neighbour_of(pairs, i, r):
     """The other variable of variable i's factor r."""
 
 
-@generic
+@inlined
 def weight_of(pairs, i, r):
     """The weight of variable i's factor r."""
 
 
-@generic
+@inlined
 def bin_weights(pairs, i, x, energies):
     """energies[u] += Σ w_ij over the neighbours with x_j = u."""
 
 
-@generic
+@inlined
 def weight_of_ones(pairs, i, x):
     """Σ w_ij x_j: for two values, the weight of the neighbours at 1."""
 
 
-@generic
+@inlined
 def weight_difference(pairs, i, x, u, v):
     """Σ w_ij (1[x_j = u] − 1[x_j = v])."""
 

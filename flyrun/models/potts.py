@@ -49,7 +49,9 @@ def bind(config: Any, data: Any) -> Potts:
 
 @implements(local_energies, Potts)
 def _local_energies(graph, i, x, energies):
-    energies[: graph.bounds.sizes[i]] = graph.pairs.repulsion[i]
+    repulsion = graph.pairs.repulsion[i]
+    for u in range(graph.bounds.sizes[i]):
+        energies[u] = repulsion
     bin_weights(graph.pairs, i, x, energies)
 
 

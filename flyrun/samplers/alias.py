@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements, jit
+from flyrun.compiled import implements, inlined, jit
 
 
 class Alias(NamedTuple):
@@ -95,7 +95,7 @@ def _build(first, masses, share, other):
             share[start + stack[size - 1 - k]] = 1.0
 
 
-@generic
+@inlined
 def pick(table, rng, row):
     """A place of the row, drawn by its probability. The row must not be empty."""
 

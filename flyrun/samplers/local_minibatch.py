@@ -58,18 +58,20 @@ def _begin(kernel, rng, graph, x):
 def _resample(kernel, rng, graph, x, i):
     size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
     energies, deck = kernel.energies, kernel.deck
-    energies[:size] = 0.0
+    for u in range(size):
+        energies[u] = 0.0
     n_draws = min(kernel.batch, degree)
+    masses, start, swaps = kernel.row_masses, kernel.row_first[i], kernel.swaps
+    scale = degree / max(1, n_draws)
     for k in range(n_draws):  # Fisher-Yates, undone below so that the deck serves every degree
         j = k + min(int(rng.random() * (degree - k)), degree - k - 1)
-        kernel.swaps[k] = j
+        swaps[k] = j
         r = deck[j]
         deck[j] = deck[k]
         deck[k] = r
-        mass = kernel.row_masses[kernel.row_first[i] + r]
-        add_share(graph, i, r, x, mass * degree / n_draws, energies)
+        add_share(graph, i, r, x, masses[start + r] * scale, energies)
     for k in range(n_draws - 1, -1, -1):
-        j = kernel.swaps[k]
+        j = swaps[k]
         r = deck[j]
         deck[j] = deck[k]
         deck[k] = r

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements
+from flyrun.compiled import implements, inlined
 from flyrun.errors import ConfigError
 from flyrun.models.graph import add_share, energy_change, local_energies, rows, visits
 from flyrun.samplers.alias import alias_rows, pick
+from flyrun.samplers.poisson_count import poisson_count
 from flyrun.samplers.poisson_estimator import check_batch
 from flyrun.samplers.site import (
     SiteMemory,
@@ -34,7 +35,9 @@ class Minibatch(NamedTuple):
 
     batch: float
     rate: float
-    """λ/L."""
+    """λ/L, or 0 where no factor has energy."""
+    step: float
+    """L/λ."""
     table: Any
     """Alias rows of the M_f."""
 
@@ -52,7 +55,7 @@ def minibatch(graph: Any, batch: float, method: str) -> Minibatch | SuperposedMi
     batch, largest = check_batch(batch), graph.bounds.largest_local
     rate = batch / largest if largest > 0.0 else 0.0
     if method != "superposed":
-        return Minibatch(batch, rate, alias_rows(*rows(graph)))
+        return Minibatch(batch, rate, largest / batch, alias_rows(*rows(graph)))
     if not (graph.bounds.two_valued and graph.bounds.exclusive):
         raise ConfigError(
             "sampler.estimator=superposed: needs factors that are 0 or M, and M for one value of each "
@@ -61,32 +64,28 @@ def minibatch(graph: Any, batch: float, method: str) -> Minibatch | SuperposedMi
     return SuperposedMinibatch(batch, rate)
 
 
-@generic
+@inlined
 def propose_energies(proposal, rng, graph, x, i, energies, meter):
     """energies[u] = ε_u for every u < size_i; nothing is read or changed elsewhere. meter: (1,) of looks."""
 
 
 @implements(propose_energies, Minibatch)
 def _faithful(proposal, rng, graph, x, i, energies, meter):
-    energies[: graph.bounds.sizes[i]] = 0.0
-    mean = proposal.rate * graph.bounds.local[i]
-    if mean == 0.0:
-        return
-    step = 1.0 / proposal.rate
-    n_draws = rng.poisson(mean)
+    for u in range(graph.bounds.sizes[i]):
+        energies[u] = 0.0
+    n_draws = poisson_count(rng, proposal.rate * graph.bounds.local[i])
     for _ in range(n_draws):
-        add_share(graph, i, pick(proposal.table, rng, i), x, step, energies)
+        add_share(graph, i, pick(proposal.table, rng, i), x, proposal.step, energies)
     meter[0] += visits(graph, i) * n_draws
 
 
 @implements(propose_energies, SuperposedMinibatch)
 def _superposed(proposal, rng, graph, x, i, energies, meter):
     local_energies(graph, i, x, energies)
-    if proposal.rate == 0.0:
-        return
-    for u in range(graph.bounds.sizes[i]):
-        energies[u] = rng.poisson(proposal.rate * energies[u]) / proposal.rate
-    meter[0] += visits(graph, i) * graph.bounds.degree[i]
+    if proposal.rate > 0.0:
+        for u in range(graph.bounds.sizes[i]):
+            energies[u] = poisson_count(rng, proposal.rate * energies[u]) / proposal.rate
+        meter[0] += visits(graph, i) * graph.bounds.degree[i]
 
 
 class Mgpmh(NamedTuple):
@@ -123,13 +122,13 @@ def _resample(kernel, rng, graph, x, i):
     memory.nominal[0] += size * kernel.proposal.rate * graph.bounds.local[i]
     before = x[i]
     value = draw_value(rng, energies, size, kernel.weights)
-    if value == before:  # accepted with certainty: no scan
-        return 1.0
-    change = energy_change(graph, i, x, value)
-    memory.nominal[0] += 2 * degree
-    memory.actual[0] += min(2, visits(graph, i)) * degree
-    acceptance = exp(min(0.0, change + energies[before] - energies[value]))
-    if rng.random() < acceptance:
-        x[i] = value
-        memory.energy[0] += change
+    acceptance = 1.0
+    if value != before:  # else accepted with certainty: no scan
+        change = energy_change(graph, i, x, value)
+        memory.nominal[0] += 2 * degree
+        memory.actual[0] += min(2, visits(graph, i)) * degree
+        acceptance = exp(min(0.0, change + energies[before] - energies[value]))
+        if rng.random() < acceptance:
+            x[i] = value
+            memory.energy[0] += change
     return acceptance

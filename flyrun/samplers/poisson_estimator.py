@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements
+from flyrun.compiled import implements, inlined
 from flyrun.errors import ConfigError
 from flyrun.models.graph import factor_masses, factor_share
 from flyrun.samplers.alias import alias_table, pick
@@ -72,12 +72,12 @@ def estimator(graph: Any, batch: float, method: str) -> Faithful | Superposed:
     return Superposed(batch, batch / total if total > 0.0 else 0.0, top)
 
 
-@generic
+@inlined
 def estimate(estimator, rng, graph, x, i, u, energy, meter):
     """ε at x with x_i = u (i = −1: at x). energy: ζ there, read if needs_energy. meter: (1,) of looks."""
 
 
-@generic
+@inlined
 def needs_energy(estimator):
     """Whether `estimate` reads the energy: known while compiling."""
 

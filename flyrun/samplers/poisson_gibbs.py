@@ -13,6 +13,7 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.models.graph import add_log_share, current_share, rows, visits
 from flyrun.samplers.alias import alias_rows, pick
+from flyrun.samplers.poisson_count import poisson_count
 from flyrun.samplers.poisson_estimator import check_batch
 from flyrun.samplers.site import SiteMemory, begin, draw_value, resample_site, site_memory, workspace
 
@@ -62,11 +63,12 @@ def _begin(kernel, rng, graph, x):
 @implements(resample_site, PoissonGibbs)
 def _resample(kernel, rng, graph, x, i):
     size, energies = graph.bounds.sizes[i], kernel.energies
-    energies[:size] = 0.0
+    for u in range(size):
+        energies[u] = 0.0
     mean = (kernel.rate + 1.0) * graph.bounds.local[i]
     n_draws, n_kept = 0, 0
     if mean > 0.0:
-        n_draws = rng.poisson(mean)
+        n_draws = poisson_count(rng, mean)
     for _ in range(n_draws):
         r = pick(kernel.table, rng, i)
         share = current_share(graph, i, r, x)

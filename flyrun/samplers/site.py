@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, jit
+from flyrun.compiled import inlined, jit
 from flyrun.models.graph import total_energy
 
 
@@ -27,12 +27,12 @@ def site_memory() -> SiteMemory:
     return SiteMemory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
 
 
-@generic
+@inlined
 def begin(kernel, rng, graph, x):
     """Work out what the kernel keeps for the first position x, (n,) int32. Not metered."""
 
 
-@generic
+@inlined
 def resample_site(kernel, rng, graph, x, i):
     """Draw variable i anew, x[i] changed in place; probability with which the proposed value was accepted."""
 
