@@ -130,9 +130,8 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     function.__doc__ = declaration.__doc__
     function.__module__ = declaration.__module__
     function.methods = methods
-    overload(function, jit_options={"nogil": True, "error_model": "numpy", **(options or {})})(
-        scope["_typer"]
-    )
+    settings: Any = {"nogil": True, "error_model": "numpy", **(options or {})}
+    overload(function, jit_options=settings)(scope["_typer"])
     return function
 
 
