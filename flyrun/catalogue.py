@@ -24,6 +24,8 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
   flyrun experiment=NAME [KEY=VALUE ...]     run an experiment; what is finished is not run again
   flyrun dataset=… model=… sampler=… [...]   run one arm without an experiment
 
+  flyrun fit FILE --target COLUMN            a table of your own to a posterior; see flyrun fit --help
+
   flyrun list [KIND]                         what there is: {kinds}
   flyrun info NAME                           paper, what it reproduces, data size, expected time
   flyrun report EXPERIMENT|FOLDER            build and show a run's report again (results_dir=…, name=…)

@@ -49,7 +49,11 @@ def tell(text: str) -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help") or {"-h", "--help"} & set(words):
+    if (
+        not words
+        or words[0] in ("-h", "--help", "help")
+        or (words[0] != "fit" and {"-h", "--help"} & set(words))
+    ):
         from flyrun.catalogue import help_text
 
         print(help_text())
@@ -146,6 +150,20 @@ def _report(words: list[str]) -> int:
 
     build(folder, Console(highlight=False))
     return 0
+
+
+def _fit(words: list[str]) -> int:
+    from flyrun.fit import arguments
+
+    if not words or {"-h", "--help"} & set(words):
+        print(arguments.HELP)
+        return 0 if words else 2
+    request = arguments.parse(words)
+    from rich.console import Console
+
+    from flyrun.fit.rounds import fit
+
+    return fit(request, Console(highlight=False))
 
 
 def _table(words: list[str]) -> int:
@@ -254,6 +272,7 @@ def _take_none(words: list[str]) -> None:
 VERBS: dict[str, Callable[[list[str]], Any]] = {
     "list": _list,
     "info": _info,
+    "fit": _fit,
     "report": _report,
     "table": _table,
     "publish": _publish,

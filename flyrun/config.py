@@ -453,7 +453,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class Job:
-    """All that one command runs: arms × seeds, where to, and the paper's values to show beside them."""
+    """All that one command runs: arms × seeds, where to, and the paper's values to show beside them.
+
+    kind: of report (flyrun/report/kinds.py), where the draws alone do not tell.
+    """
 
     name: str
     experiment: str | None
@@ -468,6 +471,7 @@ class Job:
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
     description: str = ""
+    kind: str | None = None
 
 
 plugins.register()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
 
 BASELINE = "regular"
+FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class Run:
-    """A run's title page and its arms, in order. source: where the paper's values come from."""
+    """A run's title page (with "fit", what `flyrun fit` found) and its arms, in order. source: where the
+    paper's values come from.
+    """
 
     info: dict[str, Any]
     arms: tuple[ArmResult, ...]
@@ -70,6 +73,8 @@ class Run:
     @property
     def kind(self) -> kinds.Kind:
         """What makes this run's report."""
+        if "fit" in self.info:
+            return kinds.kind("fit")
         return kinds.kind(next((arm.fact("kind") for arm in self.arms if arm.done), None))
 
 
@@ -78,6 +83,9 @@ def load(run_dir: Path) -> Run:
     from flyrun.runner import store
 
     info = store.read_run(run_dir)
+    if info.get("kind") == "fit":
+        with contextlib.suppress(OSError, ValueError):
+            info["fit"] = json.loads((run_dir / FIT).read_text(encoding="utf-8"))
     by_arm: dict[str, list[StoredCell]] = {}
     for cell in store.open_cells(run_dir):
         by_arm.setdefault(cell.arm, []).append(cell)

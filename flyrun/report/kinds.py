@@ -66,4 +66,20 @@ def _graph() -> Kind:
     )
 
 
-_KINDS: dict[str, Callable[[], Kind]] = {DEFAULT: _likelihood, "graph": _graph}
+def _fit() -> Kind:
+    from flyrun.report import figures, fit_report, summaries
+
+    return Kind(
+        summaries.cell_summary,
+        summaries.arm_summary,
+        fit_report.frame,
+        fit_report.views,
+        fit_report.caveats,
+        {name: figures.FIGURES[name] for name in ("convergence", "autocorrelation")},
+        figures.colours_of,
+        fit_report.lead,
+        fit_report.legend,
+    )
+
+
+_KINDS: dict[str, Callable[[], Kind]] = {DEFAULT: _likelihood, "graph": _graph, "fit": _fit}

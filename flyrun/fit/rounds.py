@@ -1,0 +1,211 @@
+"""Rounds of sampling, each going on where the last ended, until the chains agree or the budget ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+from flyrun import __version__
+from flyrun.config import Job
+from flyrun.errors import StoreError
+from flyrun.fit import coefficients
+from flyrun.fit.arguments import Request
+from flyrun.fit.choose import Problem, problem
+from flyrun.report.arms import FIT
+from flyrun.runner import files, store
+from flyrun.runner.cell import cells, run_dir
+
+POSTERIOR = "posterior.nc"
+_LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
+_MOST_STORED_BYTES = 400e6  # of one chain's draws
+_WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
+_LARGE = 2_000_000  # numbers in the table, from where the first round is worth processes
+
+
+def fit(request: Request, console: Any) -> int:
+    """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
+    from flyrun.report import build
+
+    task = problem(request)
+    for line in task.lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    rounds = _Rounds(request, task, console)
+    code = rounds.to_end()
+    if code == 0:
+        build(run_dir(task.job), console)
+        rounds.tell_files()
+    return code
+
+
+class _Rounds:
+    """Where the sampling stands."""
+
+    def __init__(self, request: Request, task: Problem, console: Any):
+        self.request, self.task, self.console = request, task, console
+        self.job: Job = task.job
+        self.folder = run_dir(self.job)
+        self.protocol = self.job.arms[0].protocol
+        self.started = time.monotonic()
+        self.rate = math.nan  # seconds an iteration of all chains, by the clock
+        by_size = int(_MOST_STORED_BYTES / (8 * task.n_params)) * self.protocol.thin
+        self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.request.budget.seconds - (time.monotonic() - self.started)
+
+    def to_end(self) -> int:
+        """Exit code: 0 with a posterior written, agreed or not; 1 where a chain failed or is too short."""
+        from flyrun.runner.launch import run
+
+        total, fresh, number = self._first(), self.job.fresh, 0
+        while True:
+            number += 1
+            start, done = time.monotonic(), 0 if fresh else self._iterations_done()
+            job = self._with(total, fresh)
+            result = run(job, self.console, stop_after_s=self._stop_after(), terse=True)
+            fresh = False
+            if result.interrupted:
+                return 130
+            if result.failed:
+                return 1
+            ended = bool(result.of("stopped"))
+            if ended:
+                total = self._iterations_done()
+                if total < self.protocol.burn_in + 100:
+                    self.say(
+                        f"the budget of {self.request.budget} ended at iteration {total:,}, too early for "
+                        "draws to speak of; the same command with a longer --budget goes on from here"
+                    )
+                    return 1
+                if run(self._with(total, False), self.console, terse=True).interrupted:
+                    return 130
+            if total > done:
+                self.rate = (time.monotonic() - start) / (total - done)
+            rows = self._summarise()
+            good = coefficients.agreed(rows)
+            following = None if good or ended else self._next(total, rows)
+            self._tell_round(number, total, rows, good, following)
+            if following is None:
+                self._write(rows, total, good)
+                return 0
+            total = following
+
+    def _first(self) -> int:
+        """Length of the first round: what is asked for, or where stored chains are."""
+        stored = 0 if self.job.fresh else self._longest()
+        return self._rounded(max(self.protocol.iterations, stored))
+
+    def _rounded(self, iterations: float) -> int:
+        thin = self.protocol.thin
+        return int(min(iterations, self.limit)) // thin * thin
+
+    def _stored(self, total: int = 0) -> list[store.StoredCell]:
+        job = self._with(total or self.protocol.iterations, False)
+        return [store.open_cell(self.folder, cell.arm.name, cell.key, cell.seed) for cell in cells(job)]
+
+    def _lengths(self) -> list[int]:
+        return [int(cell.info.get("iterations", 0)) or cell.iterations_done for cell in self._stored()]
+
+    def _longest(self) -> int:
+        return max(self._lengths(), default=0)
+
+    def _iterations_done(self) -> int:
+        """Iterations that every chain has."""
+        thin = self.protocol.thin
+        return min(self._lengths(), default=0) // thin * thin
+
+    def _with(self, total: int, fresh: bool) -> Job:
+        arm = self.job.arms[0]
+        arm = replace(arm, protocol=replace(self.protocol, iterations=total))
+        return replace(self.job, arms=(arm,), fresh=fresh, executor=self._executor(total))
+
+    def _executor(self, total: int) -> Any:
+        executor = self.job.executor
+        if executor.name != "local" or executor.workers is not None:
+            return executor
+        if self.request.workers is not None:
+            return replace(executor, workers=self.request.workers)
+        if math.isnan(self.rate):
+            pays = self.task.n_data * self.task.n_params > _LARGE
+        else:
+            pays = self.rate * total > _WORKERS_PAY_S
+        return executor if pays else replace(executor, workers=1)
+
+    def _stop_after(self) -> float | None:
+        return None if math.isinf(self.request.budget.seconds) else max(self.left(), 1.0)
+
+    def _next(self, total: int, rows: list[dict[str, Any]]) -> int | None:
+        """Length of the next round; None where the budget leaves none worth having."""
+        least = min(row["ess_bulk"] for row in rows)
+        burn_in = self.protocol.burn_in
+        wanted = 1.2 * coefficients.ESS / max(least, 1.0)
+        if least >= coefficients.ESS:  # R-hat is what is missing
+            wanted = 2.0
+        following = burn_in + (total - burn_in) * min(max(wanted, _LEAST), _MOST)
+        if not math.isnan(self.rate):
+            following = min(following, total + self.left() / self.rate)
+        following = self._rounded(following)
+        return following if following > 1.05 * total else None
+
+    def _summarise(self) -> list[dict[str, Any]]:
+        self.beta = coefficients.draws(self._stored(), self.task.layout)
+        return coefficients.summarise(self.beta, self.task.layout)
+
+    def _tell_round(self, number: int, total: int, rows: list, good: bool, following: int | None) -> None:
+        worst = max(rows, key=lambda row: row["rhat"])
+        least = min(rows, key=lambda row: row["ess_bulk"])
+        if good:
+            outcome = "the chains agree"
+        elif following is None:
+            outcome = f"the budget of {self.request.budget} ends"
+        else:
+            outcome = f"on to {following:,}"
+        self.say(
+            f"round {number}: {total:,} iterations a chain, R-hat at most {worst['rhat']:.3f} "
+            f"({_name(worst)}), bulk ESS at least {least['ess_bulk']:,.0f} ({_name(least)}): {outcome}"
+        )
+
+    def _write(self, rows: list[dict[str, Any]], total: int, good: bool) -> None:
+        """posterior.nc and fit.json, from which the report is made."""
+        arm, layout = self.job.arms[0], self.task.layout
+        attrs = {
+            "flyrun": __version__,
+            "file": str(arm.dataset.path),
+            "target": layout.target.name,
+            "model": arm.model.name,
+        }
+        try:
+            coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
+            about = {
+                "lines": self.task.lines,
+                "layout": layout.as_dict(),
+                "agreed": good,
+                "budget": str(self.request.budget),
+                "iterations": total,
+                "burn_in": self.protocol.burn_in,
+                "chains": len(self.protocol.seed_list),
+                "coefficients": rows,
+            }
+            files.write_json(self.folder / FIT, about)
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: cannot be written ({error.strerror or error}); make room"
+            ) from error
+
+    def tell_files(self) -> None:
+        """Where the draws are, and how to open them."""
+        path = self.folder / POSTERIOR
+        self.say(
+            f'posterior: {path}; open it with xarray.open_datatree("{path}", engine="h5netcdf") or ArviZ'
+        )
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])

@@ -1,0 +1,147 @@
+"""The report of `flyrun fit`: a table with a row per coefficient, from the run's fit.json."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from flyrun.report import caveats as of_arms
+from flyrun.report.arms import Run
+from flyrun.report.render import Column, View, number, table_view
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Stable: people and scripts read these by name.
+COLUMNS = (
+    "class", "coefficient", "mean", "sd", "q03", "q97", "ess_bulk", "ess_tail", "rhat",
+    "effect_mean", "effect_q03", "effect_q97",
+)  # fmt: skip
+_PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """One row per coefficient, COLUMNS; the intercept first in its class."""
+    import pandas as pd
+
+    return pd.DataFrame(_rows(run), columns=list(COLUMNS))
+
+
+def views(table: pd.DataFrame) -> list[View]:
+    """The coefficients as people read them, a table for each class."""
+    rows = table.to_dict("records")
+    classes = list(dict.fromkeys(str(row["class"]) for row in rows))
+    return [
+        table_view(
+            f"Coefficients of {one}" if one else "Coefficients",
+            _COLUMNS,
+            [row for row in rows if str(row["class"]) == one],
+        )
+        for one in classes
+    ]
+
+
+def caveats(run: Run) -> list[str]:
+    """What a reader must know first; empty when the chains agree and the data speak."""
+    arm = run.arms[0]
+    found = [text[0].upper() + text[1:] for text in of_arms.unfinished(arm)]
+    if arm.fact("exact") is False:
+        found.append("This sampler is biased: its draws do not follow the posterior exactly.")
+    rows = _rows(run)
+    if not run.info["fit"]["agreed"]:
+        apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
+        worst = max(apart, key=lambda row: row["rhat"])
+        found.append(
+            f"The chains do not agree yet on {len(apart)} of {len(rows)} coefficients: R-hat is "
+            f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
+            "same command with a longer --budget goes on from here."
+        )
+    return found + _prior_like(run, rows)
+
+
+def lead(run: Run) -> list[str]:
+    """What was fitted to what, a line each."""
+    fit = run.info["fit"]
+    first, *others = fit["lines"]
+    return [
+        f"{first}.",
+        *(line[0].upper() + line[1:] + "." for line in others),
+        f"{fit['iterations']:,} iterations a chain, the first {fit['burn_in']:,} of them burn-in and left "
+        "out.",
+    ]
+
+
+def legend(run: Run) -> list[str]:
+    """What the columns mean."""
+    task = run.info["fit"]["layout"]["task"]
+    unit = (
+        "in units of the target per unit of its column"
+        if task == "regression"
+        else "in log odds per unit of its column"
+    )
+    return [
+        f"A coefficient is {unit}; name[level] is that level's difference from the first. 3 % and 97 %: "
+        "quantiles of the posterior, the ends of a 94 % interval. ESS: effective draws of all chains "
+        "(rank-normalised bulk, and the smaller of the 5 % and 95 % tails); R-hat: rank-normalised, split "
+        "(ArviZ's, Vehtari et al. 2021).",
+        "posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns "
+        "are per sd of a number column" + (", in sds of the target." if task == "regression" else "."),
+    ]
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    return run.info["fit"]["coefficients"]
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])
+
+
+def _prior_like(run: Run, rows: list[dict[str, Any]]) -> list[str]:
+    """Coefficients whose posterior is nearly as wide as their prior."""
+    prior = run.arms[0].fact("prior_scale")
+    if not prior or run.arms[0].setting("prior", "name") != "gaussian":
+        return []
+    # a contrast of two classes' coefficients has twice the prior variance
+    wide = prior * (math.sqrt(2.0) if any(row["class"] for row in rows) else 1.0)
+    found = []
+    for row in rows:
+        if row["mean"] and row.get("effect_mean"):
+            sd = row["sd"] * abs(row["effect_mean"] / row["mean"])
+            if sd > _PRIOR_LIKE * wide:
+                found.append(_label(row))
+    if not found:
+        return []
+    return [
+        f"The data say little about {len(found)} of {len(rows)} coefficients, as {found[0]}: their posterior "
+        "is nearly as wide as the prior, which decides."
+    ]
+
+
+def _places(row: dict[str, Any]) -> int:
+    """Decimals that two figures of the sd need."""
+    sd = row["sd"]
+    return min(max(1 - math.floor(math.log10(sd)), 0), 12) if sd > 0 and math.isfinite(sd) else 3
+
+
+def _scaled(name: str) -> Any:
+    def text(row: dict[str, Any]) -> str:
+        value, size = row[name], abs(row["mean"]) + row["sd"]
+        if not math.isfinite(value) or not 1e-4 < size < 1e9:
+            return f"{value:.3g}"
+        shown = f"{value:,.{_places(row)}f}"
+        return shown.lstrip("-") if not any(digit in shown for digit in "123456789") else shown
+
+    return text
+
+
+_COLUMNS = [
+    Column("coefficient", lambda row: str(row["coefficient"])),
+    Column("mean", _scaled("mean")),
+    Column("sd", _scaled("sd")),
+    Column("3 %", _scaled("q03")),
+    Column("97 %", _scaled("q97")),
+    Column("bulk ESS", lambda row: number(row["ess_bulk"])),
+    Column("tail ESS", lambda row: number(row["ess_tail"])),
+    Column("R-hat", lambda row: f"{row['rhat']:.3f}"),
+]

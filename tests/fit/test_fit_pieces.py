@@ -1,0 +1,128 @@
+"""What `flyrun fit` is made of: its words, the noise's scale, coefficients on the columns' own scales."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from flyrun.cli import main
+from flyrun.data.table_columns import Column, Layout
+from flyrun.errors import ConfigError
+from flyrun.fit import arguments, choose, coefficients
+from flyrun.fit.noise import noise_scale
+
+
+def test_words_are_read():
+    request = arguments.parse(
+        ["a.csv", "--target", "y", "--drop=id, name", "--budget=90s", "--rows", "50", "sampler.n_steps=3"]
+    )
+    assert (request.file, request.target, request.budget.seconds) == ("a.csv", "y", 90.0)
+    assert request.table == {"drop": ("id", "name"), "limit": 50}
+    assert request.overrides == ("sampler.n_steps=3",)
+    assert str(request.budget) == "90 seconds"
+    assert str(arguments.parse(["a.csv", "--target", "y"]).budget) == "10 minutes"
+    assert arguments.parse(["a.csv", "--target", "y", "--budget", "20000"]).budget.iterations == 20_000
+    again = arguments.parse(["a=b.csv", "--target", "y", "--fresh"])
+    assert (again.fresh, again.words, again.file) == (True, ("a=b.csv", "--target", "y"), "a=b.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "y"], "a file is missing"),
+        (["a.csv"], "name the column to explain"),
+        (["a.csv", "b.csv", "--target", "y"], "one file is enough"),
+        (["a.csv", "--target"], "must be followed by a value"),
+        (["a.csv", "--targt", "y"], r"no such option \(did you mean --target\?\)"),
+        (["a.csv", "--target", "y", "--model", "logit"], r"did you mean logistic\?"),
+        (["a.csv", "--target", "y", "--budget", "soon"], "must be a time"),
+        (["a.csv", "--target", "y", "--budget", "0s"], "must be a time"),
+        (["a.csv", "--target", "y", "--missing", "keep"], "must be refuse or drop"),
+        (["a.csv", "--target", "y", "--workers", "0"], "must be a whole number"),
+        (["a.csv", "--target", "y", "--prior-scale", "-1"], "must be a number above 0"),
+    ],
+)
+def test_bad_words_are_told_in_one_line(words, message):
+    with pytest.raises(ConfigError, match=message):
+        arguments.parse(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nothing.csv", "--target", "y"],
+        ["mine.csv", "--target", "z"],
+        ["mine.csv", "--target", "y", "sampler.steps=3"],
+        ["mine.csv", "--target", "y", "sampler=nuts"],
+        ["mine.csv", "--target", "y", "--name", "a/b"],
+        ["mine.csv", "--target", "x", "--model", "logistic"],
+    ],
+)
+def test_what_cannot_be_fitted_exits_with_2(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text("x,y\n" + "".join(f"{k},{k % 2}\n" for k in range(30)))
+    assert main(["fit", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("flyrun: error: ")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_example_names_a_column_of_the_file(tmp_path):
+    (tmp_path / "mine.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(ConfigError, match=r"--target y`$"):
+        arguments.parse([str(tmp_path / "mine.csv")])
+
+
+def test_help_of_fit_is_its_own(capsys):
+    assert main(["fit", "--help"]) == 0
+    assert "--target COLUMN" in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert "flyrun fit FILE" in capsys.readouterr().out
+
+
+def test_a_run_is_named_after_its_file():
+    assert choose.run_name("/data/my patients (2).csv.gz") == "my_patients_2_"
+    assert choose.run_name("..csv") == "fit"
+
+
+def test_noise_scale_is_the_maximum_likelihood_value():
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.normal(size=(800, 2)), np.ones(800)])
+    y = x @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_t(4, 800)
+
+    def loss(values):
+        return -stats.t.logpdf(y - x @ values[:3], 4, scale=np.exp(values[3])).sum()
+
+    found = optimize.minimize(loss, np.zeros(4), method="BFGS", tol=1e-10)
+    assert noise_scale(x, y, 4.0) == pytest.approx(np.exp(found.x[3]), rel=1e-4)
+
+
+LAYOUT = Layout(
+    "regression",
+    Column("y", mean=5.0, sd=2.0),
+    [Column("age", mean=40.0, sd=10.0), Column("colour", ["blue", "red"], True)],
+    rows=3,
+)
+
+
+def test_coefficients_on_their_own_scales_predict_the_same():
+    rng = np.random.default_rng(0)
+    theta, age, red = rng.normal(size=(4, 3)), rng.normal(40, 10, 6), rng.integers(0, 2, 6)
+    standard = np.column_stack([(age - 40.0) / 10.0, red, np.ones(6)])
+    beta = coefficients.Scales.of(LAYOUT).apply(theta)
+    own = np.column_stack([age, red, np.ones(6)])
+    np.testing.assert_allclose(beta @ own.T, 5.0 + 2.0 * theta @ standard.T, rtol=1e-12)
+
+
+def test_the_summary_names_and_agrees_only_when_chains_do():
+    rng = np.random.default_rng(0)
+    beta = rng.normal(size=(4, 500, 3))
+    rows = coefficients.summarise(beta, LAYOUT)
+    assert [row["coefficient"] for row in rows] == ["intercept", "age", "colour[red]"]
+    assert coefficients.agreed(rows)
+    np.testing.assert_allclose(rows[1]["mean"], beta[..., 0].mean())
+    np.testing.assert_allclose(rows[1]["effect_mean"], beta[..., 0].mean() * 10.0 / 2.0)
+    np.testing.assert_allclose(rows[2]["q97"], np.quantile(beta[..., 1], 0.97))
+    beta[0, :, 1] += 0.5
+    assert not coefficients.agreed(coefficients.summarise(beta, LAYOUT))
+    assert not coefficients.agreed(coefficients.summarise(beta[:, :50], LAYOUT))
