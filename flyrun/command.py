@@ -18,6 +18,7 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from omegaconf import OmegaConf
 
 from flyrun import outputs, plugins
 from flyrun.cli import explain, tell
@@ -166,8 +167,10 @@ def _job(line: _CommandLine) -> None:
 
 def _compose(line: _CommandLine) -> Job:
     given = HydraConfig.get()
-    words = from_hydra(given.overrides.task)
-    search = [word for word in given.overrides.hydra if word.lstrip("+").startswith("hydra.searchpath=")]
+    # as they were typed: reading them one by one would resolve what looks like an interpolation
+    told: Any = OmegaConf.to_container(given.overrides, resolve=False)
+    words = from_hydra(told["task"])
+    search = [word for word in told["hydra"] if word.lstrip("+").startswith("hydra.searchpath=")]
     job = compose_job([*words, *search])
     if given.mode == RunMode.MULTIRUN:
         job = _apart(job, read(words), line.typed)

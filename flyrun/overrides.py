@@ -60,7 +60,7 @@ def read(words: Iterable[str], multirun: bool = False) -> list[Entry]:
 
 def _parse(parser: OverridesParser, word: str) -> Override:
     key, equals, value = word.partition("=")
-    if not equals and not word.startswith("~"):
+    if not key.strip("+~ ") or (not equals and not word.startswith("~")):
         raise ConfigError(f"{word}: is not of the form key=value; see `flyrun --help`")
     try:
         return parser.parse_override(word)

@@ -74,10 +74,14 @@ def read_run(run_dir: Path) -> dict[str, Any]:
     path = Path(run_dir) / RUN
     if not path.exists():
         raise StoreError(f"{path} does not exist: nothing was run under this name; run it first")
+    remedy = "run the same command again to write it anew"
     try:
-        return files.read_json(path)
+        stored = files.read_json(path)
     except files.DamagedFile as error:
-        raise StoreError(f"{error}; run the same command again to write it anew") from error
+        raise StoreError(f"{error}; {remedy}") from error
+    if not isinstance(stored, dict) or not isinstance(stored.get("arms"), list):
+        raise StoreError(f"{path}: lists no arms; {remedy}")
+    return stored
 
 
 def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
