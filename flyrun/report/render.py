@@ -34,6 +34,7 @@ def views(table: pd.DataFrame) -> list[View]:
         *_judged_by_the_worse(rows, [_ARM]),
         table_view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
         table_view("Cost", _COST, rows),
+        *_against_size(rows),
     ]
 
 
@@ -59,6 +60,12 @@ def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
     main.append(Column("seeds", seeds_text))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
     return table_view(title, main, rows)
+
+
+def _against_size(rows: list[dict[str, Any]]) -> list[View]:
+    """What the number of data costs; nothing where all arms have as many."""
+    sizes = {row["n_data"] for row in rows if _known(row["n_data"])}
+    return [table_view("Against the number of data", _SIZE, rows)] if len(sizes) > 1 else []
 
 
 def _judged_by_the_worse(rows: list[dict[str, Any]], first: list[Column]) -> list[View]:
@@ -203,6 +210,17 @@ _COST = [
     Column("wall speedup", measured("wall_speedup")),
     Column("set-up queries", plain("setup_queries")),
     Column("set-up s", plain("setup_s", 2)),
+    Column("seeds", seeds_text),
+]
+_SIZE = [
+    _ARM,
+    Column("data", plain("n_data")),
+    Column("queries/ESS", measured("queries_per_ess")),
+    Column("ESS/s", measured("ess_per_s")),
+    Column("bright mean", plain("bright_mean")),
+    Column("set-up queries", plain("setup_queries")),
+    Column("set-up s", plain("setup_s", 2)),
+    Column("peak MB", _decimals("peak_mb", 0)),
     Column("seeds", seeds_text),
 ]
 

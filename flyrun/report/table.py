@@ -28,7 +28,7 @@ MORE_COLUMNS = (
     "ess_gauge_free_per_1000", "ess_gauge_free_per_1000_sd", "speedup_gauge_free", "speedup_gauge_free_sd",
     "ess_square_per_1000", "ess_square_per_1000_sd", "ess_worse_per_1000", "ess_worse_per_1000_sd",
     "speedup_worse", "speedup_worse_sd", "ess_gauge_free_bulk_min_per_1000",
-    "ess_gauge_free_square_min_per_1000", "gradients",
+    "ess_gauge_free_square_min_per_1000", "gradients", "queries_per_ess", "queries_per_ess_sd", "peak_mb",
 )
 # fmt: on
 _TEXT = {"experiment", "dataset", "model", "update", "arm", "exact", "note", "gradients"}
@@ -49,7 +49,7 @@ def frame(run: Run) -> pd.DataFrame:
     independent: speedup · sqrt(cv² + cv_baseline²), cv = sd / mean over seeds of ess / queries.
     *_gauge_free: without what the likelihood ignores (gauge.py), NaN where there is nothing.  ess_square: of
     (θ - mean)², gauge-free where there is a gauge.  *_worse: the smaller of the means' and the squares' ESS,
-    gauge-free too, and the speedup that it gives.
+    gauge-free too, and the speedup that it gives.  peak_mb: resident memory, pages of mapped files included.
     """
     import pandas as pd
 
@@ -90,11 +90,19 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
         "bright_mean": np.mean([cell.bright_mean for cell in arm.cells]),
         "setup_queries": _mean_fact(arm, "setup_queries"),
         "setup_s": _mean_fact(arm, "setup_s"),
+        "peak_mb": _peak_mb(arm),
         "ess_median_per_1000": np.mean([1000 * np.median(c.ess) / c.n_iterations for c in arm.cells]),
         "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
         **_pooled(arm),
     }
-    for name in ("queries_per_iter", "us_per_iter", "ess_per_s", *_SPEEDUPS, "ess_square_per_1000"):
+    for name in (
+        "queries_per_iter",
+        "us_per_iter",
+        "ess_per_s",
+        *_SPEEDUPS,
+        "ess_square_per_1000",
+        "queries_per_ess",
+    ):
         row[name], row[f"{name}_sd"] = mean_sd(per_seed(arm, name))
     base = run.baseline
     if base and base.done:
@@ -137,6 +145,7 @@ def per_seed(arm: ArmResult, name: str) -> np.ndarray:
             "ess_worse_per_1000": 1000
             * np.minimum(np.where(np.isnan(free), ess, free), squares)
             / n_iterations,
+            "queries_per_ess": queries * n_iterations / ess,
             "us_per_iter": 1e6 * seconds / n_iterations,
             "ess_per_s": ess / seconds,
         }
@@ -183,6 +192,12 @@ def _mean_fact(arm: ArmResult, key: str) -> float:
     values = [info.get("facts", {}).get(key) for info in arm.infos]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else math.nan
+
+
+def _peak_mb(arm: ArmResult) -> float:
+    """Most memory that a process held over this arm's set-up and chains, in 10⁶ bytes."""
+    peaks = [peak for info in arm.infos for peak in info.get("memory", {}).values() if peak is not None]
+    return max(peaks) / 1e6 if peaks else math.nan
 
 
 def _ratio(a: float, b: float) -> float:

@@ -53,6 +53,7 @@ class Task:
     environment: dict[str, Any]
     compile_s: float = 0.0
     job: str = ""
+    setup_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)

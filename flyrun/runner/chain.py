@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import FlyrunError, StoreError
-from flyrun.runner import environment, files, store
+from flyrun.runner import environment, files, memory, store
 from flyrun.runner.cell import Cell, Outcome, Task
 from flyrun.runner.draws import Arrays, DrawStore, until
 from flyrun.runner.lock import locked
@@ -27,6 +27,7 @@ _FIRST_CHUNK = 100
 _MAX_GROWTH = 8
 _MAX_CHUNK_BYTES = 32 << 20
 _POSTERIOR_OVERHEAD_BYTES = 1 << 20
+_TRACE_POINTS, _TRACE_QUERIES = 200, 200_000_000
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
 
@@ -34,7 +35,7 @@ _LOCK_WAIT_S = 60.0
 def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool], programs: dict) -> Outcome:
     """Run or resume a cell to its end, or to the next chunk border once stop() is true.
 
-    report takes small JSON-able events.  programs keeps prepared programs by key between cells.
+    report takes small JSON-able events.  programs keeps the last prepared program, by key, between cells.
     Errors become outcomes, so that one cell's failure is no other cell's.
     """
     cell = task.cell
@@ -44,7 +45,9 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 cell.folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
+            memory.reset()
             if cell.key not in programs:
+                programs.clear()  # another arm's data must not stay in memory
                 programs[cell.key] = task.prepare(cell.arm, task.setup_folder)
                 programs[cell.key].warm_up()
             outcome = _Run(task, programs[cell.key], report).to_end(stop)
@@ -144,7 +147,7 @@ class _Run:
         sizes = (protocol.iterations, protocol.burn_in, protocol.thin)
         with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
-            tree = PosteriorFile(temporary, sizes, attrs, names)
+            tree = PosteriorFile(temporary, sizes, attrs, names, _trace_points(facts.get("n_data")))
             try:
                 tree.add(until(self.draws.chunks(), protocol.iterations))
                 points = tree.trace_points()
@@ -183,6 +186,7 @@ class _Run:
                 "compile_s": self.task.compile_s,
                 "setup_s": float(facts.get("setup_s", 0.0)),
             },
+            "memory": {"peak_bytes": memory.peak(), "setup_peak_bytes": self.task.setup_peak_bytes},
             "sessions": self.book["sessions"],
             "finished": now(),
         }
@@ -199,6 +203,11 @@ def failed(cell: Cell, error: Exception) -> Outcome:
         CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
         files.write_json(cell.folder / store.FAILED, {"message": message, "time": now()})
     return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
+
+
+def _trace_points(n_data: int | None) -> int:
+    """Positions at which the log posterior is worked out after a run: fewer where each takes long."""
+    return _TRACE_POINTS if not n_data else min(_TRACE_POINTS, max(20, _TRACE_QUERIES // n_data))
 
 
 def _check(draws: Arrays, first: int) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.errors import FlyrunError, StoreError
-from flyrun.runner import environment, executors, progress, store
+from flyrun.runner import environment, executors, memory, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
 from flyrun.runner.chain import failed, unwritable
 from flyrun.runner.draws import DrawStore
@@ -169,7 +169,7 @@ def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, pre
     A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
     """
     setup, surroundings = result.run_dir / "setup", environment.describe()
-    compiled: dict[str, float | Exception] = {}
+    compiled: dict[str, tuple[float, int | None] | Exception] = {}
     tasks = []
     for one in pending:
         arm, key = one.cell.arm, one.cell.key
@@ -182,19 +182,20 @@ def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, pre
                 raise unwritable(setup, error) from error
             except Exception as error:
                 compiled[key] = error
-        seconds = compiled[key]
-        if isinstance(seconds, Exception):
-            outcome = failed(one.cell, seconds)
+        made = compiled[key]
+        if isinstance(made, Exception):
+            outcome = failed(one.cell, made)
             result.outcomes.append(outcome)
             screen.finished(outcome)
         else:
-            tasks.append(Task(one.cell, prepare, setup, surroundings, seconds, job.name))
+            tasks.append(Task(one.cell, prepare, setup, surroundings, made[0], job.name, made[1]))
     return tasks
 
 
-def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> float:
-    """Prepare an arm and compile its loop; seconds that compiling took."""
+def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
+    """Prepare an arm and compile its loop; seconds that compiling took, and bytes at the peak of it all."""
     setup.mkdir(parents=True, exist_ok=True)
+    memory.reset()
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})", _SAID_WHEN_SLOWER_S):
         program = prepare(arm, setup)
     for note in getattr(program, "notes", list)():
@@ -205,7 +206,7 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> float:
         seconds = float(program.warm_up())
     if time.perf_counter() - start > _SAID_WHEN_SLOWER_S:
         say(f"{arm.name}: compiled in {progress.duration(time.perf_counter() - start)}")
-    return seconds
+    return seconds, memory.peak()
 
 
 def _execute(

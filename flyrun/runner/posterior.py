@@ -42,13 +42,16 @@ class PosteriorFile:
     """Writes one cell's tree to `path` (a temporary name; the caller renames it).
 
     sizes: iterations, burn_in, thin of the chain.  names: of the components of theta, if known.
+    points: about how many positions the trace has.
     """
 
-    def __init__(self, path: Path, sizes: tuple[int, int, int], attrs: Mapping[str, Any], names=None):
+    def __init__(
+        self, path: Path, sizes: tuple[int, int, int], attrs: Mapping[str, Any], names=None, points=200
+    ):
         self.iterations, self.burn_in, self.thin = sizes
         self.names = list(names) if names is not None else None
         self.sums: dict[str, float] = {}
-        self._wanted = grid(self.iterations, self.thin)
+        self._wanted = grid(self.iterations, self.thin, points)
         self._positions: list[np.ndarray] = []
         self._file = h5netcdf.File(path, "w")
         for name, value in {**attrs, "iterations": self.iterations, "burn_in": self.burn_in}.items():

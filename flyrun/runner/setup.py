@@ -195,6 +195,8 @@ class _Search:
 
     def run(self) -> Fit:
         """Choose the scales that are held out, the likelihood's first, at the widest prior."""
+        scale = getattr(self.arm.model, "scale", float("nan"))
+        passes.compile_for(*self._model(self.arm.model.grid[0] if scale == "held_out" else scale))
         started = time.perf_counter()
         arm, nothing = self.arm, float("nan")
         prior_held_out = arm.prior.scale == "held_out"
