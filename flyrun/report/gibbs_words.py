@@ -8,10 +8,8 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.caveats import different_machines, uneven_times, unfinished
+from flyrun.report.gibbs_reference import FAR, reference
 from flyrun.report.gibbs_table import frame, per_seed, plain_gibbs
-
-# Differences beyond so many standard errors are told. Few seeds tell standard errors only roughly.
-FAR = 4.0
 
 
 def lead(run: Run) -> list[str]:
@@ -44,14 +42,19 @@ def legend(run: Run) -> list[str]:
         "factors: factor evaluations per update. Nominal charges each batch at its full size, as the "
         "algorithm states it; actual is what was done. estimator: faithful draws a batch factor by factor, "
         "superposed draws the same sum as one Poisson number, in O(1). µs: per update, sampling only.",
-        "⟨ζ⟩/Ψ: mean energy; neighbours agree: share of neighbouring pairs of one value; off Gibbs: "
-        "difference to plain Gibbs in standard errors (of both arms, from the spread over seeds). By "
-        "symmetry the true marginals are uniform, so a biased sampler has a small error too; here "
-        "it is seen.",
+        "⟨ζ⟩/Ψ: mean energy; neighbours agree: share of neighbouring pairs of one value; off: difference to "
+        f"a long run of plain Gibbs ({_long_run(run)}) in standard errors, of both together, from the spread "
+        f"over chains; ! marks those beyond {FAR:g}. By symmetry the true marginals are uniform, so a biased "
+        "sampler has a small error too; here it is seen.",
     ]
     if any(arm.fact("exact") is False for arm in run.arms):
         lines.append(f"biased: {_listed(run, exact=False)}; no stationary distribution of it is known.")
     return lines
+
+
+def _long_run(run: Run) -> str:
+    long_run = reference(run)
+    return long_run.what if long_run is not None else "none at hand"
 
 
 def caveats(run: Run) -> list[str]:
@@ -76,7 +79,7 @@ def caveats(run: Run) -> list[str]:
 def _trust(arm: ArmResult, row: dict) -> list[str]:
     found = []
     far = [
-        f"{what} is {row[column]:+.1f} standard errors off plain Gibbs"
+        f"{what} is {row[column]:+.1f} standard errors off the long Gibbs run"
         for what, column in (("mean energy", "energy_off"), ("agreement of neighbours", "agreement_off"))
         if row.get(column) is not None and not math.isnan(row[column]) and abs(row[column]) > FAR
     ]
@@ -86,7 +89,7 @@ def _trust(arm: ArmResult, row: dict) -> list[str]:
         )
     elif far:
         found.append(f"{' and '.join(far)}, though it is exact: it has not settled, so run longer.")
-    if arm.done and np.min(per_seed(arm, "changed")) < 1e-3:
+    if arm.done and arm.fact("n_values", 2) > 1 and np.min(per_seed(arm, "changed")) < 1e-3:
         found.append("fewer than one update in 1,000 changed a variable: the batch is too small to move.")
     return found
 

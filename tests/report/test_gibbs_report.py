@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from stored import write_three_arms
 
-from flyrun.report import arms, build, gibbs_table, kinds
+from flyrun.report import arms, build, gibbs_reference, gibbs_table, kinds
 
 SWEEPS, BURN_IN, VARIABLES = 400, 100, 16
 
@@ -127,6 +127,28 @@ def test_arms_without_seeds_and_one_seed(run):
     single = dataclasses.replace(loaded, arms=(gibbs, one))
     assert math.isnan(gibbs_table.frame(single)["energy_off"][1])
     assert any("One seed" in text for text in single.kind.caveats(single))
+
+
+def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path):
+    words = ["experiment=ising_local_minibatch", "only=[gibbs,local_40]", "name=stored", "protocol.seeds=4"]
+    words += ["protocol.iterations=700", "protocol.burn_in=200", "executor.workers=1"]
+    command = [sys.executable, "-m", "flyrun", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    root = tmp_path / "results" / "runs" / "stored"
+    loaded = arms.load(root)
+    long_run = gibbs_reference.reference(loaded)
+    assert (long_run.arm, len(long_run.energy)) == ("", 16)
+    table = gibbs_table.frame(loaded).set_index("arm")
+    for name in ("energy", "agreement"):
+        # fixed seeds; plain Gibbs is not marked, and the biased sampler is: its negative control
+        assert abs(table.loc["gibbs", f"{name}_off"]) < gibbs_reference.FAR
+        assert table.loc["local_40", f"{name}_off"] < -10 * gibbs_reference.FAR
+        assert table.loc["gibbs", f"reference_{name}_se"] < 0.3 * table.loc["gibbs", f"{name}_se"]
+    rows = {row[0]: row for row in gibbs_table.views(table.reset_index())[2].rows}
+    assert list(rows) == ["long Gibbs run", "gibbs", "local_40"]
+    assert [" !" in "".join(rows[name]) for name in rows] == [False, False, True]
+    assert "stored, 16 chains" in (root / "report.md").read_text()
 
 
 def test_other_runs_keep_their_report(tmp_path):
