@@ -11,7 +11,7 @@ from flyrun.cli import main
 from flyrun.errors import ConfigError, StoreError
 from flyrun.experiment import compose_job
 from flyrun.report import build, plots
-from flyrun.report.plots import bound_distance, flymc_illustration
+from flyrun.report.plots import bound_distance, flymc_illustration, mgpmh_gap
 from flyrun.runner import one_datum, replay, store
 
 
@@ -89,3 +89,14 @@ def test_chain_of_one_datum_follows_the_joint_density():
     assert chain.bright.mean() == pytest.approx(1 - bound.sum() / total, abs=0.02)
     assert chain.theta.mean() == pytest.approx((theta * likelihood).sum() / total, abs=0.08)
     assert chain.theta[~chain.bright].mean() == pytest.approx((theta * bound).sum() / bound.sum(), abs=0.08)
+
+
+def test_the_figure_of_two_variables_shows_which_bound_fails():
+    assert "mgpmh_gap" in compose_job(["experiment=potts_mgpmh"]).figures
+    figure = mgpmh_gap.gap_against_batch(None, None)
+    measured, recalled, derived = figure.axes[0].lines
+    assert derived.get_xdata().min() >= 2.0
+    fails = recalled.get_ydata() > measured.get_ydata()
+    assert fails[recalled.get_xdata() > 7.0].all()
+    assert not fails[0]
+    assert np.all(derived.get_ydata() < measured.get_ydata()[-len(derived.get_ydata()) :])
