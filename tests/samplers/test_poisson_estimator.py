@@ -33,9 +33,12 @@ def _draw(estimator, rng, graph, x, out, meter):
 
 
 def _drawn(graph, batch, method, n=200_000, seed=11):
+    return _drawn_by(poisson_estimator.estimator(graph, batch, method), graph, n, seed)
+
+
+def _drawn_by(estimator, graph, n=200_000, seed=11):
     x = (np.arange(len(graph.bounds.sizes)) % 2).astype(np.int32)
     out, meter = np.empty(n), np.zeros(1)
-    estimator = poisson_estimator.estimator(graph, batch, method)
     energy = _draw(estimator, np.random.default_rng(seed), graph, x, out, meter)
     return out, energy, meter[0] / n
 
@@ -52,18 +55,38 @@ def test_mean_of_the_exponential_is_exp_energy(graph, share):
         assert weights.std() / np.sqrt(len(weights)) < 0.01
 
 
-def test_faithful_and_superposed_have_the_same_distribution():
-    batch = GRID.bounds.total**2
-    faithful, _, looks = _drawn(GRID, batch, "faithful")
-    superposed, _, none = _drawn(GRID, batch, "superposed", seed=12)
-    step = np.log1p(GRID.bounds.total / batch)
-    counts = [np.bincount(np.rint(out / step).astype(int), minlength=200) for out in (faithful, superposed)]
+def _one_law_p_value(ours, theirs, step):
+    """Two-sample chi-squared test of estimates, which are whole multiples of `step`."""
+    counts = [np.bincount(np.rint(out / step).astype(int), minlength=200) for out in (ours, theirs)]
     table = np.array(counts)
     table = table[:, table.sum(axis=0) > 20]
     assert table.shape[1] > 5
-    assert stats.chi2_contingency(table).pvalue > 1e-3
+    return stats.chi2_contingency(table).pvalue
+
+
+def test_faithful_and_superposed_have_the_same_distribution():
+    batch = GRID.bounds.total**2
+    step = np.log1p(GRID.bounds.total / batch)
+    faithful, _, looks = _drawn(GRID, batch, "faithful")
+    superposed, _, none = _drawn(GRID, batch, "superposed", seed=12)
+    assert _one_law_p_value(faithful, superposed, step) > 1e-3
     assert none == 0.0
     assert abs(looks / batch - 1.0) < 0.01
+
+
+@pytest.mark.parametrize("part", ["mean", "spread"])
+def test_negative_control_a_batch_that_is_off_by_a_tenth_has_another_law(part):
+    batch = GRID.bounds.total**2
+    step = np.log1p(GRID.bounds.total / batch)
+    faithful, _, _ = _drawn(GRID, batch, "faithful")
+    if part == "mean":  # superposed from a batch a tenth too large
+        right = poisson_estimator.estimator(GRID, batch, "superposed")
+        broken, _, _ = _drawn_by(right._replace(rate=1.1 * right.rate), GRID, seed=12)
+    else:  # of the right mean, but as many factors in every batch: binomial, a tenth less variance
+        n = int(10 * faithful.mean() / step)
+        shares = np.random.default_rng(12).binomial(n, faithful.mean() / step / n, len(faithful))
+        broken = step * shares
+    assert _one_law_p_value(faithful, broken, step) < 1e-9
 
 
 @pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
