@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun import paths
 from flyrun.errors import StoreError
-from flyrun.report import kinds
+from flyrun.report import apart, kinds
 from flyrun.report.summaries import Draws
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def load(run_dir: Path) -> Run:
     for cell in store.open_cells(run_dir):
         by_arm.setdefault(cell.arm, []).append(cell)
     table, source = published(info)
+    apart.summarise(by_arm.values())
     arms = tuple(_arm(name, cells, table.get(name, {})) for name, cells in by_arm.items())
     return Run(info, arms, source)
 
@@ -121,12 +122,12 @@ def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResu
             continue
         draws = Draws(cell)
         try:
-            summaries.append(_kind(draws).cell_summary(draws))
+            summaries.append(kinds.of(draws).cell_summary(draws))
             chains.append(draws)
         except (StoreError, KeyError, ValueError, OSError) as error:
             states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
             draws.close()
-    pooled = _kind(chains[0]).arm_summary(chains) if chains else None
+    pooled = kinds.of(chains[0]).arm_summary(chains) if chains else None
     for draws in chains:
         draws.close()
     return ArmResult(
@@ -139,10 +140,6 @@ def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResu
         messages={seed: message for seed, message in messages.items() if message},
         paper=paper,
     )
-
-
-def _kind(draws: Draws) -> kinds.Kind:
-    return kinds.kind(draws.cell.info.get("facts", {}).get("kind"))
 
 
 def _dig(tree: Any, keys: tuple[str, ...], default: Any) -> Any:

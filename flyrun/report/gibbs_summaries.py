@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flyrun.report.summaries import Draws, cached, mark
+from flyrun.report.summaries import CELL_SUMMARY, Draws, cached, mark
 
 _CURVE_POINTS = 160
 
@@ -40,7 +40,7 @@ class GraphSummary:
 def cell_summary(draws: Draws) -> GraphSummary:
     """Summary of a finished cell; raises StoreError when its draws cannot be read."""
     cell = draws.cell
-    return cached(cell.folder / "summary.json", mark(cell), GraphSummary, lambda: _summarise(draws))
+    return cached(cell.folder / CELL_SUMMARY, mark(cell), GraphSummary, lambda: _summarise(draws))
 
 
 def arm_summary(chains: list[Draws]) -> None:

@@ -34,6 +34,11 @@ def kind(name: str | None) -> Kind:
     return _KINDS.get(name or DEFAULT, _likelihood)()
 
 
+def of(draws: Any) -> Kind:
+    """The kind of a cell, by its Draws."""
+    return kind(draws.cell.info.get("facts", {}).get("kind"))
+
+
 def _likelihood() -> Kind:
     from flyrun.report import caveats, document, figures, render, summaries, table
 

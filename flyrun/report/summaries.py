@@ -22,6 +22,7 @@ from flyrun.report import gauge
 if TYPE_CHECKING:
     from flyrun.runner.store import StoredCell
 
+CELL_SUMMARY = "summary.json"
 _GROWTH_POINTS = 8
 GROWTH_COORDINATES = 8
 _CURVE_BINS = 240
@@ -114,7 +115,7 @@ class Draws:
 def cell_summary(draws: Draws) -> CellSummary:
     """Summary of a finished cell; raises StoreError when its draws cannot be read."""
     cell = draws.cell
-    return cached(cell.folder / "summary.json", mark(cell), CellSummary, lambda: _summarise(draws))
+    return cached(cell.folder / CELL_SUMMARY, mark(cell), CellSummary, lambda: _summarise(draws))
 
 
 def arm_summary(chains: list[Draws]) -> ArmSummary:
@@ -221,10 +222,21 @@ def _growth(draws: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     return shares * seconds, np.array(sizes)
 
 
+def size_of(cell: StoredCell) -> int:
+    """Bytes of a finished cell's draws."""
+    return (cell.folder / "posterior.nc").stat().st_size
+
+
+def known(cell: StoredCell) -> bool:
+    """Whether a finished cell's summary is stored."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        return json.loads((cell.folder / CELL_SUMMARY).read_text(encoding="utf-8")).get("mark") == mark(cell)
+    return False
+
+
 def mark(cell: StoredCell) -> str:
     """Digest of what a summary depends on: the code, and which draws these are."""
-    size = (cell.folder / "posterior.nc").stat().st_size
-    text = f"{_code_digest()} {cell.info.get('finished')} {cell.info.get('timings')} {size}"
+    text = f"{_code_digest()} {cell.info.get('finished')} {cell.info.get('timings')} {size_of(cell)}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

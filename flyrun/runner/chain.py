@@ -42,7 +42,7 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
     try:
         with contextlib.ExitStack() as held:
             with _writing(cell.folder):
-                cell.folder.mkdir(parents=True, exist_ok=True)
+                files.make_folder(cell.folder)
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
             memory.reset()

@@ -43,6 +43,14 @@ def replacing(path: Path) -> Iterator[Path]:
     _sync(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, so that they are on disk before what is written into them."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in made:
+        _sync(folder.parent)
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

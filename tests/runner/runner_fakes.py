@@ -199,7 +199,7 @@ def after_first_checkpoint(folder, action, cells=1):
 
 
 if __name__ == "__main__":
-    # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS
+    # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS [EXECUTOR]
     import sys
 
     import runner_fakes as fakes
@@ -207,7 +207,8 @@ if __name__ == "__main__":
 
     from flyrun.cli import explain
 
-    job = fakes.make_job(sys.argv[1], workers=int(sys.argv[2]))
+    executor = config.Dask if "dask" in sys.argv else config.Local
+    job = fakes.make_job(sys.argv[1], executor=executor(workers=int(sys.argv[2])))
     try:
         code = run(job, Console(), fakes.prepare).exit_code
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 
@@ -58,6 +59,26 @@ def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypat
     monkeypatch.delenv("FAKE_SLEEP")
     again = run(fakes.make_job(tmp_path), screen.console, fakes.prepare)
     assert_same(draws_of(again.run_dir), unbroken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kill", "number", "code"),
+    [(os.killpg, signal.SIGINT, 130), (os.kill, signal.SIGKILL, -9), (os.killpg, signal.SIGKILL, -9)],
+)
+def test_the_whole_run_is_hit(tmp_path, unbroken, screen, kill, number, code):
+    command = [sys.executable, fakes.__file__, str(tmp_path), "2", "dask"]
+    environment = {**os.environ, "FAKE_SLEEP": "0.002"}
+    process = subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    after_first_checkpoint(tmp_path, lambda: kill(process.pid, number))
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert b"Traceback" not in output, output.decode()
+    result = run(job(tmp_path, workers=2), screen.console, fakes.prepare)
+    assert "resume seed" in str(screen)
+    assert_same(draws_of(result.run_dir), unbroken)
 
 
 def test_a_running_cluster_by_its_address(tmp_path, unbroken, monkeypatch):

@@ -1,0 +1,40 @@
+"""`flyrun -m` with Hydra's launchers: jobs of a sweep in other processes."""
+
+import subprocess
+import sys
+
+import pytest
+
+ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
+
+
+def sweep(folder, launcher, words):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    command = [
+        sys.executable,
+        "-m",
+        "flyrun",
+        "-m",
+        f"hydra/launcher={launcher}",
+        *ARM.split(),
+        *words.split(),
+    ]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_every_job_of_the_sweep_leaves_its_results(tmp_path, launcher):
+    done = sweep(tmp_path, launcher, "prior.scale=1,2 executor.workers=1 name=swept")
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("results/runs/swept-prior.scale_[12]/report.html"))) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_a_bad_job_gives_its_exit_code_and_stops_no_other(tmp_path, launcher):
+    done = sweep(tmp_path, launcher, "prior.scale=-1,2 executor.workers=1 name=swept")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(list(tmp_path.glob("results/runs/swept-prior.scale_2/report.html"))) == 1
