@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
@@ -35,6 +36,17 @@ def test_help_is_fast():
     assert time.perf_counter() - start < 3.0  # under 0.1 s on an idle machine
     assert done.returncode == 0
     assert "flyrun experiment=NAME" in done.stdout
+
+
+def test_completion_is_fast(monkeypatch):
+    """In seconds of the processor: they do not depend on who else works."""
+    monkeypatch.setenv("COMP_LINE", "flyrun experiment=mnist_logreg brightness.q=0.1 brightness.")
+    flyrun("-sc", "query=bash")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = flyrun("-sc", "query=bash")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "brightness.fraction=" in done.stdout.split()
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.1  # 0.4 measured
 
 
 @pytest.mark.parametrize("line", ["import flyrun.cli", "from flyrun.cli import main; main(['list'])"])
