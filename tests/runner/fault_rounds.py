@@ -175,7 +175,7 @@ def full_disk(hit: Round) -> None:
     for process in [hit.process.pid, *hit.workers()]:
         with contextlib.suppress(OSError, ProcessLookupError):
             resource.prlimit(process, resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
-    hit.expect(0, 2)
+    hit.expect(0, 2, clean=False)  # the HDF5 library, caught in the middle of a file, has its own words
 
 
 FAULTS = (
@@ -193,8 +193,8 @@ FAULTS = (
 
 
 def play(rounds: int, seed: int = 0, say=print) -> int:
-    """Play the rounds, the faults in turn; returns how many cells were lost."""
-    lost, hits = 0, Counter()
+    """Play the rounds, the faults in turn; how many cells were lost, and runs that ended wrongly."""
+    lost, wrong, hits = 0, 0, Counter()
     with tempfile.TemporaryDirectory(prefix="flyrun-faults-") as scratch:
         reference = run(fakes.make_job(Path(scratch) / "unbroken"), None, fakes.prepare)
         unbroken = draws_of(reference.run_dir)
@@ -204,7 +204,11 @@ def play(rounds: int, seed: int = 0, say=print) -> int:
             try:
                 hit.wait()
                 there = hit.process.poll() is None
-                fault(hit)
+                try:
+                    fault(hit)
+                except AssertionError as error:
+                    wrong += 1
+                    say(f"    WRONG END {error}")
                 losses, found = _go_on(folder, unbroken)
             finally:
                 hit.kill()
@@ -216,8 +220,9 @@ def play(rounds: int, seed: int = 0, say=print) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     counts = ", ".join(f"{name} {count}" for name, count in sorted(hits.items()))
     say(f"{rounds} rounds, {sum(hits.values())} of them hit a run under way ({counts})")
+    say(f"runs that ended otherwise than they should: {wrong}")
     say(f"cells lost: {lost}")
-    return lost
+    return lost + wrong
 
 
 def _go_on(folder: Path, unbroken: dict) -> tuple[list[str], str]:
