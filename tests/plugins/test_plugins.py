@@ -112,6 +112,7 @@ def test_none_takes_the_place_of_flyruns_own(site):
     assert "Duane et al. 1987" in flyrun(site, "info", "hmc").stdout
 
 
+@pytest.mark.slow
 def test_the_example_has_the_exact_moments(site, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
     import flyrun_barker

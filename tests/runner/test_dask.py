@@ -38,6 +38,7 @@ def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypa
     assert_same(draws_of(result.run_dir), unbroken)
 
 
+@pytest.mark.slow
 def test_a_cell_that_always_kills_its_worker_is_given_up(tmp_path, screen, monkeypatch):
     monkeypatch.setenv("FAKE_FAULT", "kill:one:1:500")
     result = run(job(tmp_path, workers=1), screen.console, fakes.prepare)
