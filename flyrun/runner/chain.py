@@ -196,7 +196,7 @@ def failed(cell: Cell, error: Exception) -> Outcome:
     """Keep an error's traceback in the cell's log and its one line in `failed`."""
     message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
     if isinstance(error, MemoryError):
-        message = f"out of memory ({message}); fewer cells at once need less: executor.workers=1"
+        message = f"out of memory ({error}); fewer cells at once need less: executor.workers=1"
     message = " ".join(message.split())
     with contextlib.suppress(OSError):
         cell.folder.mkdir(parents=True, exist_ok=True)
