@@ -244,11 +244,14 @@ class NoBrightness(Choice):
 @option("brightness", "implicit")
 @dataclass(frozen=True)
 class Implicit(Choice):
-    """Algorithm 2: dark data proposed to brighten with probability q, by geometric skips."""
+    """Algorithm 2: dark data proposed to brighten with probability q, by geometric skips.
+
+    q=auto proposes as many as are expected to be bright: q = Σ E L̃_n/N, for bounds tight at the MAP.
+    """
 
     firefly: ClassVar[bool] = True
     name: str = "implicit"
-    q: float = ranged(0.01, above=0, at_most=1)
+    q: float | Literal["auto"] = ranged(0.01, above=0, at_most=1)
 
 
 @option("brightness", "per_datum")
@@ -275,10 +278,14 @@ class Explicit(Choice):
 @option("sampler", "random_walk")
 @dataclass(frozen=True)
 class RandomWalk(Choice):
-    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept."""
+    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
+
+    metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
+    """
 
     paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
     name: str = "random_walk"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
     target_accept: float = ranged(0.234, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 
@@ -286,10 +293,14 @@ class RandomWalk(Choice):
 @option("sampler", "mala")
 @dataclass(frozen=True)
 class Mala(Choice):
-    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept."""
+    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
+
+    metric as for the random walk.
+    """
 
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
     name: str = "mala"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
     target_accept: float = ranged(0.57, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 
@@ -297,10 +308,12 @@ class Mala(Choice):
 @option("sampler", "hmc")
 @dataclass(frozen=True)
 class Hmc(Choice):
-    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior, or the one made at the MAP."""
+    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
+    tight at the MAP make (metric=bound), or the one of the posterior's curvature there (hessian)."""
 
     paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
     name: str = "hmc"
+    metric: Literal["bound", "hessian"] = "bound"
     n_steps: int = ranged(4, at_least=1)
     jitter: float = ranged(0.2, at_least=0, at_most=0.9)
     target_accept: float = ranged(0.8, above=0, at_most=1)
@@ -316,6 +329,27 @@ class Slice(Choice):
     name: str = "slice"
     width: float | None = ranged(None, above=0)
     most_widenings: int = ranged(100, at_least=0)
+
+
+@option("sampler", "elliptical_slice")
+@dataclass(frozen=True)
+class EllipticalSlice(Choice):
+    """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
+
+    paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
+    name: str = "elliptical_slice"
+    metric: Literal["bound", "hessian"] = "bound"
+
+
+@option("sampler", "independence")
+@dataclass(frozen=True)
+class Independence(Choice):
+    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
+
+    paper: ClassVar[str] = "Tierney 1994"
+    name: str = "independence"
+    metric: Literal["bound", "hessian"] = "hessian"
+    freedom: float = ranged(8.0, above=0)
 
 
 @option("protocol", "*")
@@ -404,9 +438,11 @@ class Arm:
                 f"bound={self.bound.name} and brightness={self.brightness.name} do not go together "
                 f"in arm {self.name}: choose {remedy}, or none for both"
             )
-        if self.brightness.name == "per_datum" and getattr(self.bound, "offset_sds", 1) != 0:
+        auto = getattr(self.brightness, "q", None) == "auto"
+        if (auto or self.brightness.name == "per_datum") and getattr(self.bound, "offset_sds", 1) != 0:
+            chosen = "brightness.q=auto" if auto else "brightness=per_datum"
             raise ConfigError(
-                f"brightness=per_datum and bound={self.bound.name} do not go together in arm {self.name}: "
+                f"{chosen} and bound={self.bound.name} do not go together in arm {self.name}: "
                 "its rates hold where bounds are tight at the MAP; choose bound=map, bound.offset_sds=0"
             )
 

@@ -26,6 +26,12 @@ def log_base(base, theta, gradient):
 
 
 @generic
+def log_beyond(base, theta, gradient):
+    """What a pseudo-prior's log density adds to that of its Gaussian part (see samplers/metric.py), up to a
+    constant: 0 for a Gaussian prior. Adds its gradient unless None."""
+
+
+@generic
 def draw_base(base, rng, out):
     """Fill out, (P,), with a draw from a base that is a proper prior."""
 
@@ -57,6 +63,11 @@ def _log_quadratic(base, theta, gradient):
         if gradient is not None:
             gradient[d] += base.linear[d] - pulled
     return value
+
+
+@implements(log_beyond, Quadratic)
+def _nothing_beyond(base, theta, gradient):
+    return 0.0
 
 
 @implements(add_gaussian, Quadratic)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from flyrun.compiled import implements
-from flyrun.models.base import add_gaussian, dense, log_base, spread
+from flyrun.models.base import add_gaussian, dense, log_base, log_beyond, spread
 from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
 
@@ -68,6 +68,11 @@ def _log_kronecker(base, theta, gradient):
             for d in range(size):
                 out[k, d] += linear[k, d] - base.ridge * matrix[k, d] - 0.5 * pulled[d, k]
     return value
+
+
+@implements(log_beyond, Kronecker)
+def _nothing_beyond(base, theta, gradient):
+    return 0.0
 
 
 @implements(add_gaussian, Kronecker)

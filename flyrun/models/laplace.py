@@ -3,8 +3,10 @@
 from math import log
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flyrun.compiled import implements
-from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, spread
+from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, log_beyond, spread
 
 SMOOTH = False
 
@@ -42,7 +44,7 @@ def _log_laplace(base, theta, gradient):
         total += abs(theta[d])
         if gradient is not None:
             # at 0, which has probability 0, the middle of the slopes
-            gradient[d] -= rate * ((theta[d] > 0.0) - (theta[d] < 0.0))
+            gradient[d] -= rate * np.sign(theta[d])
     return -rate * total - theta.shape[0] * base.log_twice_scale
 
 
@@ -61,6 +63,17 @@ def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
 @implements(log_base, LaplaceTimesBounds)
 def _log_product(base, theta, gradient):
     return log_base(base.prior, theta, gradient) + log_base(base.bounds, theta, gradient)
+
+
+@implements(log_beyond, LaplaceTimesBounds)
+def _ridge_of_absolute_values(base, theta, gradient):
+    precision = 0.5 / (base.prior.scale * base.prior.scale)  # of the Gaussian of the same variance
+    value = log_base(base.prior, theta, gradient)
+    for d in range(theta.shape[0]):
+        value += 0.5 * precision * theta[d] * theta[d]
+        if gradient is not None:
+            gradient[d] += precision * theta[d]
+    return value
 
 
 @implements(dense, LaplaceTimesBounds)

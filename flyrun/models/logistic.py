@@ -98,21 +98,22 @@ def map_bound(model: Logistic, predictors: np.ndarray) -> JaakkolaJordan:
 
 
 def curvature(model: Logistic, predictors: np.ndarray) -> np.ndarray:
-    """−∂² log L_n/∂η² = p(1 − p), (N,), at margins (N, 1)."""
-    small = np.exp(-np.abs(predictors[:, 0]))
-    return small / (1.0 + small) ** 2
-
-
-observed_curvature = curvature
+    """−∂² log L_n/∂η² = p(1 − p), (N, 1, 1), at margins (N, 1)."""
+    small = np.exp(-np.abs(predictors))
+    return (small / (1.0 + small) ** 2)[:, :, None]
 
 
 def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """E L̃_n, (N,), for bounds tight at the margins, (N, 1), when η_n varies about them by `variance`, (N,).
+    """E L̃_n, (N,), for bounds tight at the margins, (N, 1), when η_n varies by variance, (N, 1, 1).
 
-    To second order: half the variance times the difference of the curvatures, tanh(ξ/2)/(2ξ) − p(1 − p).
+    To second order in m² − ξ²: c/(8ξ²) · E(m² − ξ²)² with c = tanh(ξ/2)/(2ξ) − p(1 − p), what the bound's
+    curvature exceeds the likelihood's by, and E(m² − ξ²)² = 4 ξ² s² + 3 s⁴, s² the variance. c/ξ² → 1/24.
     """
-    a = tight_at(predictors[:, 0]).curve[:, 0]
-    return 0.5 * np.maximum(-2.0 * a - curvature(model, predictors), 0.0) * variance
+    square, s2 = predictors[:, 0] ** 2, variance[:, 0, 0]
+    bounds = -2.0 * tight_at(predictors[:, 0]).curve[:, 0]
+    beyond = np.maximum(bounds - curvature(model, predictors)[:, 0, 0], 0.0)
+    ratio = np.where(square < 1e-6, 1.0 / 24.0, beyond / np.maximum(square, 1e-6))
+    return 0.125 * ratio * (4.0 * square * s2 + 3.0 * s2**2)
 
 
 def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadratic:

@@ -126,8 +126,31 @@ class Look(NamedTuple):
     """Minus the second derivatives, (P, P)."""
 
 
+def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Σ_n w_n ⊗ x_n x_nᵀ, (K·D, K·D). rows: (n, D); weight: (n, K, K), each symmetric."""
+    n_predictors, size = weight.shape[1], rows.shape[1]
+    total = np.empty((n_predictors, size, n_predictors, size))
+    for k in range(n_predictors):
+        for m in range(k + 1):
+            product = rows.T @ (rows * weight[:, k, m, None])
+            total[k, :, m], total[m, :, k] = product, product
+    return total.reshape(n_predictors * size, n_predictors * size)
+
+
+def curvature(module: Any, model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives of Σ log L_n at θ, (P, P)."""
+
+    def work(block: slice) -> tuple[np.ndarray]:
+        eta = block_predictors(model, features, theta, block)
+        rows = features.rows[block].astype(np.float64)
+        return (_weighted_gram(rows, module.curvature(module.part(model, block), eta)),)
+
+    (total,) = added(over_blocks(len(features.rows), work))
+    return (total + total.T) / 2.0
+
+
 def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
-    """One pass, N queries, for a model of one predictor with an `observed_curvature`."""
+    """One pass, N queries."""
 
     def work(block: slice) -> tuple[float, np.ndarray, np.ndarray]:
         eta = block_predictors(model, features, theta, block)
@@ -135,8 +158,7 @@ def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
         part = module.part(model, block)
         _log_likelihoods(part, np.arange(len(eta)), eta, values, slopes)
         rows = features.rows[block].astype(np.float64)
-        weighted = rows * module.observed_curvature(part, eta)[:, None]
-        return values.sum(), slopes[:, 0] @ rows, rows.T @ weighted
+        return values.sum(), (slopes.T @ rows).ravel(), _weighted_gram(rows, module.curvature(part, eta))
 
     value, gradient, curvature = added(over_blocks(len(features.rows), work))
     return Look(float(value), gradient, (curvature + curvature.T) / 2.0)

@@ -9,6 +9,7 @@ D. Böhning (1992), Multinomial logistic regression algorithm; Maclaurin & Adams
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from flyrun.compiled import implements
 from flyrun.errors import DataError
@@ -121,6 +122,22 @@ def untuned_bound(model: Softmax, features: MultiLinear, xi: float) -> Bohning:
 def map_bound(model: Softmax, predictors: np.ndarray) -> Bohning:
     """Bounds tight at the predictors at θ_MAP, (N, K)."""
     return tight_at(predictors, model.labels)
+
+
+def curvature(model: Softmax, predictors: np.ndarray) -> np.ndarray:
+    """−∂² log L_n/∂η² = diag(p) − ppᵀ, (N, K, K), at predictors (N, K)."""
+    p = softmax(predictors, axis=1)
+    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+
+
+def expected_pseudo_likelihood(model: Softmax, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E L̃_n, (N,), for bounds tight at predictors, (N, K), when η_n varies by variance, (N, K, K).
+
+    To second order: half the trace of the variance times what Böhning's A exceeds the curvature by.
+    """
+    n_classes = predictors.shape[1]
+    beyond = 0.5 * (np.eye(n_classes) - 1.0 / n_classes) - curvature(model, predictors)
+    return 0.5 * np.einsum("nkm,nkm->n", beyond, variance)
 
 
 def collapse(bound: Bohning, model: Softmax, features: MultiLinear) -> Kronecker:

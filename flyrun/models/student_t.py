@@ -100,24 +100,19 @@ def map_bound(model: StudentT, predictors: np.ndarray) -> TangentInSquare:
 
 
 def curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
-    """Expected −∂² log L_n/∂η², (N,): (ν+1)/((ν+3)σ²), the same for every datum."""
-    return np.full(len(model.target), (model.nu + 1.0) / ((model.nu + 3.0) * model.scale**2))
-
-
-def observed_curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
-    """−∂² log L_n/∂η² = (ν+1)(ν − r²)/((ν + r²)²σ²), (N,); below 0 for outliers, r² > ν."""
-    square = ((model.target - predictors[:, 0]) / model.scale) ** 2
-    return (model.nu + 1.0) * (model.nu - square) / ((model.nu + square) * model.scale) ** 2
+    """−∂² log L_n/∂η² = (ν+1)(ν − r²)/((ν + r²)²σ²), (N, 1, 1), at (N, 1); outliers' is negative."""
+    square = ((model.target[:, None] - predictors) / model.scale) ** 2
+    return ((model.nu + 1.0) * (model.nu - square) / ((model.nu + square) * model.scale) ** 2)[:, :, None]
 
 
 def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """E L̃_n, (N,), for bounds tight at predictors, (N, 1), when η_n varies about them by `variance`, (N,).
+    """E L̃_n, (N,), for bounds tight at predictors, (N, 1), when η_n varies by variance, (N, 1, 1).
 
     To second order in r² − r₀²: (ν+1)/4 · E(r² − r₀²)²/(ν + r₀²)², with E(r² − r₀²)² = 4 r₀² s² + 3 s⁴ and s²
     the variance in units of σ².
     """
     square = ((model.target - predictors[:, 0]) / model.scale) ** 2
-    s2 = variance / model.scale**2
+    s2 = variance[:, 0, 0] / model.scale**2
     return 0.25 * (model.nu + 1.0) * (4.0 * square * s2 + 3.0 * s2**2) / (model.nu + square) ** 2
 
 

@@ -7,6 +7,7 @@ border. The same state gives the same draws, bit for bit, wherever chunks begin 
 
 import importlib
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from threadpoolctl import threadpool_limits
 from flyrun import plugins
 from flyrun.compiled import jit
 from flyrun.models import passes
-from flyrun.models.base import dense, draw_base, log_base, spread
+from flyrun.models.base import draw_base, log_base, spread
 from flyrun.runner import setup
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
+from flyrun.samplers.metric import reference_at, reference_of
 from flyrun.samplers.per_datum import per_datum, rates
 from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
 from flyrun.samplers.target import log_data, start
@@ -37,8 +39,8 @@ def prepare(arm: Any, folder: Path) -> Any:
     """
     if own := getattr(arm.model, "program", None):
         return importlib.import_module(f"flyrun.runner.{own}").prepare(arm, folder)
-    reference = getattr(plugins.kernel(arm.sampler), "REFERENCE", False)
-    needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or reference
+    shaped = getattr(arm.sampler, "metric", "identity") != "identity"
+    needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or shaped
     return Program(arm, setup.bind(arm, folder, needs_map))
 
 
@@ -90,7 +92,8 @@ class Program:
         problem, arm = self.problem, self.arm
         if arm.bound.name == "none":
             full = full_data(problem.prior, problem.model, problem.features, self.n_params)
-            return full, sweeps.build(arm.brightness, self.n_data), 0
+            looks = 0 if getattr(arm.sampler, "metric", "identity") == "identity" else self.n_data
+            return full, sweeps.build(arm.brightness, self.n_data), looks
         if arm.bound.name == "map":
             bound = self._bound_at(setup.bound_centre(arm, problem))
             base = self._collapse(bound) if arm.bound.offset_sds else self._map_base
@@ -99,20 +102,28 @@ class Program:
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
             base = self._collapse(bound)
         target = firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS)
-        if arm.brightness.name == "per_datum":
-            return (
-                target,
-                per_datum(rates(setup.expected_bright(arm, problem), arm.brightness.factor)),
-                self.n_data,
-            )
-        return target, sweeps.build(arm.brightness, self.n_data), self.n_data
+        config = arm.brightness
+        if config.name == "per_datum":
+            expected = setup.expected_bright(arm, problem)
+            return target, per_datum(rates(expected, config.factor)), self.n_data
+        if getattr(config, "q", None) == "auto":
+            config = replace(config, q=sweeps.global_rate(setup.expected_bright(arm, problem)))
+        return target, sweeps.build(config, self.n_data), self.n_data
 
     def _make_kernel(self) -> Any:
-        """θ-update; one that moves about a reference Gaussian is given it."""
-        if not getattr(self.module, "REFERENCE", False):
-            return self.module.build(self.arm.sampler, self.n_params)
-        base = self._map_base if self.arm.bound.name == "none" else self._target.base
-        return self.module.build(self.arm.sampler, self.n_params, dense(base))
+        """θ-update; one that is shaped by a Gaussian near the target is given it."""
+        config = self.arm.sampler
+        metric = getattr(config, "metric", "identity")
+        if metric == "identity":
+            return self.module.build(config, self.n_params)
+        if metric == "hessian":
+            curvature = setup.posterior_curvature(self.arm, self.problem)
+            reference = reference_at(self.problem.fit.theta_map, curvature)
+        elif self.arm.bound.name == "none":
+            reference = reference_of(self._map_base, own=False)
+        else:
+            reference = reference_of(self._target.base, own=True)
+        return self.module.build(config, self.n_params, reference)
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -230,5 +241,10 @@ class Program:
         return getattr(setup.model_module(self.arm.model.name), "SHIFT_FREE", False)
 
     def tuning(self, state: State) -> dict[str, float]:
-        """Settings learnt during burn-in."""
-        return {"step": float(state["kernel.step.current"][0])} if "kernel.step.current" in state else {}
+        """Settings learnt during burn-in, or chosen at set-up."""
+        settings = {}
+        if "kernel.step.current" in state:
+            settings["step"] = float(state["kernel.step.current"][0])
+        if getattr(self.arm.brightness, "q", None) == "auto":
+            settings["q"] = float(np.exp(self._brightness.log_q))
+        return settings

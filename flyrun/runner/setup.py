@@ -77,39 +77,34 @@ def _log_prior(prior, theta):
 def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
     """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
 
-    η_n varies by its leverage x_nᵀH⁻¹x_n, H the posterior's curvature at the MAP. Raises ConfigError for
-    models without a closed form.
+    η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's curvature at the MAP.
     """
-    module, features = model_module(arm.model.name), problem.features
-    if not hasattr(module, "expected_pseudo_likelihood"):
-        raise ConfigError(
-            f"brightness=per_datum: model={arm.model.name} has no formula for its rates; "
-            "choose brightness=implicit with brightness.q"
-        )
-    root, theta = posterior_root(arm, problem), problem.fit.theta_map
+    module, features, theta = model_module(arm.model.name), problem.features, problem.fit.theta_map
+    n_predictors, size = problem.model.n_predictors, features.rows.shape[1]
+    covariance = np.linalg.inv(posterior_curvature(arm, problem))
+    parts = covariance.reshape(n_predictors, size, n_predictors, size)
 
     def work(block: slice) -> np.ndarray:
-        leverage = ((features.rows[block].astype(np.float64) @ root.T) ** 2).sum(axis=1)
+        rows = features.rows[block].astype(np.float64)
+        variance = np.zeros((len(rows), n_predictors, n_predictors))
+        for k in range(n_predictors):
+            for m in range(k + 1):
+                variance[:, k, m] = variance[:, m, k] = ((rows @ parts[k, :, m]) * rows).sum(axis=1)
         at_map = passes.block_predictors(problem.model, features, theta, block)
-        return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, leverage)
+        return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, variance)
 
     return passes.gathered(len(features.rows), work)
 
 
-def posterior_root(arm: Any, problem: Problem) -> np.ndarray:
-    """R, (D, D), with RᵀR = H⁻¹, H the posterior's curvature at the MAP, for models with a `curvature`."""
-    module, features = model_module(arm.model.name), problem.features
+def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
+    """H, (P, P), the posterior's curvature at the MAP: that of the likelihoods, and of the prior.
 
-    def work(block: slice) -> tuple[np.ndarray]:
-        at_map = passes.block_predictors(problem.model, features, problem.fit.theta_map, block)
-        rows = features.rows[block].astype(np.float64)
-        return (rows.T @ (rows * module.curvature(module.part(problem.model, block), at_map)[:, None]),)
-
-    size = features.rows.shape[1]
+    For a prior that is not smooth a Gaussian of the same variance stands in.
+    """
+    module, size = model_module(arm.model.name), problem.fit.theta_map.size
     nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
     prior = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
-    (curvature,) = passes.added(passes.over_blocks(len(features.rows), work))
-    return np.linalg.inv(np.linalg.cholesky(prior + curvature))
+    return prior + passes.curvature(module, problem.model, problem.features, problem.fit.theta_map)
 
 
 def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
@@ -121,15 +116,11 @@ def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
     theta_map, bound = problem.fit.theta_map, arm.bound
     if bound.offset_sds == 0:
         return theta_map
-    if not hasattr(model_module(arm.model.name), "curvature"):
-        raise ConfigError(
-            f"bound.offset_sds={bound.offset_sds:g}: model={arm.model.name} has no formula for its "
-            "posterior's sds; choose bound.offset_sds=0"
-        )
     stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
     z = stream.standard_normal(theta_map.size)
     z *= np.sqrt(z.size) / np.linalg.norm(z)
-    return theta_map + bound.offset_sds * (posterior_root(arm, problem).T @ z)
+    root = np.linalg.cholesky(posterior_curvature(arm, problem))
+    return theta_map + bound.offset_sds * np.linalg.solve(root.T, z)
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
@@ -237,7 +228,7 @@ class _Search:
         size = features.rows.shape[1] * model.n_predictors
         first = self.theta if self.theta.size else np.zeros(size)
         prior = self.priors.prior(prior_scale)
-        if hasattr(self.module, "observed_curvature"):
+        if model.n_predictors == 1:
             penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
             found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
         elif self.priors.SMOOTH:

@@ -63,6 +63,15 @@ def implicit(q: float, n_data: int) -> Implicit:
     return Implicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64))
 
 
+def global_rate(expected: np.ndarray) -> float:
+    """q that proposes about as many dark data as are bright, Σ E L̃_n/N, within [1/N, 1].
+
+    expected: E L̃_n over the posterior, (N,). Fewer proposals let brightness mix slower than θ does; more cost
+    queries that light nobody.
+    """
+    return float(np.clip(expected.mean(), 1.0 / expected.size, 1.0))
+
+
 def mean_skip(q: Any) -> Any:
     """−1/log(1 − q): ⌊mean_skip·Exponential⌋ is geometric, data passed over before one of probability q."""
     with np.errstate(divide="ignore"):

@@ -1,6 +1,7 @@
 """Metropolis-adjusted Langevin (Roberts & Tweedie 1996), the step tuned to accept 0.57.
 
-Roberts & Rosenthal (1998) give 0.574 as the best acceptance rate in many dimensions.
+Roberts & Rosenthal (1998) give 0.574 as the best acceptance rate in many dimensions. Steps are round, or
+shaped by a Gaussian near the target (a metric), as Roberts & Stramer (2002) do.
 """
 
 from math import exp
@@ -11,6 +12,7 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
+from flyrun.samplers.metric import IDENTITY, Reference, colour, covariance_times
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
@@ -19,41 +21,50 @@ LABEL = "Langevin"
 GRADIENTS = True
 
 
-@unsaved(workspace=("proposal", "gradient", "proposed_gradient"))
+@unsaved(workspace=("work",), fixed=("metric",))
 class Mala(NamedTuple):
-    """θ' = θ + ½ step²·∇ + step·N(0, I), accepted with the Metropolis-Hastings ratio."""
+    """θ' = θ + ½ step²·P⁻¹∇ + step·N(0, P⁻¹), accepted with the Metropolis-Hastings ratio."""
 
     step: StepSize
-    proposal: np.ndarray
-    """(P,): workspace, as are the next two: the gradients here and at the proposal."""
-    gradient: np.ndarray
-    proposed_gradient: np.ndarray
+    metric: Any
+    """P."""
+    work: np.ndarray
+    """(6, P): workspace."""
 
 
-def build(config: Any, n_params: int) -> Mala:
-    """Kernel from its configuration (target_accept, step); the first guess scales as the best step does."""
-    step = step_size(config.target_accept, config.step, 0.1 * n_params ** (-1 / 6))
-    return Mala(step, np.zeros(n_params), np.zeros(n_params), np.zeros(n_params))
+def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:
+    """Kernel from its configuration (target_accept, step); round steps without a reference.
+
+    The first guess scales with the number of parameters as the best step does, and for round steps, in units
+    of θ, is a tenth.
+    """
+    guess = (1.0 if reference else 0.1) * n_params ** (-1 / 6)
+    metric = reference.metric if reference else IDENTITY
+    return Mala(step_size(config.target_accept, config.step, guess), metric, np.zeros((6, n_params)))
 
 
 @implements(update, Mala)
 def _mala(kernel, rng, target, theta):
-    proposal, here, there = kernel.proposal, kernel.gradient, kernel.proposed_gradient
+    work = kernel.work
+    proposal, noise, here, there, drift, way_back = work[0], work[1], work[2], work[3], work[4], work[5]
     step = kernel.step.current[0]
-    drift = 0.5 * step * step
+    half = 0.5 * step * step
     # The gradient here comes from what is kept, also after a change of brightness: it costs no query.
     here[:] = 0.0
     log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
-    log_ratio = 0.0
+    covariance_times(kernel.metric, here, drift)
     for d in range(theta.shape[0]):
-        noise = rng.standard_normal()
-        proposal[d] = theta[d] + drift * here[d] + step * noise
-        log_ratio += 0.5 * noise * noise
+        noise[d] = rng.standard_normal()
+    colour(kernel.metric, noise, proposal)
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + half * drift[d] + step * proposal[d]
     there[:] = 0.0
-    log_ratio += log_base(target.base, proposal, there) + log_data(target, proposal, there) - log_here
+    log_ratio = log_base(target.base, proposal, there) + log_data(target, proposal, there) - log_here
+    covariance_times(kernel.metric, there, way_back)
+    # log of the density of the way back over that of the way there; P itself drops out
     for d in range(theta.shape[0]):
-        noise = (theta[d] - proposal[d] - drift * there[d]) / step  # what would lead back
-        log_ratio -= 0.5 * noise * noise
+        log_ratio -= 0.5 * (proposal[d] - theta[d]) * (here[d] + there[d])
+        log_ratio += 0.25 * half * (here[d] * drift[d] - there[d] * way_back[d])
     if log_ratio != log_ratio:
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     acceptance = exp(min(0.0, log_ratio))

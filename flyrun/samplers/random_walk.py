@@ -1,4 +1,7 @@
-"""Random-walk Metropolis (Metropolis et al. 1953), the step tuned to accept 0.234 (Roberts et al. 1997)."""
+"""Random-walk Metropolis (Metropolis et al. 1953), the step tuned to accept 0.234 (Roberts et al. 1997).
+
+Steps are round, or shaped by a Gaussian near the target (a metric), as Roberts & Rosenthal (2001) advise.
+"""
 
 from math import exp
 from typing import Any, NamedTuple
@@ -8,6 +11,7 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
+from flyrun.samplers.metric import IDENTITY, Reference, colour
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
@@ -16,27 +20,37 @@ LABEL = "Metropolis-Hastings"
 GRADIENTS = False
 
 
-@unsaved(workspace=("proposal",))
+@unsaved(workspace=("noise", "proposal"), fixed=("metric",))
 class RandomWalk(NamedTuple):
-    """θ' = θ + step·N(0, I), accepted with min(1, ratio of target densities)."""
+    """θ' = θ + step·N(0, P⁻¹), accepted with min(1, ratio of target densities)."""
 
     step: StepSize
+    metric: Any
+    """P."""
+    noise: np.ndarray
+    """(P,): workspace, as is the next."""
     proposal: np.ndarray
-    """(P,): workspace."""
 
 
-def build(config: Any, n_params: int) -> RandomWalk:
-    """Kernel from its configuration (target_accept, step). The first guess is Roberts et al.'s 2.38/√P."""
+def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
+    """Kernel from its configuration (target_accept, step); round steps without a reference.
+
+    The first guess is Roberts et al.'s 2.38/√P.
+    """
     step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
-    return RandomWalk(step, np.zeros(n_params))
+    metric = reference.metric if reference else IDENTITY
+    return RandomWalk(step, metric, np.zeros(n_params), np.zeros(n_params))
 
 
 @implements(update, RandomWalk)
 def _random_walk(kernel, rng, target, theta):
-    proposal = kernel.proposal
+    noise, proposal = kernel.noise, kernel.proposal
     step = kernel.step.current[0]
     for d in range(theta.shape[0]):
-        proposal[d] = theta[d] + step * rng.standard_normal()
+        noise[d] = rng.standard_normal()
+    colour(kernel.metric, noise, proposal)
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + step * proposal[d]
     log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
     log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
     if log_ratio != log_ratio:

@@ -10,7 +10,8 @@ from flyrun.compiled import jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
-from flyrun.samplers.full_data import full_data
+from flyrun.samplers.full_data import FullData, full_data
+from flyrun.samplers.metric import reference_of
 from flyrun.samplers.target import start
 
 
@@ -117,6 +118,12 @@ def firefly_target(problem: Toy, gradients: bool = False, bound=None):
         bound = problem.likelihood.map_bound(model, features.rows @ coefficients.T)
     base = problem.priors.pseudo_prior(problem.prior, problem.likelihood.collapse(bound, model, features))
     return firefly(base, model, bound, features, gradients)
+
+
+def reference(problem: Toy, target):
+    """The Gaussian of a Firefly target's own base; on full data that of bounds tight at the mode."""
+    own = not isinstance(target, FullData)
+    return reference_of(target.base if own else firefly_target(problem).base, own)
 
 
 def full_target(problem: Toy):

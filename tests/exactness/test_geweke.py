@@ -13,10 +13,11 @@ import pytest
 from flyrun.compiled import jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.samplers import brightness as sweeps
-from flyrun.samplers import mala, random_walk, slice
+from flyrun.samplers import elliptical_slice, hmc, independence, mala, random_walk, slice
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
+from flyrun.samplers.metric import reference_at, reference_of
 from flyrun.samplers.target import start
 from tests.exactness.broken import inverted_implicit
 
@@ -58,7 +59,11 @@ UPDATES = {
     # cannot be told
     "mala": (mala, SimpleNamespace(target_accept=0.57, step=0.3)),
     "slice": (slice, SimpleNamespace(width=2.0, most_widenings=20)),
+    "hmc": (hmc, SimpleNamespace(target_accept=0.8, step=0.5, n_steps=3, jitter=0.2)),
+    "elliptical_slice": (elliptical_slice, SimpleNamespace()),
+    "independence": (independence, SimpleNamespace(freedom=3.0)),
 }
+SHAPED = ("hmc", "elliptical_slice", "independence")
 SWEEPS = {
     "regular": sweeps.NoBrightness,
     "implicit": lambda: sweeps.implicit(0.3, N),
@@ -69,7 +74,10 @@ SWEEPS = {
 def _z_scores(name, module, config, make_sweep, seed):
     likelihood, data_given, priors, scale, n_params, absolute, square = MODELS[name]
     rng, prior = np.random.default_rng(seed), priors.prior(scale)
-    kernel, sweep = module.build(config, n_params), make_sweep()
+    shaped, sweep = module.__name__.rsplit(".", 1)[-1] in SHAPED, make_sweep()
+    # about the prior on full data, about the data's own pseudo-prior under FlyMC
+    shape = (reference_at(np.zeros(n_params), np.eye(n_params) / square),) if shaped else ()
+    kernel = module.build(config, n_params, *shape)
     theta, draws = np.zeros(n_params), np.empty((N_STEPS, n_params))
     room = empty_draws(2, 1, 0, n_params)
     for i in range(N_STEPS):
@@ -80,6 +88,8 @@ def _z_scores(name, module, config, make_sweep, seed):
             bound = likelihood.untuned_bound(model, features, 0.5)
             base = priors.pseudo_prior(prior, likelihood.collapse(bound, model, features))
             target = firefly(base, model, bound, features, module.GRADIENTS)
+            if shaped:
+                kernel = module.build(config, n_params, reference_of(base, own=True))
         # z from its conditional; a sweep between two updates must leave it there
         _begin(target, rng, theta)
         run_chain(rng, target, kernel, sweep, theta, 0, 0, 1, room)

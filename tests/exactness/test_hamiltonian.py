@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, logistic
-from flyrun.models.likelihood import Quadratic
+from flyrun.models import logistic
 from flyrun.samplers import brightness, hmc
+from flyrun.samplers.metric import reference_at
 from flyrun.samplers.per_datum import per_datum
-from tests.exactness.chains import firefly_target, full_target, sample, toy, z_scores
+from tests.exactness.chains import firefly_target, full_target, reference, sample, toy, z_scores
 
 PROBLEM = toy()
 N = PROBLEM.features.rows.shape[0]
@@ -18,15 +18,9 @@ N_ITERATIONS = 60_000
 LEVEL = 4.5
 
 
-def _reference():
-    model = logistic.Logistic()
-    bound = logistic.map_bound(model, (PROBLEM.features.rows @ PROBLEM.mode)[:, None])
-    return gaussian.pseudo_prior(PROBLEM.prior, logistic.collapse(bound, model, PROBLEM.features))
-
-
-def _kernel(reference=None, step=None, n_steps=3):
+def _kernel(target, shape=None, step=None, n_steps=3):
     config = SimpleNamespace(target_accept=0.8, step=step, n_steps=n_steps, jitter=0.2)
-    return hmc.build(config, 2, reference or _reference())
+    return hmc.build(config, 2, shape or reference(PROBLEM, target))
 
 
 ARMS = {
@@ -50,21 +44,22 @@ ARMS = {
 @pytest.mark.parametrize("make", ARMS.values(), ids=ARMS)
 def test_chain_has_the_exact_moments(make):
     target, sweep = make()
-    draws = sample(target, _kernel(), sweep, [0.0, 0.0], N_ITERATIONS, seed=5)
+    draws = sample(target, _kernel(target), sweep, [0.0, 0.0], N_ITERATIONS, seed=5)
     assert np.abs(z_scores(draws.theta, PROBLEM)).max() < LEVEL
     assert 0.6 < draws.accepted.mean() < 0.95
 
 
 def test_any_reference_is_exact_a_good_one_only_faster():
-    far = Quadratic(np.array([[9.0, 2.0], [2.0, 5.0]]), np.array([20.0, -3.0]), np.zeros(1))
-    draws = sample(
-        full_target(PROBLEM), _kernel(far), brightness.NoBrightness(), [0.0, 0.0], N_ITERATIONS, seed=6
-    )
-    assert np.abs(z_scores(draws.theta, PROBLEM)).max() < LEVEL
+    far = reference_at(np.array([2.5, -1.6]), np.array([[9.0, 2.0], [2.0, 5.0]]))
+    for make in (ARMS["full data"], ARMS["firefly implicit"]):
+        target, sweep = make()
+        draws = sample(target, _kernel(target, far), sweep, [0.0, 0.0], N_ITERATIONS, seed=6)
+        assert np.abs(z_scores(draws.theta, PROBLEM)).max() < LEVEL
 
 
 def test_negative_control_every_trajectory_accepted():
-    target, kernel = full_target(PROBLEM), _kernel(step=1.2, n_steps=2)
+    target = full_target(PROBLEM)
+    kernel = _kernel(target, step=1.2, n_steps=2)
     rng, theta = np.random.default_rng(3), np.zeros(2)
 
     class AlwaysAccept:
@@ -94,21 +89,22 @@ def test_the_energy_error_of_a_step_falls_with_its_cube():
     """As a second-order integrator's does: for as many steps half as long, an eighth, here within ×1.5."""
     losses = []
     for step in (0.4, 0.2, 0.1):
-        kernel = _kernel(step=step, n_steps=2)
-        draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [1.0, 0.0], 4000, seed=8)
+        target = full_target(PROBLEM)
+        kernel = _kernel(target, step=step, n_steps=2)
+        draws = sample(target, kernel, brightness.NoBrightness(), [1.0, 0.0], 4000, seed=8)
         losses.append(np.mean(1.0 - draws.accepted))
     assert 8 / 1.5 < losses[0] / losses[1] < 8 * 1.5
     assert 8 / 1.5 < losses[1] / losses[2] < 8 * 1.5
 
 
 def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
-    kernel = _kernel(step=0.2, n_steps=1)  # trajectories of exactly one gradient
-    draws = sample(
-        firefly_target(PROBLEM, gradients=True), kernel, brightness.implicit(1.0, N), [0.0, 0.0], 500, seed=1
-    )
+    target = firefly_target(PROBLEM, gradients=True)
+    kernel = _kernel(target, step=0.2, n_steps=1)  # trajectories of exactly one gradient
+    draws = sample(target, kernel, brightness.implicit(1.0, N), [0.0, 0.0], 500, seed=1)
     assert np.all(draws.queries == N)  # bright before + all dark proposed
-    kernel = _kernel(step=0.2, n_steps=4)
-    draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0.0, 0.0], 2000, seed=1)
+    target = full_target(PROBLEM)
+    kernel = _kernel(target, step=0.2, n_steps=4)
+    draws = sample(target, kernel, brightness.NoBrightness(), [0.0, 0.0], 2000, seed=1)
     gradients = draws.queries / N
     assert set(gradients) == {1, 2, 3, 4, 5, 6, 7}
     assert gradients.mean() == pytest.approx(4.0, abs=0.2)

@@ -9,7 +9,9 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.runner.program import prepare
-from flyrun.runner.setup import expected_bright
+from flyrun.runner.setup import expected_bright, posterior_curvature
+from flyrun.samplers.full_data import full_data
+from flyrun.samplers.map_fit import log_density
 
 
 def _program(folder, *overrides):
@@ -78,9 +80,41 @@ def test_rates_of_each_datum_foretell_how_many_are_bright(tmp_path):
     assert draws["bright"].mean() == pytest.approx((expected / (1 + expected)).sum(), rel=0.2)
 
 
-def test_rates_of_each_datum_need_bounds_at_the_map():
-    with pytest.raises(ConfigError, match="choose bound=map"):
-        compose_job(["experiment=mnist_logreg", "only=untuned", "brightness=per_datum"])
+def test_rates_need_bounds_at_the_map():
+    for word in ("brightness=per_datum", "brightness.q=auto"):
+        with pytest.raises(ConfigError, match="choose bound=map"):
+            compose_job(["experiment=mnist_logreg", "only=untuned", word])
+
+
+def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
+    words = ["brightness.q=auto", "protocol.init=map", "protocol.iterations=400", "protocol.burn_in=100"]
+    program = _program(tmp_path, *words)
+    expected = expected_bright(program.arm, program.problem).sum()
+    state, draws = program.advance(program.init(1), 400)
+    q = program.tuning(state)["q"]
+    assert q == pytest.approx(expected / 12_214)
+    proposed = draws["queries"][1:] - draws["bright"][:-1]
+    assert proposed.mean() == pytest.approx(q * (12_214 - draws["bright"].mean()), rel=0.1)
+
+
+@pytest.mark.parametrize("experiment", ["mnist_logreg", "cifar_softmax", "opv_robust"])
+def test_the_curvature_at_the_map_is_the_gradients_change(experiment, tmp_path):
+    words = [f"experiment={experiment}", "only=map_tuned", "dataset.limit=400", "model.scale=0.3"]
+    arm = compose_job(words if experiment == "opv_robust" else words[:-1]).arms[0]
+    problem = prepare(arm, tmp_path).problem
+    curvature = posterior_curvature(arm, problem)
+    if experiment == "opv_robust":  # the prior's stand-in, which its own gradient knows nothing of
+        curvature -= np.eye(len(curvature)) * 0.5 / arm.prior.scale**2
+    full = full_data(problem.prior, problem.model, problem.features, len(curvature))
+    direction = np.random.default_rng(0).normal(size=len(curvature))
+    at_map = problem.fit.theta_map
+    # a step that no coordinate of the corner at 0 notices
+    here = np.where(at_map == 0.0, 1e-3, at_map) if experiment == "opv_robust" else at_map
+    step = 1e-6
+    there, back = (log_density(full, here + sign * step * direction)[1] for sign in (1, -1))
+    change = (back - there) / (2 * step)
+    tolerance = 0.05 if experiment == "opv_robust" else 1e-5
+    assert np.linalg.norm(curvature @ direction - change) < tolerance * np.linalg.norm(change)
 
 
 def _regression(folder, monkeypatch, n_test=400, task="regression", **groups):
