@@ -42,14 +42,15 @@ class PerDatum(NamedTuple):
 def per_datum(q: np.ndarray) -> PerDatum:
     """Update with rates q, (N,), each in (0, 1]."""
     q = np.asarray(q, dtype=np.float64)
-    power = np.floor(-np.log2(q)).astype(np.int64)  # 2^−(power+1) < q ≤ 2^−power
-    members = np.argsort(power, kind="stable")
-    powers, first = np.unique(power[members], return_index=True)
+    power = np.floor(-np.log2(q)).astype(np.int16)  # 2^−(power+1) < q ≤ 2^−power
+    members = np.argsort(power, kind="stable")  # of so short integers it takes O(N)
+    counts = np.bincount(power)
+    powers = np.flatnonzero(counts)
     return PerDatum(
         log_q=np.log(q),
         members=members,
-        thinning=q[members] / 0.5 ** power[members],
-        first=np.append(first, q.size).astype(np.int64),
+        thinning=np.ldexp(q, power)[members],
+        first=np.append(0, np.cumsum(counts[powers])).astype(np.int64),
         skip=mean_skip(0.5**powers),
         proposed=np.zeros(q.size, np.int64),
     )
