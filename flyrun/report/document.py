@@ -88,7 +88,9 @@ def lead(run: Run) -> list[str]:
         data, model, update = arm.setting("dataset", "name"), arm.setting("model", "name"), arm.fact("update")
         size = ""
         if arm.fact("n_data") and arm.fact("n_params"):
-            size = f" ({arm.fact('n_data'):,} data, {arm.fact('n_params'):,} parameters)"
+            sizes = sorted({one.fact("n_data") for one in done})
+            count = " to ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1])))
+            size = f" ({count} data, {arm.fact('n_params'):,} parameters)"
         parts = [f"{data}{size}", str(model), str(update)]
         lines.append(", ".join(part for part in parts if part != "None") + ".")
         iterations, burn_in = info.get("iterations"), info.get("burn_in")
@@ -109,6 +111,12 @@ def legend(run: Run) -> list[str]:
         "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
         "left out.",
     ]
+    if len({arm.fact("n_data") for arm in run.arms if arm.done}) > 1:
+        lines.append(
+            "queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and"
+            " rates. peak MB: the most resident memory, pages of mapped files included, that a process held "
+            "while setting up or sampling."
+        )
     if any(arm.fact("gauge") for arm in run.arms):
         lines.append(
             "gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the "

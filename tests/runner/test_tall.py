@@ -68,6 +68,7 @@ def test_the_run_tells_what_the_number_of_data_costs(tmp_path, monkeypatch):
         assert told["setup_peak_bytes"] > 1e7
     text = (folder / "report.md").read_text()
     assert "Against the number of data" in text
+    assert "tall (1,000 to 3,000 data, 21 parameters)" in text
     assert (folder / "figures" / "tall_scaling.png").stat().st_size > 10_000
     rows = json.loads((folder / "table.json").read_text())["rows"]
     assert [row["n_data"] for row in rows] == [1000, 3000]
