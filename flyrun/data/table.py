@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ def load(config: Table) -> Dataset:
     if layout is None:
         reader = functools.partial(table_files.pieces, path, [*chosen, target])
         layout = scan(reader, target, chosen, set(config.categorical), config, str(path))
+        # What task=auto turns out to be is kept under its own name, where a model will look for it.
+        folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
     size = (layout.rows, len(layout.names))
     if size[0] * size[1] * 8 <= IN_MEMORY:
         rows, aim = np.empty(size), np.empty(size[0])

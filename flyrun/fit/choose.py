@@ -22,7 +22,7 @@ _TASKS = {model: task for task, model in _MODELS.items()}
 # from the Gaussian that the bounds collapse into.
 TALL = 5_000
 _MOST_PARAMETERS = 3_000
-_SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.n_steps=16")
+_SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
 _LONG = ("bound=map", "brightness=per_datum", "sampler=hmc")
 
 
@@ -33,7 +33,6 @@ class Problem:
     job: Job
     layout: Layout
     lines: list[str]
-    n_data: int
     n_params: int
 
 
@@ -76,7 +75,7 @@ def problem(request: Request) -> Problem:
         figures=("coefficients",),
         kind="fit",
     )
-    return Problem(job, layout, _lines(dataset, layout, job), len(dataset.target), n_params)
+    return Problem(job, layout, _lines(dataset, layout, job), n_params)
 
 
 def run_name(file: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import replace
@@ -15,13 +16,12 @@ from flyrun.fit.arguments import Request
 from flyrun.fit.choose import Problem, problem
 from flyrun.report.arms import FIT
 from flyrun.runner import files, store
-from flyrun.runner.cell import cells, run_dir
+from flyrun.runner.cell import cell_key, cells, run_dir
 
 POSTERIOR = "posterior.nc"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
 _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
-_LARGE = 2_000_000  # numbers in the table, from where the first round is worth processes
 
 
 def fit(request: Request, console: Any) -> int:
@@ -46,9 +46,11 @@ class _Rounds:
         self.request, self.task, self.console = request, task, console
         self.job: Job = task.job
         self.folder = run_dir(self.job)
+        self.key = cell_key(self.job.arms[0])
         self.protocol = self.job.arms[0].protocol
         self.started = time.monotonic()
-        self.rate = math.nan  # seconds an iteration of all chains, by the clock
+        self.done = 0
+        self.rate = math.nan  # seconds an iteration of all chains takes, one after the other
         by_size = int(_MOST_STORED_BYTES / (8 * task.n_params)) * self.protocol.thin
         self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
 
@@ -64,10 +66,10 @@ class _Rounds:
         """Exit code: 0 with a posterior written, agreed or not; 1 where a chain failed or is too short."""
         from flyrun.runner.launch import run
 
+        self._forget_others()
         total, fresh, number = self._first(), self.job.fresh, 0
         while True:
             number += 1
-            start, done = time.monotonic(), 0 if fresh else self._iterations_done()
             job = self._with(total, fresh)
             result = run(job, self.console, stop_after_s=self._stop_after(), terse=True)
             fresh = False
@@ -86,8 +88,7 @@ class _Rounds:
                     return 1
                 if run(self._with(total, False), self.console, terse=True).interrupted:
                     return 130
-            if total > done:
-                self.rate = (time.monotonic() - start) / (total - done)
+            self.done, self.rate = total, self._seconds_an_iteration()
             rows = self._summarise()
             good = coefficients.agreed(rows)
             following = None if good or ended else self._next(total, rows)
@@ -97,24 +98,31 @@ class _Rounds:
                 return 0
             total = following
 
+    def _forget_others(self) -> None:
+        """Remove what a fit of something else left under this name; its chains stay where they are."""
+        path = self.folder / FIT
+        with contextlib.suppress(files.DamagedFile, KeyError, TypeError, OSError):
+            about = files.read_json(path)
+            if about["key"] != self.key:
+                self.say(f"{self.folder} held another fit, of {about['file']}; --name=… keeps both reports")
+                path.unlink()
+                (self.folder / POSTERIOR).unlink()
+
     def _first(self) -> int:
         """Length of the first round: what is asked for, or where stored chains are."""
-        stored = 0 if self.job.fresh else self._longest()
-        return self._rounded(max(self.protocol.iterations, stored))
+        stored = 0 if self.job.fresh else max(self._lengths(), default=0)
+        return max(self._rounded(self.protocol.iterations), stored)
 
     def _rounded(self, iterations: float) -> int:
         thin = self.protocol.thin
         return int(min(iterations, self.limit)) // thin * thin
 
-    def _stored(self, total: int = 0) -> list[store.StoredCell]:
-        job = self._with(total or self.protocol.iterations, False)
-        return [store.open_cell(self.folder, cell.arm.name, cell.key, cell.seed) for cell in cells(job)]
+    def _stored(self) -> list[store.StoredCell]:
+        found = cells(self.job)  # their keys know no length
+        return [store.open_cell(self.folder, cell.arm.name, cell.key, cell.seed) for cell in found]
 
     def _lengths(self) -> list[int]:
         return [int(cell.info.get("iterations", 0)) or cell.iterations_done for cell in self._stored()]
-
-    def _longest(self) -> int:
-        return max(self._lengths(), default=0)
 
     def _iterations_done(self) -> int:
         """Iterations that every chain has."""
@@ -132,10 +140,7 @@ class _Rounds:
             return executor
         if self.request.workers is not None:
             return replace(executor, workers=self.request.workers)
-        if math.isnan(self.rate):
-            pays = self.task.n_data * self.task.n_params > _LARGE
-        else:
-            pays = self.rate * total > _WORKERS_PAY_S
+        pays = self.rate * (total - self.done) > _WORKERS_PAY_S
         return executor if pays else replace(executor, workers=1)
 
     def _stop_after(self) -> float | None:
@@ -149,10 +154,16 @@ class _Rounds:
         if least >= coefficients.ESS:  # R-hat is what is missing
             wanted = 2.0
         following = burn_in + (total - burn_in) * min(max(wanted, _LEAST), _MOST)
-        if not math.isnan(self.rate):
-            following = min(following, total + self.left() / self.rate)
+        following = min(following, total + max(self.left(), 0.0) / self.rate)
         following = self._rounded(following)
         return following if following > 1.05 * total else None
+
+    def _seconds_an_iteration(self) -> float:
+        infos = [cell.info for cell in self._stored()]
+        return sum(
+            (info["timings"]["burn_in_s"] + info["timings"]["sampling_s"]) / info["iterations"]
+            for info in infos
+        )
 
     def _summarise(self) -> list[dict[str, Any]]:
         self.beta = coefficients.draws(self._stored(), self.task.layout)
@@ -184,6 +195,8 @@ class _Rounds:
         try:
             coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
+                "key": self.key,
+                "file": str(arm.dataset.path),
                 "lines": self.task.lines,
                 "layout": layout.as_dict(),
                 "agreed": good,
