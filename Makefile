@@ -36,6 +36,8 @@ minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports 
 	$(FLYRUN) experiment=ising_local_minibatch $(ARGS)
 	$(FLYRUN) experiment=potts_mgpmh $(ARGS)
 	$(FLYRUN) experiment=potts_double_min $(ARGS)
+	$(FLYRUN) experiment=gibbs_cost $(ARGS)
+	$(FLYRUN) publish gibbs_cost out=$(MEASURED)
 	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart

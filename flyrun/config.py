@@ -506,6 +506,7 @@ class Job:
     run_overrides: list[str] = field(default_factory=list)
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
+    report: str | None = None
     description: str = ""
     kind: str | None = None
 

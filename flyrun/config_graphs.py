@@ -57,13 +57,13 @@ class RandomFactors(_Graph):
 
     kind: ClassVar[str] = "tables"
     name: str = "random_factors"
-    n_variables: int = ranged(20, at_least=2)
-    width: int = ranged(5, at_least=2, at_most=12)
-    degree: int = ranged(1000, at_least=1)
+    n_variables: int = ranged(16, at_least=2)
+    width: int = ranged(2, at_least=2, at_most=12)
+    degree: int = ranged(250, at_least=1)
     n_values: int = ranged(10, at_least=1)
     local: float = ranged(2.0, above=0)
     n_tables: int = ranged(4, at_least=1)
-    agreement: float = ranged(0.5, at_least=0, at_most=1)
+    agreement: float = ranged(0.1, at_least=0, at_most=1)
     seed: int = ranged(0, at_least=0)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from flyrun.errors import ConfigError
 from flyrun.hydra_errors import one_line
 from flyrun.overrides import Entry, read, split, suggest
 from flyrun.paths import conf_dir, reference_dir
+from flyrun.report import kinds
 from flyrun.report.plots import known_figures
 from flyrun.schema import build, keys, listing, schema, show
 
@@ -70,6 +71,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
+        report=_report(base["report"]),
         description=base["description"],
     )
 
@@ -258,6 +260,13 @@ def _figures(names: Any) -> tuple[str, ...]:
                 f"figures={show(names)}: must be a list of figures that there are: {listing(there)}"
             )
     return wanted
+
+
+def _report(name: Any) -> str | None:
+    """The kind of report that an experiment asks for. Raises ConfigError for one that nobody writes."""
+    if name is not None and name not in kinds.ASKED:
+        raise ConfigError(f"report={show(name)}: must be null or {listing(kinds.ASKED, 'or')}")
+    return name
 
 
 def _reference(name: str | None, experiment: str | None) -> dict[str, dict[str, Any]]:

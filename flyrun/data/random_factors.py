@@ -33,16 +33,15 @@ class SharedTables(NamedTuple):
 def load(config: Any) -> SharedTables:
     """Random regular graph: `degree` times, the variables are shuffled and dealt out to n/width factors.
 
-    So each variable stands in `degree` factors and, as the factors of one shuffle have one mass, each L_i is
-    `local` exactly. φ/M = a·(share of the others that agree with the first) + (1 − a)·U(differences to the
-    first, mod D), a = `agreement`, U uniform: a shift of all values changes nothing; marginals are uniform.
+    So each variable stands in `degree` factors, all of one M, and each L_i is `local` exactly.
+    φ/M = a·(share of the others that agree with the first) + (1 − a)·U(differences to the first, mod D),
+    a = `agreement`, U uniform: a shift of all values changes nothing; marginals are uniform.
     """
     rng = np.random.default_rng(config.seed)
     n, width, degree, n_values = config.n_variables, config.width, config.degree, config.n_values
     order = rng.permuted(np.broadcast_to(np.arange(n, dtype=np.int32), (degree, n)), axis=1)
     scopes = order.reshape(-1, width)
-    share = rng.uniform(0.5, 1.5, degree)
-    masses = np.repeat(share * (config.local / share.sum()), n // width)
+    masses = np.full(len(scopes), config.local / degree)
     size = n_values**width
     tables = np.concatenate([_table(rng, n_values, width, config.agreement) for _ in range(config.n_tables)])
     table_of = rng.integers(config.n_tables, size=len(scopes))

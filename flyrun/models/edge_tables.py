@@ -21,6 +21,7 @@ from flyrun.models.graph import (
     add_share,
     current_share,
     energy_change,
+    expect_factor,
     factor_masses,
     factor_share,
     local_energies,
@@ -129,6 +130,11 @@ def _total_energy(graph, x):
     for i in range(graph.n - 1):
         total += _later(graph, i, x, int(x[i]))
     return graph.mass * (total / TOP)
+
+
+@implements(expect_factor, EdgeTables)
+def _expect_factor(graph, f):
+    pass
 
 
 @implements(factor_share, EdgeTables)

@@ -17,6 +17,7 @@ from flyrun.models.graph import (
     add_share,
     current_share,
     energy_change,
+    expect_factor,
     factor_masses,
     factor_share,
     local_energies,
@@ -25,6 +26,7 @@ from flyrun.models.graph import (
     total_energy,
     visits,
 )
+from flyrun.models.prefetch import prefetch
 
 
 class FactorGraph(NamedTuple):
@@ -205,6 +207,13 @@ def _total_energy(graph, x):
         place = _place(record_first, records, table_first, graph.bounds.sizes, f, x)
         total += graph.masses[f] * graph.tables[place]
     return total
+
+
+@implements(expect_factor, FactorGraph)
+def _expect_factor(graph, f):
+    if graph.width > 0:  # else where it begins is itself far away
+        prefetch(graph.records, f * graph.width)
+        prefetch(graph.records, (f + 1) * graph.width - 1)
 
 
 @implements(factor_share, FactorGraph)

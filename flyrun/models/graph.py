@@ -74,6 +74,11 @@ def total_energy(graph, x):
 
 
 @inlined
+def expect_factor(graph, f):
+    """Begin to fetch what factor_share will read of factor f, where it lies far away. Changes nothing."""
+
+
+@inlined
 def factor_share(graph, f, x, i, u):
     """φ/M of factor f at x with x_i = u (i = −1: at x itself)."""
 

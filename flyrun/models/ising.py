@@ -15,6 +15,7 @@ from flyrun.models.graph import (
     add_share,
     current_share,
     energy_change,
+    expect_factor,
     factor_masses,
     factor_share,
     local_energies,
@@ -65,6 +66,11 @@ def _energy_change(graph, i, x, u):
 @implements(total_energy, Ising)
 def _total_energy(graph, x):
     return pairs_energy(graph.pairs, x)
+
+
+@implements(expect_factor, Ising)
+def _expect_factor(graph, f):
+    pass
 
 
 @implements(factor_share, Ising)

@@ -11,6 +11,7 @@ from flyrun.models.graph import (
     add_share,
     current_share,
     energy_change,
+    expect_factor,
     factor_masses,
     factor_share,
     local_energies,
@@ -102,6 +103,11 @@ def pairs_add(pairs, exclusive, i, r, x, amount, energies):
 @implements(total_energy, Potts)
 def _total_energy(graph, x):
     return pairs_energy(graph.pairs, x)
+
+
+@implements(expect_factor, Potts)
+def _expect_factor(graph, f):
+    pass
 
 
 @implements(factor_share, Potts)

@@ -75,7 +75,8 @@ class Run:
         """What makes this run's report."""
         if "fit" in self.info:
             return kinds.kind("fit")
-        return kinds.kind(next((arm.fact("kind") for arm in self.arms if arm.done), None))
+        told = next((arm.fact("kind") for arm in self.arms if arm.done), None)
+        return kinds.kind(self.info.get("report") or told)
 
 
 def load(run_dir: Path) -> Run:

@@ -44,7 +44,8 @@ _STYLE: dict[Any, Any] = {
 def draw(run: Run, folder: Path, plots: Plots, colours: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Write every figure as .png and .svg; name -> (caption, SVG text). Arms not yet run are left out.
 
-    plots: name -> (caption, plot), plot(arms, colours, title) returning a matplotlib Figure.
+    plots: name -> (caption, plot), plot(arms, colours, title) returning a matplotlib Figure,
+    or None where there is nothing to show.
     """
     import matplotlib
 
@@ -56,7 +57,8 @@ def draw(run: Run, folder: Path, plots: Plots, colours: dict[str, str]) -> dict[
     for name, (caption, plot) in plots.items():
         with matplotlib.rc_context(_STYLE):
             figure = plot(arms, colours, str(run.info.get("title") or run.info.get("name") or ""))
-            made[name] = (caption, _save(figure, folder / name))
+            if figure is not None:
+                made[name] = (caption, _save(figure, folder / name))
     return made
 
 

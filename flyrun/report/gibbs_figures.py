@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 # Plain Gibbs black, as in the paper; a dark page turns it into its own ink.
 PLAIN = "#000000"
 # Told apart by colour-blind readers (Okabe & Ito 2008); the marks tell arms apart without colour.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_MARKS = "os^Dv<>P"
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+MARKERS = "os^Dv<>P"
 _MARKS_PER_LINE = 8
 
 
 def colours_of(run: Run) -> dict[str, str]:
     """Black for plain Gibbs, the others in order."""
     others = [arm.name for arm in run.arms if arm.setting("sampler", "name") != "gibbs"]
-    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)}
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(others)}
     return {arm.name: colours.get(arm.name, PLAIN) for arm in run.arms}
 
 
@@ -44,19 +44,19 @@ def _error_against(x: str, name: str):
             band(axis, along, error, colours[arm.name], label(arm), positive=True)
             every = max(1, len(along) // _MARKS_PER_LINE)
             places = np.arange(number * 3 % every, len(along), every)
-            mark = {"marker": _MARKS[number % len(_MARKS)], "markersize": 4}
+            mark = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4}
             line = axis.lines[-1]
             line.set(**mark, markevery=places.tolist())
         axis.set(xlabel=name, ylabel="error: mean ℓ2 distance\nof marginals to uniform")
         axis.set(xscale="log", yscale="log")
-        _round_numbers(axis)
+        round_numbers(axis)
         axis.legend(loc="lower left", fontsize=8)
         return figure
 
     return plot
 
 
-def _round_numbers(axis) -> None:
+def round_numbers(axis) -> None:
     """Ticks at 1, 2 and 5 times powers of ten, written out."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

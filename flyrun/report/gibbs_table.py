@@ -77,7 +77,7 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
         "arm": arm.name,
         "seeds": arm.done,
         "seeds_wanted": arm.wanted,
-        "note": _note(arm),
+        "note": note(arm),
     }
     if not arm.done:
         return row
@@ -119,7 +119,7 @@ def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
     return row
 
 
-def _note(arm: ArmResult) -> str:
+def note(arm: ArmResult) -> str:
     """What this row lacks, and that its sampler is biased."""
     parts = []
     if arm.done < arm.wanted:

@@ -1,4 +1,8 @@
-"""What kinds of run there are, by the fact "kind" of their cells, and what makes the report of each."""
+"""What kinds of run there are, and what makes the report of each.
+
+A run is of the kind that its experiment asks for (`report: graph_cost`), or else of the fact "kind" of its
+cells.
+"""
 
 from __future__ import annotations
 
@@ -87,4 +91,27 @@ def _fit() -> Kind:
     )
 
 
-_KINDS: dict[str, Callable[[], Kind]] = {DEFAULT: _likelihood, "graph": _graph, "fit": _fit}
+def _graph_cost() -> Kind:
+    from flyrun.report import gibbs_cost_figures, gibbs_cost_table, gibbs_cost_words, gibbs_summaries
+
+    return Kind(
+        gibbs_summaries.cell_summary,
+        gibbs_summaries.arm_summary,
+        gibbs_cost_table.frame,
+        gibbs_cost_table.views,
+        gibbs_cost_words.caveats,
+        gibbs_cost_figures.FIGURES,
+        gibbs_cost_figures.colours_of,
+        gibbs_cost_words.lead,
+        gibbs_cost_words.legend,
+    )
+
+
+_KINDS: dict[str, Callable[[], Kind]] = {
+    DEFAULT: _likelihood,
+    "graph": _graph,
+    "graph_cost": _graph_cost,
+    "fit": _fit,
+}
+#: kinds that an experiment asks for by `report:`; the others follow from what was run
+ASKED = ("graph_cost",)

@@ -151,7 +151,17 @@ def _write_run(job: Any, wanted: list[Cell], folder: Path) -> list[str]:
         }
         for arm in job.arms
     ]
-    told = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", "kind")
+    told = (
+        "name",
+        "experiment",
+        "title",
+        "paper",
+        "reference",
+        "reference_name",
+        "figures",
+        "report",
+        "kind",
+    )
     entry = {**{name: getattr(job, name) for name in told}, "command": resume_command(job)}
     return store.write_run(folder, {**entry, "arms": arms})
 

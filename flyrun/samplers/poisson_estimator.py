@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun.compiled import implements, inlined
 from flyrun.errors import ConfigError
-from flyrun.models.graph import factor_masses, factor_share
+from flyrun.models.graph import expect_factor, factor_masses, factor_share
 from flyrun.samplers.alias import alias_table, pick
 
 AHEAD = 32
@@ -34,6 +34,8 @@ class Faithful(NamedTuple):
     """Alias table of the M_f."""
     picks: np.ndarray
     """(AHEAD,) int64: workspace."""
+    shares: np.ndarray
+    """(AHEAD,): workspace."""
 
 
 class Superposed(NamedTuple):
@@ -66,15 +68,17 @@ def estimator(graph: Any, batch: float, method: str) -> Faithful | Superposed:
         )
     top = log1p(total / batch)
     if method == "faithful" or not graph.bounds.two_valued:
-        return Faithful(
-            batch, total / batch, top, alias_table(factor_masses(graph)), np.zeros(AHEAD, np.int64)
-        )
+        room = np.zeros(AHEAD, np.int64), np.zeros(AHEAD)
+        return Faithful(batch, total / batch, top, alias_table(factor_masses(graph)), *room)
     return Superposed(batch, batch / total if total > 0.0 else 0.0, top)
 
 
 @inlined
 def estimate(estimator, rng, graph, x, i, u, energy, meter):
-    """ε at x with x_i = u (i = −1: at x). energy: ζ there, read if needs_energy. meter: (1,) of looks."""
+    """ε at x with x_i = u (i = −1: at x); x is as before afterwards.
+
+    energy: ζ there, read if needs_energy.  meter: (1,) of looks.
+    """
 
 
 @inlined
@@ -96,17 +100,25 @@ def _superposed_needs(estimator):
 def _faithful(estimator, rng, graph, x, i, u, energy, meter):
     if estimator.boost == 0.0:  # no factor has energy
         return 0.0
-    total = 0.0
+    total, before = 0.0, x[i]
+    if i >= 0:  # set for the while, rather than asked for at every variable of every factor
+        x[i] = u
     n_draws = rng.poisson(estimator.batch)
-    picks = estimator.picks
+    picks, shares = estimator.picks, estimator.shares
     for start in range(0, n_draws, AHEAD):
+        # Three short loops: far memory answers many looks at once, where one long loop would wait for each.
         n_ahead = min(AHEAD, n_draws - start)
         for k in range(n_ahead):
             picks[k] = pick(estimator.table, rng, 0)
+            expect_factor(graph, picks[k])
         for k in range(n_ahead):
-            share = factor_share(graph, picks[k], x, i, u)
+            shares[k] = factor_share(graph, picks[k], x, -1, 0)
+        for k in range(n_ahead):
+            share = shares[k]
             if share > 0.0:
                 total += estimator.top if share == 1.0 else log1p(estimator.boost * share)
+    if i >= 0:
+        x[i] = before
     meter[0] += n_draws
     return total
 

@@ -115,7 +115,7 @@ def test_generated_graphs(tmp_path):
     with pytest.raises(ConfigError, match=r"dataset\.width=4: must divide dataset\.n_variables=10"):
         choices.RandomFactors(n_variables=10, width=4)
     with pytest.raises(ConfigError, match=r"n_values\^width is 40,000,000,000.*take fewer"):
-        choices.RandomFactors(n_variables=10, n_values=100)
+        choices.RandomFactors(n_variables=10, width=5, n_values=100)
 
 
 def test_what_does_not_fit_is_one_line(tmp_path):

@@ -1,0 +1,93 @@
+"""The report on costs of updates: a tiny run of its experiment through the command line."""
+
+import json
+import math
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun.errors import ConfigError
+from flyrun.experiment import compose_job
+from flyrun.report import arms, gibbs_cost_table, kinds
+
+SAMPLERS = ("gibbs", "double")
+SIZES = ("", "_values_5", "_values_20", "_many")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cost")
+    names = [sampler + size for sampler in SAMPLERS for size in SIZES]
+    words = ["experiment=gibbs_cost", "protocol.seeds=2", "protocol.iterations=40", "name=tiny"]
+    words += [f"only=[{','.join(names)}]"]
+    words += [f"arms.{sampler}_many.dataset.degree=60" for sampler in SAMPLERS]
+    words += [f"arms.{sampler}_many.dataset.n_values=4" for sampler in SAMPLERS]
+    command = [sys.executable, "-m", "flyrun", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "results" / "runs" / "tiny", done.stdout
+
+
+def test_one_cell_at_a_time():
+    job = compose_job(["experiment=gibbs_cost", "only=[gibbs]"])
+    assert job.executor.workers == 1
+    assert job.report == "graph_cost"
+
+
+def test_slopes_of_counts_are_as_published(run):
+    root, text = run
+    table = pd.read_csv(root / "table.csv")
+    found = {(name, parameter): rows for name, parameter, rows in gibbs_cost_table.sweeps(table)}
+    assert set(found) == {("gibbs", "D"), ("double_min", "D")}
+    counts = {name: [row["factors_actual"] for row in rows] for (name, _), rows in found.items()}
+    assert counts["gibbs"] == [1250.0, 2500.0, 5000.0]
+    np.testing.assert_allclose(counts["double_min"], [4 * d + 256 for d in (5, 10, 20)], rtol=0.03)
+    assert "Slopes as D grows from 5 to 20 (Δ = 250, L = 2, Ψ = 16)" in text
+    assert "Where minibatches can win: 20 variables, Δ = 60, D = 4, L = 2, Ψ = 8" in text
+    assert "…" not in text
+    assert (table["compared"] == "regime").tolist() == ["many" in arm for arm in table["arm"]]
+
+
+def test_report_has_both_figures_and_says_what_it_means(run):
+    root, _ = run
+    for name in ("costs", "regimes"):
+        assert (root / "figures" / f"{name}.png").stat().st_size > 10_000
+    page = (root / "report.md").read_text()
+    assert "executor.workers=1" in page
+    assert "Published costs: gibbs O(DΔ)" in page
+    assert json.loads((root / "run.json").read_text())["report"] == "graph_cost"
+    assert arms.load(root).kind == kinds.kind("graph_cost")
+
+
+def _arm(seconds, *errors):
+    cells = [
+        SimpleNamespace(curve_updates=[1.0, 2.0, 3.0], curve_error=list(error), curve_seconds=seconds)
+        for error in errors
+    ]
+    return SimpleNamespace(cells=cells)
+
+
+def test_equal_error_is_read_between_points_on_logarithmic_scales():
+    base = _arm([1.0, 4.0, 100.0], [1.0, 0.5, 0.3], [1.0, 0.5, 0.1])  # ends at 0.2 after 100 s
+    assert gibbs_cost_table.equal_error(base, base) == (100.0, 1.0)
+    exact = _arm([1.0, 2.0, 8.0], [0.9, 0.4, 0.1])
+    reached, times = gibbs_cost_table.equal_error(exact, base)
+    assert reached == pytest.approx(4.0)  # halfway, in logarithms
+    assert times == pytest.approx(25.0)
+    wiggling = _arm([1.0, 2.0, 8.0], [0.1, 0.4, 0.1])
+    assert gibbs_cost_table.equal_error(wiggling, base)[0] == pytest.approx(4.0)
+    never = _arm([1.0, 2.0, 8.0], [0.9, 0.4, 0.3])
+    assert all(map(math.isnan, gibbs_cost_table.equal_error(never, base)))
+
+
+def test_an_unknown_report_is_refused(tmp_path):
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text("# @package _global_\nreport: nothing\n")
+    words = ["experiment=mine", "dataset=grid", "model=ising", "sampler=gibbs"]
+    with pytest.raises(ConfigError, match=r"report=nothing: must be null or graph_cost"):
+        compose_job(words, [tmp_path])
