@@ -17,7 +17,7 @@ def lead(run: Run) -> list[str]:
         graphs = len({str((arm.setting("dataset"), arm.setting("model"))) for arm in done})
         lines.append(
             f"{len(done)} arms on {graphs} graphs. From one graph to the next one of Δ, D, L and Ψ grows "
-            "while the others stay; costs are means over all updates of a chain. One cell at a time, as cells "
+            "while the others stay; costs are means over a whole chain. One cell at a time, as cells "
             "that run side by side slow each other down (executor.workers=1)."
         )
     return lines
