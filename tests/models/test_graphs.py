@@ -239,7 +239,8 @@ def test_edge_tables_of_many_variables_need_no_memory_and_their_values_are_as_by
     edges = rng.integers(graph.n * (graph.n - 1) // 2, size=4000)
     ends = [(f % graph.n, (f % graph.n + f // graph.n + 1) % graph.n) for f in edges.tolist()]
     shares = [
-        [factor_share(graph, f, x, a, u) for u in range(10)] for f, (a, _) in zip(edges, ends, strict=True)
+        [factor_share(graph, f, x, a, u) for u in range(10)]
+        for f, (a, _) in zip(edges.tolist(), ends, strict=True)
     ]
     # 16 bits: steps of 2e-5; Kolmogorov's distance of 40,000 uniforms is below 0.0098 but once in 1,000
     assert stats.kstest(np.ravel(shares), "uniform").pvalue > 1e-3
