@@ -29,10 +29,13 @@ def of(problem: Problem) -> dict[str, Contestant]:
         "blackjax_mala": jax_peers.blackjax_mala(),
         "regular_random_walk": ours.contestant(config.RandomWalk(), thin=10),
         "regular_mala": ours.contestant(config.Mala(), thin=10),
-        "regular_hmc_whitened": ours.contestant(config.Hmc(), burn_in=500),
+        "regular_hmc_by_bound": ours.contestant(config.Hmc(), burn_in=500),
+        "regular_hmc_by_hessian": ours.contestant(config.Hmc(metric="hessian"), burn_in=500),
+        "independence": ours.contestant(config.Independence(), burn_in=100),
         "firefly_random_walk": ours.contestant(
             config.RandomWalk(), config.Map(), config.Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
         ),
+        "firefly_elliptical_slice": ours.contestant(config.EllipticalSlice(), *firefly, burn_in=1000),
         "firefly_hmc": ours.contestant(config.Hmc(), *firefly),
     }
     if not light:
