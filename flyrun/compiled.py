@@ -70,6 +70,14 @@ def jit(function: Callable) -> Callable:
     return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
+def inline_jit(function: Callable) -> Callable:
+    """As `jit`, but always put into its callers: for helpers of inner loops that take a target.
+
+    A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
+    """
+    return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+
+
 def dot_jit(function: Callable) -> Callable:
     """Compile a sum of products that may be added up in any order (vector registers, fused multiply-add).
 

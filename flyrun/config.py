@@ -31,6 +31,7 @@ class Mnist7v9(Choice):
     n_components: int = ranged(50, at_least=1, at_most=784)
     limit: int | None = ranged(None, at_least=1)
     classes: tuple[int, int] = ranged((7, 9), at_least=0, at_most=9)
+    dtype: Literal["float64", "float32"] = "float64"
 
     def __post_init__(self) -> None:
         """Check the fields, then what they mean together."""
@@ -61,6 +62,7 @@ class Qm9Gap(Choice):
     split: Literal["all", "held_out"] = "all"
     limit: int | None = ranged(None, at_least=1)
     bias: bool = False
+    dtype: Literal["float64", "float32"] = "float64"
 
 
 @option("dataset", "opv_cep")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from flyrun.data import checks, registry
 from flyrun.data.dataset import Dataset
@@ -17,9 +20,13 @@ def load(config: Any) -> Dataset:
     """The rows that a dataset's config asks for, checked: finite, matching, at least two classes.
 
     config: one of flyrun.config's dataset classes; `config.name` names the loader, flyrun/data/<name>.py,
-    whose `load(config)` does the work. DataError or ConfigError, in one line, for what a person can mend.
+    whose `load(config)` does the work. Training features are rounded to float32 where `config.dtype` says so.
+    DataError or ConfigError, in one line, for what a person can mend.
     """
-    return checks.prepared(_loader(config.name).load(config))
+    data = checks.prepared(_loader(config.name).load(config))
+    if getattr(config, "dtype", "float64") == "float32":
+        return replace(data, features=data.features.astype(np.float32))
+    return data
 
 
 def fingerprint(config: Any) -> str:

@@ -15,7 +15,8 @@ class Dataset:
     """Training and test rows, ready for a likelihood.
 
     features: (N, D) float64, C-contiguous, writeable; a loader that adds a bias has it as the last column.
-    A loader of rows too many for the memory gives them as a np.memmap of float32, and they stay float32.
+    A loader of rows too many for the memory gives them as a np.memmap of float32, and they stay float32;
+    a config's dtype=float32 rounds those of other loaders once they are loaded.
     target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes") or float64 ("regression").
     test_features, test_target: the same for M held-out rows; M may be 0.
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.

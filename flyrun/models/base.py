@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements
-from flyrun.models.features import row_dot
+from flyrun.compiled import generic, implements, inlined
 from flyrun.models.likelihood import Quadratic
+from flyrun.models.rows import first_dot, row_dot
 
 
 class Penalty(NamedTuple):
@@ -20,7 +20,7 @@ class Penalty(NamedTuple):
     rate: float
 
 
-@generic
+@inlined
 def log_base(base, theta, gradient):
     """Log density of the base at θ; adds its gradient to gradient, (P,), unless that is None."""
 
@@ -57,11 +57,15 @@ def dense(base):
 @implements(log_base, Quadratic)
 def _log_quadratic(base, theta, gradient):
     value = base.constant[0]
+    if gradient is None:  # half of a symmetric matrix says it all
+        for d in range(theta.shape[0]):
+            pulled = first_dot(base.precision, d, theta, d + 1) - 0.5 * base.precision[d, d] * theta[d]
+            value += theta[d] * (base.linear[d] - pulled)
+        return value
     for d in range(theta.shape[0]):
         pulled = row_dot(base.precision, d, theta)
         value += theta[d] * (base.linear[d] - 0.5 * pulled)
-        if gradient is not None:
-            gradient[d] += base.linear[d] - pulled
+        gradient[d] += base.linear[d] - pulled
     return value
 
 

@@ -9,20 +9,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import dot_jit, generic, implements, jit
+from flyrun.compiled import implements, inlined, jit
+from flyrun.models.rows import fetch_row, row_dot
 
 BLOCK = 256
 """Data worked on at once."""
 
 
-@generic
+@inlined
 def predict(features, index, theta, eta):
     """Write η_n(θ) into eta[i], (K,), for every n = index[i]."""
 
 
-@generic
+@inlined
 def pull_back(features, index, slopes, gradient):
     """Add Σ_i Σ_k slopes[i, k]·∂η_nk/∂θ, n = index[i], to gradient, (P,)."""
+
+
+@inlined
+def expect(features, n):
+    """Hint that datum n is predicted soon, so that its row is on its way from memory meanwhile."""
 
 
 class Linear(NamedTuple):
@@ -30,15 +36,6 @@ class Linear(NamedTuple):
 
     rows: np.ndarray
     """(N, D) C-contiguous; a row is one datum's features."""
-
-
-@dot_jit
-def row_dot(rows, n, vector):
-    """x_nᵀv without making a view of the row."""
-    total = 0.0
-    for d in range(vector.shape[0]):
-        total += rows[n, d] * vector[d]
-    return total
 
 
 @jit
@@ -52,6 +49,11 @@ def add_row(rows, n, factor, out):
 def _predict_linear(features, index, theta, eta):
     for i in range(index.shape[0]):
         eta[i, 0] = row_dot(features.rows, index[i], theta)
+
+
+@implements(expect, Linear)
+def _expect_linear(features, n):
+    fetch_row(features.rows, n)
 
 
 @implements(pull_back, Linear)

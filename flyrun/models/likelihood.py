@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic
+from flyrun.compiled import inlined
 
 
-@generic
+@inlined
 def log_likelihood(model, index, eta, values, slopes):
     """values[i] = log L_n at eta[i], n = index[i]; slopes[i] = ∂ log L_n/∂η unless slopes is None."""
 
 
-@generic
+@inlined
 def log_bound(bound, model, index, eta, values, slopes):
     """values[i] = log B_n at eta[i], B_n ≤ L_n; slopes[i] = ∂ log B_n/∂η unless slopes is None."""
 

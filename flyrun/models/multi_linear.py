@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import dot_jit, implements, jit
-from flyrun.models.features import predict, pull_back
+from flyrun.models.features import expect, predict, pull_back
+from flyrun.models.rows import fetch_row
 
 
 class MultiLinear(NamedTuple):
@@ -66,6 +67,11 @@ def rows_times(rows, index, matrix, count, out):
 def _predict(features, index, theta, eta):
     n_classes = eta.shape[1]
     rows_times(features.rows, index, theta.reshape((n_classes, features.rows.shape[1])), n_classes, eta)
+
+
+@implements(expect, MultiLinear)
+def _expect(features, n):
+    fetch_row(features.rows, n)
 
 
 # Four rows at once, since every pass over a row reads and writes all of the gradient.

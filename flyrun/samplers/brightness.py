@@ -9,22 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements, jit
+from flyrun.compiled import implements, inlined, jit
+from flyrun.models.features import expect
+from flyrun.samplers.exponentials import WHOLE, exponentials, room_for
 from flyrun.samplers.firefly import query
-from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright, ith_dark
+from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
 from flyrun.samplers.state import unsaved
 
 
-@jit
-def log_uniform_below(rng, log_probability):
-    """True with probability min(1, e^log_probability); draws nothing when that is 1.
-
-    −log of a uniform is an exponential, which is drawn without a call of exp.
-    """
-    return log_probability >= 0.0 or rng.standard_exponential() > -log_probability
-
-
-@generic
+@inlined
 def resample(brightness, rng, target, theta):
     """One sweep of z at the current position θ, (P,); changes target.memory only."""
 
@@ -40,7 +33,51 @@ def _no_sweep(brightness, rng, target, theta):
     pass
 
 
-@unsaved(workspace=("proposed",))
+@inlined
+def log_rate(brightness, n):
+    """log q_n, q_n the probability with which dark datum n is proposed to be lit."""
+
+
+@inlined
+def settle(brightness, rng, target, n_proposed):
+    """Light and darken by Metropolis-Hastings (Algorithm 2): dark data brightness.proposed[:n_proposed] have
+    just been queried; all bright data are proposed to darken.
+    """
+
+
+def settle_in_bulk(brightness, rng, target, n_proposed):
+    """What `settle` does for updates with the fields `proposed` and `draws`.
+
+    −log of a uniform is an exponential: "with probability min(1, p)" needs no exp. Verdicts are counted
+    without branches, which the processor would guess wrongly too often.
+    """
+    memory = target.memory
+    partition = memory.partition
+    n_bright = partition.n_bright[0]
+    proposed, values = brightness.proposed, memory.proposed_values
+
+    # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
+    n_lit = 0
+    draws = exponentials(rng, n_proposed, brightness.draws)
+    for j in range(n_proposed):
+        n = proposed[j]
+        proposed[n_lit] = n
+        n_lit += draws[j] > max(log_rate(brightness, n) - values[j], 0.0)  # min(1, L̃/q)
+
+    # Downwards, so that the swap of a darkened datum only moves data already visited.
+    end = n_lit
+    draws = exponentials(rng, n_bright, brightness.draws)
+    for j in range(n_bright - 1, -1, -1):
+        n = ith_bright(partition, j)
+        proposed[end] = n
+        end += draws[j] > max(memory.values[n] - log_rate(brightness, n), 0.0)  # min(1, q/L̃)
+    for j in range(n_lit, end):
+        darken(partition, proposed[j])
+    for j in range(n_lit):
+        brighten(partition, proposed[j])
+
+
+@unsaved(workspace=("proposed", "draws"))
 class Implicit(NamedTuple):
     """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
 
@@ -56,11 +93,13 @@ class Implicit(NamedTuple):
     """−1/log(1 − q), so that ⌊skip·Exponential⌋ is the number of dark data passed over."""
     proposed: np.ndarray
     """(N,) int64: workspace, the dark data proposed to be lit, then those accepted."""
+    draws: np.ndarray
+    """(≥ N,): workspace for exponentials."""
 
 
 def implicit(q: float, n_data: int) -> Implicit:
     """Algorithm 2 with proposal probability 0 < q ≤ 1."""
-    return Implicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64))
+    return Implicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64), room_for(n_data))
 
 
 def global_rate(expected: np.ndarray) -> float:
@@ -78,38 +117,31 @@ def mean_skip(q: Any) -> Any:
         return -1.0 / np.log1p(-q)  # 0 for q = 1: none is passed over
 
 
+@implements(log_rate, Implicit)
+def _log_rate(brightness, n):
+    return brightness.log_q
+
+
+implements(settle, Implicit)(settle_in_bulk)
+
+
 @implements(resample, Implicit)
 def _implicit_sweep(brightness, rng, target, theta):
-    memory = target.memory
-    partition = memory.partition
-    n_bright = partition.n_bright[0]
-    n_dark = partition.order.shape[0] - n_bright
-    proposed = brightness.proposed
-
-    n_proposed = 0
-    i = int(brightness.skip * rng.standard_exponential())
-    while i < n_dark:
-        proposed[n_proposed] = ith_dark(partition, i)
-        n_proposed += 1
-        i += 1 + int(brightness.skip * rng.standard_exponential())
+    partition, proposed = target.memory.partition, brightness.proposed
+    n_data = partition.order.shape[0]
+    n_proposed, place = 0, partition.n_bright[0] - 1
+    while place < n_data:
+        draws = exponentials(rng, WHOLE, brightness.draws)
+        for i in range(WHOLE):
+            place += 1 + int(brightness.skip * draws[i])
+            if place >= n_data:
+                break
+            n = partition.order[place]
+            expect(target.features, n)
+            proposed[n_proposed] = n
+            n_proposed += 1
     query(target, proposed[:n_proposed], theta)
-
-    # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
-    n_lit = 0
-    for j in range(n_proposed):
-        n = proposed[j]
-        if log_uniform_below(rng, memory.values[n] - brightness.log_q):
-            proposed[n_lit] = n
-            n_lit += 1
-
-    # Downwards, so that the swap of a darkened datum only moves data already visited.
-    for j in range(n_bright - 1, -1, -1):
-        n = ith_bright(partition, j)
-        if log_uniform_below(rng, brightness.log_q - memory.values[n]):
-            darken(partition, n)
-
-    for j in range(n_lit):
-        brighten(partition, proposed[j])
+    settle(brightness, rng, target, n_proposed)
 
 
 WITH_REPLACEMENT, WITHOUT_REPLACEMENT, SEQUENTIAL = 0, 1, 2

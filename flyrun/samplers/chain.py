@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import jit
-from flyrun.models.base import log_base
 from flyrun.samplers.brightness import resample
+from flyrun.samplers.known_base import log_base_at
 from flyrun.samplers.target import bright_count, kept_log_data
 from flyrun.samplers.update import tune, update
 
@@ -51,7 +51,7 @@ def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draw
         resample(brightness, rng, target, theta)
         draws.queries[i] = meter[0] - before
         draws.bright[i] = bright_count(target)
-        draws.log_joint[i] = log_base(target.base, theta, None) + kept_log_data(target, None)
+        draws.log_joint[i] = log_base_at(target, theta) + kept_log_data(target, None)
         draws.accepted[i] = acceptance
         if (iteration + 1) % thin == 0:
             draws.theta[row] = theta

@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements, jit
+from flyrun.compiled import implements, inline_jit, inlined
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers import partition
 from flyrun.samplers.full_data import Workspace, add_up, workspace
+from flyrun.samplers.known_base import KnownBase, known_base
 from flyrun.samplers.partition import Partition, all_dark, brighten
 from flyrun.samplers.state import packed
 from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+
+VECTOR = 16
+"""Blocks of data are filled up to a multiple of this: loops over them have no rest to do one by one."""
 
 TIGHT = 1e-100
 """Least gap g: at the tight point it is 0, or below by rounding, and such a datum is never bright."""
@@ -40,6 +44,7 @@ def _pack(memory: Any) -> dict[str, np.ndarray]:
         "values": memory.values[bright],
         "slopes": memory.slopes[bright] if len(memory.slopes) else memory.slopes.copy(),
         **{f"partition.{name}": values for name, values in partition.pack(memory.partition).items()},
+        **{f"known.{name}": values.copy() for name, values in memory.known._asdict().items()},
     }
 
 
@@ -56,7 +61,8 @@ def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
     room["values"][arrays["bright"]] = arrays["values"]
     if len(room["slopes"]):
         room["slopes"][arrays["bright"]] = arrays["slopes"]
-    return type(memory)(**room, partition=partition.unpack(size, **placed))
+    known = KnownBase(*(arrays[f"known.{name}"].copy() for name in KnownBase._fields))
+    return type(memory)(**room, partition=partition.unpack(size, **placed), known=known)
 
 
 @packed(_pack, _unpack)
@@ -71,9 +77,10 @@ class FireflyMemory(NamedTuple):
     slopes: np.ndarray
     """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
     proposed_values: np.ndarray
-    """(N,): the same at the last proposal, in the order of the bright data."""
+    """(≥ N,): the same at the last proposal, in the order of the bright data; or of the data last queried."""
     proposed_slopes: np.ndarray
-    """(N or 0, K)."""
+    """(≥ N or 0, K)."""
+    known: KnownBase
 
 
 class Firefly(NamedTuple):
@@ -85,26 +92,30 @@ class Firefly(NamedTuple):
     features: Any
     likelihood_work: Workspace
     bound_work: Workspace
+    padded: np.ndarray
+    """(BLOCK,) int64: workspace, the data of a block."""
     memory: FireflyMemory
 
 
 def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -> Firefly:
     """Firefly target, all data dark. `gradients`: whether the θ-update will ask for them."""
-    n_data = features.rows.shape[0]
+    n_data, n_features = features.rows.shape
     k = model.n_predictors
-    sloped = n_data if gradients else 0
+    room = -(-n_data // VECTOR) * VECTOR
     memory = FireflyMemory(
         queries=np.zeros(1, np.int64),
         partition=all_dark(n_data),
         values=np.zeros(n_data),
-        slopes=np.zeros((sloped, k)),
-        proposed_values=np.zeros(n_data),
-        proposed_slopes=np.zeros((sloped, k)),
+        slopes=np.zeros((n_data if gradients else 0, k)),
+        proposed_values=np.zeros(room),
+        proposed_slopes=np.zeros((room if gradients else 0, k)),
+        known=known_base(n_features * k),
     )
-    return Firefly(base, model, bound, features, workspace(k), workspace(k), memory)
+    padded = np.zeros(BLOCK, np.int64)
+    return Firefly(base, model, bound, features, workspace(k), workspace(k), padded, memory)
 
 
-@jit
+@inline_jit
 def _finish(log_l, log_b, slopes_l, slopes_b, values, slopes):
     """log L̃ (and its slopes, unless None) of a block from log L and log B."""
     for i in range(values.shape[0]):
@@ -116,15 +127,30 @@ def _finish(log_l, log_b, slopes_l, slopes_b, values, slopes):
                 slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / share
 
 
-@jit
+@inline_jit
+def _fill_up(index, first, padded):
+    """A block of index from `first` on, in whole vectors: the last datum stands for what is missing."""
+    count = min(index.shape[0] - first, BLOCK)
+    whole = -(-count // VECTOR) * VECTOR
+    for i in range(count):
+        padded[i] = index[first + i]
+    for i in range(count, whole):
+        padded[i] = padded[count - 1]
+    return padded[:whole]
+
+
+@inline_jit
 def _evaluate(target, index, theta, values, slopes):
-    """Query the data in index: log L̃_n(θ) into values, (n,), and slopes, (n, K), unless None."""
+    """Query the data in index: log L̃_n(θ) into values, (≥ n,), and slopes, (≥ n, K), unless None.
+
+    What follows in `values` and `slopes` up to a whole vector is overwritten.
+    """
     upper, lower = target.likelihood_work, target.bound_work
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
-        block = index[first : first + BLOCK]
-        room = values[first : first + BLOCK]
-        predict(target.features, block, theta, upper.eta)
+        block = _fill_up(index, first, target.padded)
+        room = values[first : first + block.shape[0]]
+        predict(target.features, index[first : first + BLOCK], theta, upper.eta)
         if slopes is None:
             log_likelihood(target.model, block, upper.eta, upper.values, None)
             log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
@@ -132,24 +158,26 @@ def _evaluate(target, index, theta, values, slopes):
         else:
             log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
             log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
-            slope_room = slopes[first : first + BLOCK]
+            slope_room = slopes[first : first + block.shape[0]]
             _finish(upper.values, lower.values, upper.slopes, lower.slopes, room, slope_room)
 
 
-@generic
+@inlined
 def query(target, index, theta):
-    """Query dark data at the current position θ and remember log L̃_n (and slopes) as kept. index: (n,)."""
+    """Query dark data at the current position θ and remember log L̃_n (and slopes) as kept. index: (n,).
+
+    Until the next evaluation log L̃ of index[j] is also found in memory.proposed_values[j].
+    """
 
 
 @implements(query, Firefly)
 def _query(target, index, theta):
     memory = target.memory
     # what was kept of the last proposal is no longer needed once it is kept or refused
-    values = memory.proposed_values[: index.shape[0]]
-    if memory.slopes.shape[0] == 0:
+    values, slopes = memory.proposed_values, memory.proposed_slopes
+    if slopes.shape[0] == 0:
         _evaluate(target, index, theta, values, None)
     else:
-        slopes = memory.proposed_slopes[: index.shape[0]]
         _evaluate(target, index, theta, values, slopes)
         for i in range(index.shape[0]):
             for k in range(slopes.shape[1]):
@@ -163,11 +191,10 @@ def _log_data(target, theta, gradient):
     memory = target.memory
     n_bright = memory.partition.n_bright[0]
     index = memory.partition.order[:n_bright]
-    values = memory.proposed_values[:n_bright]
+    values, slopes = memory.proposed_values, memory.proposed_slopes
     if gradient is None:
         _evaluate(target, index, theta, values, None)
     else:
-        slopes = memory.proposed_slopes[:n_bright]
         _evaluate(target, index, theta, values, slopes)
         pull_back(target.features, index, slopes, gradient)
     return add_up(values, n_bright)

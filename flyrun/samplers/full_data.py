@@ -7,6 +7,7 @@ import numpy as np
 from flyrun.compiled import dot_jit, implements
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
+from flyrun.samplers.known_base import KnownBase, known_base
 from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
 
 
@@ -19,6 +20,7 @@ class FullDataMemory(NamedTuple):
     """(2,): Σ log L_n at the current position and at the last proposal."""
     gradients: np.ndarray
     """(2, P): their gradients, where an update asked for them."""
+    known: KnownBase
 
 
 class Workspace(NamedTuple):
@@ -48,7 +50,7 @@ class FullData(NamedTuple):
 
 def full_data(base: Any, model: Any, features: Any, n_params: int) -> FullData:
     """Full-data target with an empty memory."""
-    memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)))
+    memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), known_base(n_params))
     everyone = np.arange(features.rows.shape[0])
     return FullData(base, model, features, everyone, workspace(model.n_predictors), memory)
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from flyrun.compiled import generic, implements, jit
 from flyrun.models.base import add_gaussian, log_base, log_beyond
-from flyrun.models.features import row_dot
 from flyrun.models.kronecker import Kronecker
 from flyrun.models.laplace import LaplaceTimesBounds
 from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
+from flyrun.models.rows import first_dot, row_dot
 from flyrun.samplers.state import unsaved
 
 
@@ -98,7 +98,7 @@ def _dense_covariance(metric, vector, out):
 @implements(colour, Dense)
 def _dense_colour(metric, noise, out):
     for d in range(out.shape[0]):
-        out[d] = row_dot(metric.root, d, noise[: d + 1])
+        out[d] = first_dot(metric.root, d, noise, d + 1)
 
 
 @unsaved(workspace=("centred", "product"))

@@ -15,13 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.samplers.brightness import log_uniform_below, mean_skip, resample
+from flyrun.models.features import expect
+from flyrun.samplers.brightness import log_rate, mean_skip, resample, settle, settle_in_bulk
+from flyrun.samplers.exponentials import WHOLE, exponentials, room_for
 from flyrun.samplers.firefly import query
-from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
+from flyrun.samplers.partition import is_bright
 from flyrun.samplers.state import unsaved
 
 
-@unsaved(workspace=("proposed",), fixed=("log_q", "members", "thinning", "first", "skip"))
+@unsaved(workspace=("proposed", "draws"), fixed=("log_q", "members", "thinning", "first", "skip"))
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
@@ -37,6 +39,8 @@ class PerDatum(NamedTuple):
     """(bins,): mean_skip of the bin's rate."""
     proposed: np.ndarray
     """(N,) int64: workspace."""
+    draws: np.ndarray
+    """(≥ N,): workspace for exponentials."""
 
 
 def per_datum(q: np.ndarray) -> PerDatum:
@@ -53,6 +57,7 @@ def per_datum(q: np.ndarray) -> PerDatum:
         first=np.append(0, np.cumsum(counts[powers])).astype(np.int64),
         skip=mean_skip(0.5**powers),
         proposed=np.zeros(q.size, np.int64),
+        draws=room_for(q.size),
     )
 
 
@@ -64,35 +69,34 @@ def rates(expected: np.ndarray, factor: float) -> np.ndarray:
     return np.clip(factor * expected, 0.5 / expected.size, 1.0)
 
 
+@implements(log_rate, PerDatum)
+def _log_rate(brightness, n):
+    return brightness.log_q[n]
+
+
+implements(settle, PerDatum)(settle_in_bulk)
+
+
 @implements(resample, PerDatum)
 def _per_datum_sweep(brightness, rng, target, theta):
-    memory = target.memory
-    partition = memory.partition
-    n_bright = partition.n_bright[0]
+    partition = target.memory.partition
     members, first, proposed = brightness.members, brightness.first, brightness.proposed
 
     n_proposed = 0
+    draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
     for b in range(brightness.skip.shape[0]):
-        skip = brightness.skip[b]
-        place = first[b] + int(skip * rng.standard_exponential())
-        while place < first[b + 1]:
+        place = first[b] - 1
+        while True:
+            if drawn == WHOLE:
+                draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
+            place += 1 + int(brightness.skip[b] * draws[drawn])
+            drawn += 1
+            if place >= first[b + 1]:
+                break
             n = members[place]
             if not is_bright(partition, n) and rng.random() < brightness.thinning[place]:
+                expect(target.features, n)
                 proposed[n_proposed] = n
                 n_proposed += 1
-            place += 1 + int(skip * rng.standard_exponential())
     query(target, proposed[:n_proposed], theta)
-
-    # As in Algorithm 2: who is lit is settled before anyone darkens, and done after.
-    n_lit = 0
-    for j in range(n_proposed):
-        n = proposed[j]
-        if log_uniform_below(rng, memory.values[n] - brightness.log_q[n]):
-            proposed[n_lit] = n
-            n_lit += 1
-    for j in range(n_bright - 1, -1, -1):
-        n = ith_bright(partition, j)
-        if log_uniform_below(rng, brightness.log_q[n] - memory.values[n]):
-            darken(partition, n)
-    for j in range(n_lit):
-        brighten(partition, proposed[j])
+    settle(brightness, rng, target, n_proposed)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
-from flyrun.models.base import log_base
+from flyrun.samplers.known_base import log_base_at
 from flyrun.samplers.metric import IDENTITY, Reference, colour
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -51,7 +51,7 @@ def _random_walk(kernel, rng, target, theta):
     colour(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + step * proposal[d]
-    log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
+    log_ratio = log_base_at(target, proposal) - log_base_at(target, theta)
     log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
     if log_ratio != log_ratio:
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")

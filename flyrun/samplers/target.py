@@ -7,7 +7,7 @@ value (and gradient) at no cost in likelihood queries.
 All that changes while sampling sits in `target.memory`, arrays only: that is what a checkpoint holds.
 """
 
-from flyrun.compiled import generic
+from flyrun.compiled import generic, inlined
 
 
 @generic
@@ -18,7 +18,7 @@ def start(target, rng, theta):
     """
 
 
-@generic
+@inlined
 def log_data(target, theta, gradient):
     """Data part of the log density at a proposal θ, (P,).
 
@@ -26,16 +26,16 @@ def log_data(target, theta, gradient):
     """
 
 
-@generic
+@inlined
 def keep(target):
     """Make the proposal last given to `log_data` the current position."""
 
 
-@generic
+@inlined
 def kept_log_data(target, gradient):
     """Data part at the current position, from what is kept: no query. Adds the gradient unless None."""
 
 
-@generic
+@inlined
 def bright_count(target):
     """How many likelihoods one evaluation of the target costs now."""

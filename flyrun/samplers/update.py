@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, jit
+from flyrun.compiled import inlined, jit
 
 
-@generic
+@inlined
 def update(kernel, rng, target, theta):
     """Move theta, (P,), in place by a transition that leaves the target invariant; acceptance probability."""
 
 
-@generic
+@inlined
 def tune(kernel, acceptance, iteration, burn_in):
     """Learn from the acceptance probability of iteration < burn_in. Never called after burn-in."""
 

@@ -5,13 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
+from flyrun.compiled import implements, jit
 from flyrun.models.base import log_base
-from flyrun.samplers.brightness import log_uniform_below, mean_skip, resample
+from flyrun.samplers.brightness import mean_skip, resample
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, ith_bright, ith_dark
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
+
+
+@jit
+def log_uniform_below(rng, log_probability):
+    """True with probability min(1, e^log_probability)."""
+    return log_probability >= 0.0 or rng.standard_exponential() > -log_probability
 
 
 class InvertedImplicit(NamedTuple):
