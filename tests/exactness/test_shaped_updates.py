@@ -49,13 +49,18 @@ def _draws(case, model, arm, shape=None, seed=11):
     return sample(target, kernel, sweep, np.zeros(size), N_ITERATIONS, seed=seed)
 
 
-@pytest.mark.parametrize("arm", ["full data", "firefly"])
+# Compiling a combination takes longer than running it: by default each update has one model, and mostly FlyMC.
+BOTH = ("elliptical slice", "independence")
+
+
 @pytest.mark.parametrize(
-    ("name", "model"),
+    ("name", "model", "arm"),
     [
-        pytest.param(name, model, marks=[] if model == case.usual else [pytest.mark.slow])
+        pytest.param(name, model, arm, marks=[] if usual else [pytest.mark.slow])
         for name, case in CASES.items()
         for model in PROBLEMS
+        for arm in ("full data", "firefly")
+        for usual in [model == case.usual and (arm == "firefly" or name in BOTH)]
     ],
 )
 def test_chain_has_the_exact_moments(name, model, arm):
@@ -81,7 +86,9 @@ def test_negative_control_a_reference_that_is_not_the_base_fails(name):
     assert np.abs(z_scores(draws.theta, problem)).max() > 2 * LEVEL
 
 
-@pytest.mark.parametrize("name", ["mala", "hmc", "elliptical slice", "independence"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("mala", marks=pytest.mark.slow), "hmc", "elliptical slice", "independence"]
+)
 def test_negative_control_a_root_of_another_precision_fails(name):
     problem = PROBLEMS["logistic"]
     right = reference(problem, firefly_target(problem))
