@@ -49,7 +49,7 @@ def _draws(case, model, arm, shape=None, seed=11):
     return sample(target, kernel, sweep, np.zeros(size), N_ITERATIONS, seed=seed)
 
 
-# Compiling a combination takes longer than running it: by default each update has one model, and mostly FlyMC.
+# Compiling a combination takes longer than running it: by default an update has one model, mostly FlyMC.
 BOTH = ("elliptical slice", "independence")
 
 
