@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow check bench bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -57,6 +57,9 @@ check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit f
 
 bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 	$(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist
+
+bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tests compare with
+	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist
 
 bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (about an hour)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
