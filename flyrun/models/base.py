@@ -43,12 +43,6 @@ def add_gaussian(base, precision, log_normaliser):
 
 
 @generic
-def spread(base, normals):
-    """Standard normals, (P,), turned into a draw of N(0, C), C the inverse of the base's curvature (that of
-    its smooth part, and a Gaussian of the same variance for what is not smooth). Python only."""
-
-
-@generic
 def dense(base):
     """Collapsed bounds or a pseudo-prior as a Quadratic, whatever structure they have; for what is not smooth
     a Gaussian of the same variance stands in. Python only."""
@@ -78,11 +72,6 @@ def _nothing_beyond(base, theta, gradient):
 def _add_gaussian(base, precision, log_normaliser):
     with_prior = base.precision + np.eye(len(base.linear)) * precision
     return Quadratic(with_prior, base.linear.copy(), base.constant + log_normaliser)
-
-
-@implements(spread, Quadratic)
-def _spread(base, normals):
-    return np.linalg.solve(np.linalg.cholesky(base.precision).T, normals)
 
 
 @implements(dense, Quadratic)

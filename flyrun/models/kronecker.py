@@ -7,10 +7,9 @@ c_k = θ_k − θ̄ (the mean over classes). The c_k sum to 0: K−1 products wi
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import helmert
 
 from flyrun.compiled import implements
-from flyrun.models.base import add_gaussian, dense, log_base, log_beyond, spread
+from flyrun.models.base import add_gaussian, dense, log_base, log_beyond
 from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
 
@@ -78,16 +77,6 @@ def _nothing_beyond(base, theta, gradient):
 @implements(add_gaussian, Kronecker)
 def _add_gaussian(base, precision, log_normaliser):
     return base._replace(ridge=base.ridge + precision, constant=base.constant + log_normaliser)
-
-
-@implements(spread, Kronecker)
-def _spread(base, normals):
-    # A has eigenvalue 0 for the mean over classes and ½ for every contrast
-    n_classes, size = base.centred.shape
-    rows = normals.reshape(n_classes, size)
-    root = np.linalg.cholesky(0.5 * base.gram + base.ridge * np.eye(size))
-    parts = np.vstack([rows[:1] / np.sqrt(base.ridge), np.linalg.solve(root.T, rows[1:].T).T])
-    return (helmert(n_classes, full=True).T @ parts).ravel()
 
 
 @implements(dense, Kronecker)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, log_beyond, spread
+from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, log_beyond
 
 SMOOTH = False
 
@@ -79,8 +79,3 @@ def _ridge_of_absolute_values(base, theta, gradient):
 @implements(dense, LaplaceTimesBounds)
 def _dense(base):
     return dense(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0))
-
-
-@implements(spread, LaplaceTimesBounds)
-def _spread(base, normals):
-    return spread(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0), normals)

@@ -8,6 +8,7 @@ border. The same state gives the same draws, bit for bit, wherever chunks begin 
 import importlib
 import time
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from flyrun import plugins
 from flyrun.compiled import jit
 from flyrun.models import passes
-from flyrun.models.base import draw_base, log_base, spread
+from flyrun.models.base import draw_base, log_base
 from flyrun.runner import setup
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.chain import empty_draws, run_chain
@@ -71,11 +72,16 @@ class Program:
         self.module = plugins.kernel(arm.sampler)
         started = time.perf_counter()
         with threadpool_limits(1):
-            theta_map = problem.fit.theta_map
-            self._map_base = self._collapse(self._bound_at(theta_map)) if theta_map.size else None
             self._target, self._brightness, self.bound_queries = self._make_target()
             self._kernel = self._make_kernel()
+            if arm.protocol.init == "map":
+                self._start_root = np.linalg.cholesky(self._curvature)
         self._bind_s = time.perf_counter() - started
+
+    @cached_property
+    def _curvature(self) -> np.ndarray:
+        """The posterior's at the MAP, (P, P)."""
+        return setup.posterior_curvature(self.arm, self.problem)
 
     def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
@@ -92,22 +98,23 @@ class Program:
         problem, arm = self.problem, self.arm
         if arm.bound.name == "none":
             full = full_data(problem.prior, problem.model, problem.features, self.n_params)
-            looks = 0 if getattr(arm.sampler, "metric", "identity") == "identity" else self.n_data
+            shaped = getattr(arm.sampler, "metric", "identity") != "identity"
+            looks = self.n_data if shaped or arm.protocol.init == "map" else 0
             return full, sweeps.build(arm.brightness, self.n_data), looks
         if arm.bound.name == "map":
             bound = self._bound_at(setup.bound_centre(arm, problem))
-            base = self._collapse(bound) if arm.bound.offset_sds else self._map_base
         else:
             model = setup.model_module(arm.model.name)
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
-            base = self._collapse(bound)
-        target = firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS)
+        target = firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
         config = arm.brightness
         if config.name == "per_datum":
-            expected = setup.expected_bright(arm, problem)
+            expected = setup.expected_bright(arm, problem, self._curvature)
             return target, per_datum(rates(expected, config.factor)), self.n_data
         if getattr(config, "q", None) == "auto":
-            config = replace(config, q=sweeps.global_rate(setup.expected_bright(arm, problem)))
+            config = replace(
+                config, q=sweeps.global_rate(setup.expected_bright(arm, problem, self._curvature))
+            )
         return target, sweeps.build(config, self.n_data), self.n_data
 
     def _make_kernel(self) -> Any:
@@ -117,10 +124,9 @@ class Program:
         if metric == "identity":
             return self.module.build(config, self.n_params)
         if metric == "hessian":
-            curvature = setup.posterior_curvature(self.arm, self.problem)
-            reference = reference_at(self.problem.fit.theta_map, curvature)
+            reference = reference_at(self.problem.fit.theta_map, self._curvature)
         elif self.arm.bound.name == "none":
-            reference = reference_of(self._map_base, own=False)
+            reference = reference_of(self._collapse(self._bound_at(self.problem.fit.theta_map)), own=False)
         else:
             reference = reference_of(self._target.base, own=True)
         return self.module.build(config, self.n_params, reference)
@@ -141,15 +147,15 @@ class Program:
         """First state of a chain.
 
         The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
-        protocol.init=map, from the Gaussian that the bounds tight at the MAP collapse into (not the MAP
-        itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
+        protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
+        the MAP itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
         """
         first = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))))
         theta = np.zeros(self.n_params)
         if self.arm.protocol.init == "map":
-            assert self._map_base is not None
             with threadpool_limits(1):
-                theta = self.problem.fit.theta_map + spread(self._map_base, first.standard_normal(theta.size))
+                away = np.linalg.solve(self._start_root.T, first.standard_normal(theta.size))
+            theta = self.problem.fit.theta_map + away
         else:
             _draw(self.problem.prior, first, theta)
         # A stream for each kind of arm: arms of one seed share their start, not their luck.

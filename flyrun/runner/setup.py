@@ -74,14 +74,14 @@ def _log_prior(prior, theta):
     return log_base(prior, theta, None)
 
 
-def expected_bright(arm: Any, problem: Problem) -> np.ndarray:
+def expected_bright(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:
     """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
 
-    η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's curvature at the MAP.
+    η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's `curvature` at the MAP.
     """
     module, features, theta = model_module(arm.model.name), problem.features, problem.fit.theta_map
     n_predictors, size = problem.model.n_predictors, features.rows.shape[1]
-    covariance = np.linalg.inv(posterior_curvature(arm, problem))
+    covariance = np.linalg.inv(curvature)
     parts = covariance.reshape(n_predictors, size, n_predictors, size)
 
     def work(block: slice) -> np.ndarray:

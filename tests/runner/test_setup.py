@@ -73,7 +73,9 @@ def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
 def test_rates_of_each_datum_foretell_how_many_are_bright(tmp_path):
     words = ["sampler=hmc", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
     program = _program(tmp_path, *words, "protocol.burn_in=500")
-    expected = expected_bright(program.arm, program.problem)
+    expected = expected_bright(
+        program.arm, program.problem, posterior_curvature(program.arm, program.problem)
+    )
     state, _ = program.advance(program.init(1), 500)
     _, draws = program.advance(state, 2500)
     # second-order theory: within a fifth
@@ -89,7 +91,9 @@ def test_rates_need_bounds_at_the_map():
 def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
     words = ["brightness.q=auto", "protocol.init=map", "protocol.iterations=400", "protocol.burn_in=100"]
     program = _program(tmp_path, *words)
-    expected = expected_bright(program.arm, program.problem).sum()
+    expected = expected_bright(
+        program.arm, program.problem, posterior_curvature(program.arm, program.problem)
+    ).sum()
     state, draws = program.advance(program.init(1), 400)
     q = program.tuning(state)["q"]
     assert q == pytest.approx(expected / 12_214)
