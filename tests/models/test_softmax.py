@@ -11,7 +11,7 @@ from flyrun.compiled import jit
 from flyrun.errors import DataError
 from flyrun.models import gaussian, kronecker
 from flyrun.models import softmax as model_file
-from flyrun.models.base import dense, log_base, spread
+from flyrun.models.base import dense, log_base
 from flyrun.models.features import predict, pull_back
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
@@ -159,14 +159,6 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, n_classes, whole):
     same = -0.5 * theta @ full.precision @ theta + full.linear @ theta + full.constant[0]
     assert same == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
     np.testing.assert_allclose(gradient, full.linear - full.precision @ theta, rtol=1e-9, atol=1e-9)
-
-
-def test_spread_has_the_inverse_curvature_as_covariance():
-    model, features, _, _ = _data(1, 3, False)
-    bounds = model_file.collapse(model_file.untuned_bound(model, features, 0.0), model, features)
-    base = gaussian.pseudo_prior(gaussian.prior(0.7), bounds)
-    root = np.stack([spread(base, unit) for unit in np.eye(12)], axis=1)
-    np.testing.assert_allclose(root @ root.T, np.linalg.inv(dense(base).precision), atol=1e-12)
 
 
 @pytest.mark.parametrize("xi", [0.0, 1.5])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.runner import setup
 from flyrun.runner.program import prepare
@@ -26,7 +25,7 @@ def test_bright_count_grows_with_the_square_of_the_distance(tmp_path):
     ours, theirs = [[program.init(seed) for seed in range(20)] for program in (at_map, off)]
     assert np.array_equal(ours[4]["theta"], theirs[4]["theta"])
     mean, further = (np.mean([_bright(state) for state in states]) for states in (ours, theirs))
-    # 1 + 3², were starts as wide as the posterior (bounds make them narrower)
+    # near 1 + 3²: pseudo-likelihoods grow with the square of the distance from the tight point
     assert 5 < further / mean < 25
 
 
@@ -34,17 +33,21 @@ def test_distance_is_in_posterior_sds(tmp_path):
     program = _program(tmp_path, "bound.offset_sds=2", "bound.direction_seed=5")
     problem, arm = program.problem, program.arm
     off = setup.bound_centre(arm, problem) - problem.fit.theta_map
-    root = setup.posterior_root(arm, problem)
-    z = np.linalg.solve(root.T, off) / 2
+    root = np.linalg.cholesky(setup.posterior_curvature(arm, problem))
+    z = root.T @ off / 2
     assert z @ z == pytest.approx(len(z))
     direction = np.random.Generator(np.random.PCG64(5)).standard_normal(len(z))
     assert z @ direction / np.linalg.norm(direction) == pytest.approx(np.sqrt(len(z)))
 
 
-def test_a_model_without_sds_is_refused(tmp_path):
-    (arm,) = compose_job([*SOFTMAX, "bound.offset_sds=2"]).arms
-    with pytest.raises(ConfigError, match=r"bound\.offset_sds=2: model=softmax"):
-        prepare(arm, tmp_path)
+def test_starts_are_draws_from_the_gaussian_of_the_curvature(tmp_path):
+    """Level 1e-6: the mean of 300 squared lengths, each χ² of 51 degrees of freedom."""
+    program = _program(tmp_path)
+    root = np.linalg.cholesky(setup.posterior_curvature(program.arm, program.problem))
+    starts = np.array([program.init(seed)["theta"] for seed in range(300)])
+    z = (starts - program.problem.fit.theta_map) @ root
+    assert abs((z**2).sum(axis=1).mean() - 51) < 4.9 * np.sqrt(2 * 51 / 300)
+    assert np.abs(z.mean(axis=0)).max() < 6 / np.sqrt(300)
 
 
 def test_the_gauge_is_a_fact_of_softmax_alone(tmp_path):
