@@ -20,7 +20,7 @@ def of(problem: Problem) -> dict[str, Contestant]:
     # beyond a few hundred thousand data a chunk of the peers' takes as long as the budget
     size = {"warm_up": 500, "chunk": 100} if light else {"warm_up": 200, "chunk": 25}
     rate = min(1.0, n_params / n_data)
-    firefly = config.Map(), config.PerDatum()
+    firefly = config.Map(), config.PerDatum(factor=1.0)
     found = {
         "nuts_dense": jax_peers.nuts(dense=True, **size),
         "nuts_diagonal": jax_peers.nuts(dense=False, **size),
@@ -36,7 +36,7 @@ def of(problem: Problem) -> dict[str, Contestant]:
             config.RandomWalk(), config.Map(), config.Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
         ),
         "firefly_elliptical_slice": ours.contestant(config.EllipticalSlice(), *firefly, burn_in=1000),
-        "firefly_hmc": ours.contestant(config.Hmc(), *firefly),
+        "firefly_hmc": ours.contestant(config.Hmc(n_steps=5), *firefly),
     }
     if not light:
         for name in ("blackjax_random_walk", "blackjax_mala", "regular_random_walk", "regular_mala"):
