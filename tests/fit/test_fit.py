@@ -1,0 +1,121 @@
+"""`flyrun fit` from a file to a posterior, against references worked out apart (reference.py)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import pytest
+import xarray
+
+from flyrun.cli import main
+from tests.fit.reference import LOADERS, reference
+
+
+def fit(name, folder, monkeypatch, *words):
+    """The table of coefficients that a fit of one of the tables leaves."""
+    monkeypatch.chdir(folder)
+    LOADERS[name](as_frame=True).frame.to_csv(f"{name}.csv", index=False)
+    assert main(["fit", f"{name}.csv", "--target", "target", *words]) == 0
+    return pd.read_csv(f"results/runs/{name}/table.csv", keep_default_na=False)
+
+
+def found(folder):
+    """What a fit of diabetes noted."""
+    return json.loads((folder / "results/runs/diabetes/fit.json").read_text())
+
+
+def apart(table, wanted, shift=0.0):
+    """Largest difference of means in standard errors of both sides, and largest relative one of sds."""
+    width = table.coefficient.nunique()
+    # here the intercept is first in its class, in the reference last
+    table = table.iloc[np.concatenate([np.r_[k + 1 : k + width, k] for k in range(0, len(table), width)])]
+    size = np.minimum(table.ess_bulk, table.ess_tail).to_numpy(float)
+    off = table["mean"].to_numpy() + shift * wanted.sd - wanted.mean
+    off /= np.hypot(wanted.sd / np.sqrt(size), wanted.error)
+    return np.abs(off).max(), np.abs(table["sd"].to_numpy() / wanted.sd - 1.0).max()
+
+
+def test_diabetes_as_its_reference(tmp_path, monkeypatch, capsys):
+    table = fit("diabetes", tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert "the chains agree" in said
+    assert 'open it with xarray.open_datatree("results/runs/diabetes/posterior.nc"' in said
+    assert (table.rhat < 1.01).all()
+    assert (table.ess_bulk >= 400).all()
+    # 11 means: 4.2 standard errors have a level below 0.001
+    wanted = reference("diabetes")
+    off, sds = apart(table, wanted)
+    assert off < 4.2
+    assert sds < 0.12
+    assert apart(table, wanted, shift=0.3)[0] > 4.2
+    iterations = found(tmp_path)["iterations"]
+    with xarray.open_datatree("results/runs/diabetes/posterior.nc", engine="h5netcdf") as tree:
+        assert tree["posterior"]["beta"].sizes == {"chain": 4, "draw": iterations - 500, "coefficient": 11}
+        summary = arviz_stats.summary(tree, round_to="none")
+        np.testing.assert_allclose(
+            summary["mean"].to_numpy(float), np.r_[table["mean"][1:], table["mean"][0]], rtol=1e-6
+        )
+    page = (tmp_path / "results/runs/diabetes/report.html").read_text()
+    assert "flyrun fit diabetes.csv --target target" in page
+    assert "Student-t noise of 4 degrees of freedom" in page
+    # again: nothing is run, the report is made anew; and by its own verb
+    assert fit("diabetes", tmp_path, monkeypatch).equals(table)
+    assert f"round 1: {iterations:,} iterations" in capsys.readouterr().out
+    assert main(["report", "diabetes"]) == 0
+
+
+def test_a_budget_that_is_too_short_says_so_and_goes_on_later(tmp_path, monkeypatch, capsys):
+    table = fit("diabetes", tmp_path, monkeypatch, "--budget", "620", "--name", "diabetes")
+    said = capsys.readouterr().out
+    assert "the budget of 620 iterations a chain ends" in said
+    assert "The chains do not agree yet" in said
+    assert (table.ess_bulk < 400).any()
+    fit("diabetes", tmp_path, monkeypatch)
+    assert found(tmp_path)["agreed"]
+    assert found(tmp_path)["iterations"] >= 1500
+    cells = list((tmp_path / "results/runs/diabetes").glob("*/*/seed=*/cell.json"))
+    assert len(cells) == 4
+    assert all(json.loads(path.read_text())["sessions"] >= 2 for path in cells)
+
+
+def test_interrupted_it_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
+    words = [
+        sys.executable,
+        "-m",
+        "flyrun",
+        "fit",
+        "diabetes.csv",
+        "--target",
+        "target",
+        "sampler.n_steps=3000",
+    ]
+    ran = subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    folder = tmp_path / "results/runs/diabetes"
+    deadline = time.monotonic() + 200
+    while not list(folder.glob("*/*/seed=0/checkpoint-*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ran.send_signal(signal.SIGINT)
+    said, _ = ran.communicate(timeout=100)
+    assert ran.returncode == 130
+    assert "To go on: flyrun fit diabetes.csv --target target sampler.n_steps=3000" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "limit"), [("breast_cancer", 4.4), ("wine", 4.4)])
+def test_classifications_as_their_references(name, limit, tmp_path, monkeypatch):
+    table = fit(name, tmp_path, monkeypatch, "--budget", "5m")
+    wanted = reference(name)
+    off, sds = apart(table, wanted)
+    assert off < limit
+    assert sds < 0.15
+    assert apart(table, wanted, shift=0.5)[0] > limit
