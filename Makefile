@@ -56,10 +56,10 @@ check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit f
 	$(FLYRUN) check
 
 bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
-	$(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist
+	$(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
 bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tests compare with
-	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -p no:xdist
+	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
 bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (about an hour)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'

@@ -23,9 +23,10 @@ def arms(*words: str) -> dict:
 def test_the_main_experiment():
     job = compose_job([EXPERIMENT])
     assert job.name == job.experiment == "mnist_logreg"
-    assert [arm.name for arm in job.arms] == ["regular", "untuned", "map_tuned"]
-    assert [arm.bound.name for arm in job.arms] == ["none", "untuned", "map"]
-    assert [arm.brightness for arm in job.arms] == [NoBrightness(), Implicit(q=0.1), Implicit(q=0.01)]
+    papers = job.arms[:3]
+    assert [arm.name for arm in papers] == ["regular", "untuned", "map_tuned"] == list(job.reference)
+    assert [arm.bound.name for arm in papers] == ["none", "untuned", "map"]
+    assert [arm.brightness for arm in papers] == [NoBrightness(), Implicit(q=0.1), Implicit(q=0.01)]
     assert job.reference["regular"]["queries_per_iter"] == 12214
     assert str(job.results_dir) == "results"
     assert job.executor.workers is None
@@ -127,7 +128,7 @@ BAD = {
     "brightness=none": "do not go together in arm untuned",
     "brightness.q=0": "brightness.q=0: must be a finite number in (0, 1]",
     "brightness.q=1.5": "brightness.q=1.5: must",
-    "protocol=long": "choose from default, fit, full",
+    "protocol=long": "choose from brisk, default, fit, full",
     "protocol.iterations=0": "protocol.iterations=0: must",
     "protocol.burn_in=80000": "below protocol.iterations=80000",
     "protocol.seeds=[]": "protocol.seeds=[]:",
@@ -139,7 +140,7 @@ BAD = {
     "executor.cores=2": "executor=local has no key cores",
     "executor=slurm": "choose from dask and local",
     "experiment=mnist": "(did you mean mnist_logreg?)",
-    "only=[map]": "choose from regular, untuned and map_tuned",
+    "only=[map]": "choose from regular, untuned, map_tuned, independence and firefly_hmc",
     "only=[]": "only=[]:",
     "only=3": "only=3:",
     "name=../x": "folder name",

@@ -57,6 +57,7 @@ class Chain:
         return (time.perf_counter() - began) / (SWEEPS * N)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_updates_against_plain_gibbs(name, benchmark):
     graph = GRAPHS[name]

@@ -24,6 +24,7 @@ def _products(rows, n_predictors, gradients):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["cifar_softmax", "opv_robust"])
 def test_pass_against_blas(experiment, tmp_path, benchmark, capsys):
     words = ["only=regular", "sampler.step=0.01" if experiment == "cifar_softmax" else "sampler.width=0.004"]

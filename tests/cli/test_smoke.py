@@ -10,6 +10,7 @@ import pytest
 import xarray
 
 ARMS = ("regular", "untuned", "map_tuned")
+MAIN = ("experiment=mnist_logreg", f"only=[{','.join(ARMS)}]", "protocol=smoke")
 
 
 def _flyrun(*words, folder):
@@ -20,7 +21,7 @@ def _flyrun(*words, folder):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    done = _flyrun("experiment=mnist_logreg", "protocol=smoke", "executor.workers=2", folder=folder)
+    done = _flyrun(*MAIN, "executor.workers=2", folder=folder)
     return folder, done
 
 
@@ -53,16 +54,14 @@ def test_it_ends_well_and_leaves_its_table(run):
 
 def test_a_second_call_runs_nothing(run):
     folder, _ = run
-    again = _flyrun("experiment=mnist_logreg", "protocol=smoke", folder=folder)
+    again = _flyrun(*MAIN, folder=folder)
     assert again.returncode == 0
     assert "all 6 cells cached" in again.stdout
 
 
 def test_one_worker_gives_the_same_bits(run):
     folder, _ = run
-    other = _flyrun(
-        "experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "name=alone", folder=folder
-    )
+    other = _flyrun(*MAIN, "executor.workers=1", "name=alone", folder=folder)
     assert other.returncode == 0, other.stderr
     two, one = _draws(folder), _draws(folder, "alone")
     assert set(two) == set(one) == {(arm, f"seed={seed}") for arm in ARMS for seed in (0, 1)}

@@ -1,6 +1,6 @@
 """Other people's samplers and ours on identical posteriors, each on one core, one after the other.
 
-    python -m tests.peers [problem …] [--seconds 8] [--seeds 5] [--only firefly_hmc,…] [--out FILE]
+    python -m tests.peers [problem[:seeds] …] [--seconds 8] [--seeds 5] [--only firefly_hmc,…] [--out FILE]
 
 Problems: mnist, tall_1e4, tall_1e5, tall_1e6. Writes <out>.md, <out>.csv and <out>.png. NumPyro's NUTS with a
 dense mass matrix, all seeds together, is the reference that means and sds are compared with.
@@ -30,8 +30,8 @@ def main() -> int:
 
     rows: list[dict[str, Any]] = []
     curves = {}
-    for name in asked.problems:
-        problem = problems.problem(name)
+    for name, _, few in (word.partition(":") for word in asked.problems):
+        problem, seeds = problems.problem(name), int(few or asked.seeds)
         print(f"{name}: {problem.rows.shape[0]:,} data, {problem.rows.shape[1]} coefficients", flush=True)
         runs = {}
         for label, contestant in contestants.of(problem).items():
@@ -39,7 +39,7 @@ def main() -> int:
                 continue
             begin = time.perf_counter()
             try:
-                runs[label] = [contestant(problem, seed, asked.seconds) for seed in range(asked.seeds)]
+                runs[label] = [contestant(problem, seed, asked.seconds) for seed in range(seeds)]
             except FlyrunError as error:
                 print(f"  {label}: {error}", flush=True)
                 continue
@@ -74,7 +74,7 @@ def _one_core() -> None:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__.partition("\n")[0])
-    parser.add_argument("problems", nargs="*", default=["mnist", "tall_1e4", "tall_1e5", "tall_1e6"])
+    parser.add_argument("problems", nargs="*", default=["mnist", "tall_1e4:2", "tall_1e5:2", "tall_1e6:1"])
     parser.add_argument("--seconds", type=float, default=8.0, help="of sampling, each sampler and seed")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", type=lambda text: text.split(","), help="these samplers, and the reference")

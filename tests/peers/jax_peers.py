@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ _TUNING_ROUNDS, _TUNING_STEPS = 30, 200
 def nuts(dense: bool, warm_up: int = 500, chunk: int = 100) -> Callable[[Problem, int, float], Run]:
     """NumPyro's NUTS (Hoffman & Gelman 2014; Phan, Pradhan & Jankowiak 2019), dense or diagonal mass."""
 
-    def run(problem: Problem, seed: int, budget: float) -> Run:
+    def make(problem: Problem) -> MCMC:
         rows, labels = _arrays(problem)
 
         def model():
@@ -32,10 +33,9 @@ def nuts(dense: bool, warm_up: int = 500, chunk: int = 100) -> Callable[[Problem
             )
             numpyro.sample("label", dist.BernoulliLogits(rows @ theta), obs=labels)
 
-        chain = MCMC(NUTS(model, dense_mass=dense), num_warmup=warm_up, num_samples=chunk, progress_bar=False)
-        return _sampled(chain, seed, budget, lambda steps: steps * len(labels))
+        return MCMC(NUTS(model, dense_mass=dense), num_warmup=warm_up, num_samples=chunk, progress_bar=False)
 
-    return run
+    return _numpyro(make, "num_steps", None)
 
 
 def energy_conserving_subsampling(
@@ -46,7 +46,7 @@ def energy_conserving_subsampling(
     Its target is a perturbed posterior: it is approximate. An evaluation is a datum of the subsample.
     """
 
-    def run(problem: Problem, seed: int, budget: float) -> Run:
+    def make(problem: Problem) -> MCMC:
         rows, labels = _arrays(problem)
         mode = jnp.asarray(_mode(problem), jnp.float32)
 
@@ -64,15 +64,25 @@ def energy_conserving_subsampling(
             num_blocks=10,
             proxy=HMCECS.taylor_proxy({"theta": mode}),
         )
-        chain = MCMC(kernel, num_warmup=warm_up, num_samples=chunk, progress_bar=False)
-        return _sampled(chain, seed, budget, lambda steps: steps * subsample, steps="hmc_state.num_steps")
+        return MCMC(kernel, num_warmup=warm_up, num_samples=chunk, progress_bar=False)
+
+    return _numpyro(make, "hmc_state.num_steps", subsample)
+
+
+def _numpyro(make: Callable, steps: str, per_step: int | None) -> Callable[[Problem, int, float], Run]:
+    """Chains of one problem share what is compiled; per_step: data of a gradient, None for all."""
+    made = functools.cache(make)
+
+    def run(problem: Problem, seed: int, budget: float) -> Run:
+        begin = time.perf_counter()
+        each = per_step or len(problem.target)
+        return _sampled(made(problem), begin, seed, budget, lambda taken: taken * each, steps)
 
     return run
 
 
-def _sampled(chain: Any, seed: int, budget: float, cost: Callable, steps: str = "num_steps") -> Run:
+def _sampled(chain: Any, begin: float, seed: int, budget: float, cost: Callable, steps: str) -> Run:
     """Chunks of a NumPyro chain; the first also compiles and is left out."""
-    begin = time.perf_counter()
     chain.warmup(jax.random.PRNGKey(seed), extra_fields=(steps,), collect_warmup=True)
     warm = float(cost(np.asarray(chain.get_extra_fields()[steps], float)).sum())
     parts, start_s, spent = [], None, 0.0
@@ -109,7 +119,8 @@ def blackjax_mala(thin: int = 10) -> Callable[[Problem, int, float], Run]:
 
 
 def _blackjax(make: Callable, target: float, thin: int) -> Callable[[Problem, int, float], Run]:
-    def run(problem: Problem, seed: int, budget: float) -> Run:
+    @functools.cache
+    def compiled(problem: Problem) -> tuple[Any, Any]:
         rows, labels = _arrays(problem)
         signs = 2.0 * labels - 1.0
 
@@ -134,10 +145,12 @@ def _blackjax(make: Callable, target: float, thin: int) -> Callable[[Problem, in
             state, (draws, accepted) = jax.lax.scan(kept, state, jax.random.split(key, _TUNING_STEPS))
             return state, draws, accepted.mean()
 
+        return make(density, 0.01).init(jnp.zeros(rows.shape[1], jnp.float32)), chunk
+
+    def run(problem: Problem, seed: int, budget: float) -> Run:
         begin = time.perf_counter()
-        key = jax.random.PRNGKey(seed)
-        step = 0.01
-        state = make(density, step).init(jnp.zeros(rows.shape[1], jnp.float32))
+        key, step = jax.random.PRNGKey(seed), 0.01
+        state, chunk = compiled(problem)
         for turn in range(_TUNING_ROUNDS):
             key, use = jax.random.split(key)
             state, _, accepted = chunk(use, state, step)
@@ -145,7 +158,7 @@ def _blackjax(make: Callable, target: float, thin: int) -> Callable[[Problem, in
             step *= float(np.exp((float(accepted) - target) * 3.0 / np.sqrt(1.0 + turn)))
         start_s = time.perf_counter() - begin
         parts, spent = [], 0.0
-        each = np.full(_TUNING_STEPS, float(thin * len(labels)))
+        each = np.full(_TUNING_STEPS, float(thin * len(problem.target)))
         while spent < budget:
             begin = time.perf_counter()
             key, use = jax.random.split(key)

@@ -11,7 +11,7 @@ from flyrun import config
 from flyrun.data import load
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """rows (N, D), the constant's column included; target (N,) of ±1; what flyrun is given for the same."""
 
@@ -24,9 +24,9 @@ class Problem:
 
 def problem(name: str) -> Problem:
     """By name: mnist, tall_1e4, tall_1e5, …"""
-    if name == "mnist":
-        dataset, scale = config.Mnist7v9(), 1.0
-    else:
-        dataset, scale = config.Tall(n_data=int(float(name.removeprefix("tall_")))), 1.0
+    of_size = name.removeprefix("tall_")
+    dataset = config.Mnist7v9() if name == "mnist" else config.Tall(n_data=int(float(of_size)))
     data = load(dataset)
-    return Problem(name, dataset, config.Gaussian(scale=scale), data.features, data.target)
+    # folded rows are t·x already: every label is then +1
+    target = np.ones(len(data.features)) if data.folded else data.target
+    return Problem(name, dataset, config.Gaussian(scale=1.0), data.features, target)

@@ -26,12 +26,15 @@ class Counted(NamedTuple):
     base: Any
     memory: Any
     inner: Any
+    features: Any
     evaluations: np.ndarray
     queried: np.ndarray
 
 
 def counted(target):
-    return Counted(target.base, target.memory, target, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    return Counted(
+        target.base, target.memory, target, target.features, np.zeros(1, np.int64), np.zeros(1, np.int64)
+    )
 
 
 @implements(log_data, Counted)
