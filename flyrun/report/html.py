@@ -12,10 +12,12 @@ from flyrun.report.render import View
 
 _CSS = """
 :root { color-scheme: light dark; --page: #fff; --ink: #1f2328; --soft: #59636e; --line: #d1d9e0;
-        --box: #f6f8fa; --alert: #fff8c5; --alert-line: #d4a72c; --blue: #0072b2; }
+        --box: #f6f8fa; --alert: #fff8c5; --alert-line: #d4a72c; --blue: #0072b2;
+        --near: #00694c; --far: #a04000; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #0d1117; --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --box: #151b23;
-          --alert: #2b2410; --alert-line: #9e6a03; --blue: #3d9fdd; } }
+          --alert: #2b2410; --alert-line: #9e6a03; --blue: #3d9fdd;
+          --near: #3fc99f; --far: #f0883e; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.2rem 1rem 3rem; background: var(--page);
        color: var(--ink); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
@@ -29,6 +31,8 @@ thead th { border-top: 0; background: var(--box); }
 th:first-child { text-align: left; position: sticky; left: 0; }
 tbody th { font-weight: 600; background: var(--page); }
 .paper { color: var(--soft); }
+.near, .far { font-size: .85em; } .near { color: var(--near); }
+.far { color: var(--far); font-style: italic; }
 ul.alert { margin: 1rem 0; padding: .6rem 1rem .6rem 2rem; background: var(--alert);
            border: 1px solid var(--alert-line); border-radius: 6px; }
 pre { overflow-x: auto; padding: .6rem .8rem; background: var(--box); border: 1px solid var(--line);
@@ -77,13 +81,31 @@ def _table(view: View) -> str:
         f'<th scope="col"{_class(i, paper)}>{escape(text)}</th>' for i, text in enumerate(view.header)
     )
     body = ""
-    for row in view.rows:
-        cells = "".join(f"<td{_class(i, paper)}>{escape(text)}</td>" for i, text in enumerate(row) if i)
+    for k, row in enumerate(view.rows):
+        cells = "".join(
+            f"<td{_class(i, paper)}>{escape(text)}{_delta(view.deltas.get((k, i)))}</td>"
+            for i, text in enumerate(row)
+            if i
+        )
         body += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
+    note = (
+        '<p class="soft">Beside a paper\'s value: by how much ours differs, <span class="near">within</span> '
+        'or <span class="far">beyond</span> two sds over seeds (the paper gives no uncertainty of its own).</p>'
+        if view.deltas
+        else ""
+    )
     return (
         f'<h2>{escape(view.title)}</h2><div class="scroll" tabindex="0" role="region" '
         f'aria-label="{escape(view.title)}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{note}"
     )
+
+
+def _delta(found: tuple[str, bool] | None) -> str:
+    if found is None:
+        return ""
+    text, near = found
+    return f' <span class="{"near" if near else "far"}">{escape(text)}</span>'
 
 
 def _class(index: int, paper: set[int]) -> str:

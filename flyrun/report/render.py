@@ -6,7 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class View:
-    """A table of text: title, header and rows of equal length; the first column names the arm."""
+    """A table of text: title, header and rows of equal length; the first column names the arm.
+
+    deltas: (row, column) -> how ours differs from the value there, and whether that is within uncertainty.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    deltas: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
 
 
 def views(table: pd.DataFrame) -> list[View]:
@@ -56,7 +60,7 @@ def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
     ):
         main.append(Column(head, measured(name)))
         if paper:
-            main.append(Column("paper", plain(f"paper_{name}")))
+            main.append(Column("paper", plain(f"paper_{name}"), delta_from_paper(name)))
     main.append(Column("seeds", seeds_text))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
     return table_view(title, main, rows)
@@ -95,6 +99,7 @@ class Column:
 
     head: str
     text: Callable[[dict[str, Any]], str]
+    delta: Callable[[dict[str, Any]], tuple[str, bool] | None] | None = None
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -166,6 +171,23 @@ def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     return text
 
 
+def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] | None]:
+    """Ours less the paper's in per cent of the paper's, and whether our mean ± 2 sd over seeds holds it.
+
+    The paper gives no uncertainty of its own.
+    """
+
+    def delta(row: dict[str, Any]) -> tuple[str, bool] | None:
+        ours, papers, sd = row[name], row[f"paper_{name}"], row.get(f"{name}_sd")
+        if not (_known(ours) and _known(papers)) or float(papers) == 0:
+            return None
+        off = float(ours) - float(papers)
+        spread = float(sd) if _known(sd) else 0.0  # type: ignore[arg-type]
+        return f"{100 * off / float(papers):+.0f} %".replace("-", "\N{MINUS SIGN}"), abs(off) <= 2 * spread
+
+    return delta
+
+
 def seeds_text(row: dict[str, Any]) -> str:
     """ "5", "3/5" where some are missing, "not run"."""
     if not _known(row["seeds_wanted"]):
@@ -231,6 +253,12 @@ def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) ->
         title,
         tuple(column.head for column in columns),
         tuple(tuple(column.text(row) for column in columns) for row in rows),
+        {
+            (i, k): found
+            for i, row in enumerate(rows)
+            for k, column in enumerate(columns)
+            if column.delta and (found := column.delta(row))
+        },
     )
 
 

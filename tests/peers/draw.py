@@ -19,8 +19,8 @@ _LEGEND = """\
 One core each, one after the other, in one run. ESS: effective draws by R-CODA's estimator, the worse of
 those of θ and of (θ - mean)², mean over coordinates; "worst coordinate" the smallest, in ESS/s. An
 evaluation is of one datum's likelihood, with or without its gradient. ESS/s and evaluations/ESS are of
-sampling alone; compiling, set-up (MAP, bounds) and warm-up stand in the two "start" columns, of the first chain.
-"Off by": the largest difference over coordinates of posterior means (in sds) and of sds from those of
+sampling alone; compiling, set-up (MAP, bounds) and warm-up stand in the two "start" columns, of the first
+chain. "Off by": the largest difference over coordinates of posterior means (in sds) and of sds from those of
 nuts\\_dense, all seeds of each together. ± are sds over seeds. Peers run in JAX's single precision, our
 arms in double. hmcecs samples a perturbed posterior; all others are exact."""
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from stored import write_cell, write_run, write_three_arms
 
-from flyrun.report import build, render
+from flyrun.report import build, html, render
 
 NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
 
@@ -46,6 +46,24 @@ def run(tmp_path_factory):
     root = write_three_arms(tmp_path_factory.mktemp("page"), seeds=2)
     build(root)
     return root
+
+
+def test_deltas_are_coloured_by_whether_they_lie_within_the_uncertainty():
+    rows = [
+        {"arm": "a", "ess": 1.0, "ess_sd": 0.1, "paper_ess": 1.1},
+        {"arm": "b", "ess": 1.0, "ess_sd": 0.1, "paper_ess": 2.0},
+        {"arm": "c", "ess": 12214.0, "ess_sd": 0.0, "paper_ess": 12214.0},
+        {"arm": "d", "ess": 1.0, "ess_sd": 0.1, "paper_ess": float("nan")},
+    ]
+    columns = [
+        render.Column("arm", lambda row: row["arm"]),
+        render.Column("paper", render.plain("paper_ess"), render.delta_from_paper("ess")),
+    ]
+    view = render.table_view("t", columns, rows)
+    assert view.deltas == {(0, 1): ("−9 %", True), (1, 1): ("−50 %", False), (2, 1): ("+0 %", True)}
+    text = html._table(view)
+    assert '<span class="near">−9 %</span>' in text
+    assert '<span class="far">−50 %</span>' in text
 
 
 def test_page_asks_for_nothing(run):
