@@ -90,7 +90,7 @@ def _table(view: View) -> str:
         body += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
     note = (
         '<p class="soft">Beside a paper\'s value: by how much ours differs, <span class="near">within</span> '
-        'or <span class="far">beyond</span> two sds over seeds (the paper gives no uncertainty of its own).</p>'
+        'or <span class="far">beyond</span> two sds over seeds (the paper tells none of its own).</p>'
         if view.deltas
         else ""
     )
