@@ -6,7 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NOTHING = "-"
-WIDTH = 100
+_PIPE = 400
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,15 @@ def views(table: pd.DataFrame) -> list[View]:
 
 
 def views_of_several(table: pd.DataFrame) -> list[View]:
-    """Tables of several experiments' rows: against the paper, and by the worse ESS."""
-    rows = table.to_dict("records")
-    judged = [row for row in rows if row["gradients"] is True]
-    first = [Column("experiment / arm (*: not in the paper)", _of_experiment)]
-    return [_against_the_paper(rows, first), *_judged_by_the_worse(judged, first)]
+    """Tables of several experiments, one after the other: against the paper, and by the worse ESS."""
+    found = []
+    for experiment, part in table.groupby("experiment", sort=False):
+        rows = part.to_dict("records")
+        judged = [row for row in rows if row["gradients"] is True]
+        star = " (*: not in the paper)" if part["beyond_paper"].any() else ""
+        for view in (_against_the_paper(rows, [_STARRED]), *_judged_by_the_worse(judged, [_STARRED])):
+            found.append(replace(view, title=f"{experiment}{star}: {view.title[0].lower()}{view.title[1:]}"))
+    return found
 
 
 def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
@@ -208,11 +212,8 @@ def _decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-def _of_experiment(row: dict[str, Any]) -> str:
-    return f"{row['experiment']} / {row['arm']}{' *' if row['beyond_paper'] else ''}"
-
-
 _ARM = Column("arm", lambda row: str(row["arm"]))
+_STARRED = Column("arm", lambda row: f"{row['arm']}{' *' if row['beyond_paper'] else ''}")
 _DIAGNOSTICS_TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
 _DIAGNOSTICS = [
     _ARM,
@@ -281,32 +282,34 @@ def _markdown_row(cells: tuple[str, ...]) -> str:
 
 
 def print_views(console: Console, tables: list[View]) -> None:
-    """Print the tables; piped output is laid out for 100 columns whatever the pipe says its width is."""
+    """Print the tables; piped output is as wide as they are, whatever the pipe says its width is."""
     from rich.console import Console as RichConsole
 
     for view in tables:
         if console.is_terminal:
-            console.print(_rich_table(view))
+            console.print(_rich_table(view, console.width))
         else:
             buffer = io.StringIO()
-            RichConsole(file=buffer, width=WIDTH, no_color=True).print(_rich_table(view))
+            RichConsole(file=buffer, width=_PIPE, no_color=True).print(_rich_table(view, _PIPE))
             text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
             console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
 
-def _rich_table(view: View):
+def _rich_table(view: View, width: int):
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=view.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    widths = [max((len(row[index]) for row in view.rows), default=0) for index in range(len(view.header))]
+    # A value and its ± sd belong on one line where there is room; digits are never cut off.
+    roomy = sum(max(one, 8) + 1 for one in widths) + 2 <= width
     for index, head in enumerate(view.header):
         style = "dim" if head == "paper" else None
-        # A value and its ± sd belong on one line; a heading folds to the width of what is under it.
-        widest = max((len(row[index]) for row in view.rows), default=0)
-        folded = Text(textwrap.fill(head, max(8, widest), break_long_words=False))
+        # A heading folds to the width of what is under it.
+        folded = Text(textwrap.fill(head, max(8, widths[index]), break_long_words=False))
         justify: Literal["left", "right"] = "right" if index else "left"
-        table.add_column(folded, justify=justify, style=style, no_wrap=True, vertical="bottom")
+        table.add_column(folded, justify=justify, style=style, no_wrap=roomy, vertical="bottom")
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
