@@ -13,115 +13,31 @@ from flyrun import (
     config_graphs,  # noqa: F401  registers the choices for graphs
     plugins,
 )
-from flyrun.config_executors import Dask, Local  # noqa: F401  registers them
+from flyrun.config_datasets import (  # noqa: F401
+    Cifar3,
+    Mnist7v9,
+    OpvCep,
+    OpvScale,
+    Qm9Gap,
+    Table,
+    Tall,
+    Toy2d,
+)
+from flyrun.config_executors import Dask, Local  # noqa: F401
+from flyrun.config_samplers import (  # noqa: F401
+    EllipticalSlice,
+    Hmc,
+    Independence,
+    Mala,
+    RandomWalk,
+    Slice,
+)
 from flyrun.errors import ConfigError
 from flyrun.schema import SCHEMAS, Choice, listing, option, ranged, show
 
 #: groups that belong to one arm, in the order in which they are shown; the others belong to the whole job
 ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "protocol")
 GROUPS = (*ARM_GROUPS, "executor", "experiment")
-
-
-@option("dataset", "mnist_7v9")
-@dataclass(frozen=True)
-class Mnist7v9(Choice):
-    """MNIST's sevens (+1) against nines (-1) as PCA scores plus a bias."""
-
-    name: str = "mnist_7v9"
-    n_components: int = ranged(50, at_least=1, at_most=784)
-    limit: int | None = ranged(None, at_least=1)
-    classes: tuple[int, int] = ranged((7, 9), at_least=0, at_most=9)
-    dtype: Literal["float64", "float32"] = "float64"
-
-    def __post_init__(self) -> None:
-        """Check the fields, then what they mean together."""
-        super().__post_init__()
-        if self.classes[0] == self.classes[1]:
-            raise ConfigError(
-                f"dataset.classes={show(self.classes)}: must be two different digits, such as [7,9]"
-            )
-
-
-@option("dataset", "cifar3")
-@dataclass(frozen=True)
-class Cifar3(Choice):
-    """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits ±1 plus a bias."""
-
-    name: str = "cifar3"
-    split: Literal["paper", "held_out"] = "paper"
-    codes: Literal["learnt", "random_signs"] = "learnt"
-    limit: int | None = ranged(None, at_least=1)
-
-
-@option("dataset", "qm9_gap")
-@dataclass(frozen=True)
-class Qm9Gap(Choice):
-    """HOMO-LUMO gaps of 130,831 molecules on 57 descriptors, all standardised; `bias` adds a column."""
-
-    name: str = "qm9_gap"
-    split: Literal["all", "held_out"] = "all"
-    limit: int | None = ranged(None, at_least=1)
-    bias: bool = False
-    dtype: Literal["float64", "float32"] = "float64"
-
-
-@option("dataset", "opv_cep")
-@dataclass(frozen=True)
-class OpvCep(Choice):
-    """Harvard Clean Energy Project molecules of a CSV with columns smiles and gap, on 57 descriptors."""
-
-    name: str = "opv_cep"
-    path: str | None = None
-    skip_bad: bool = False
-    split: Literal["all", "held_out"] = "all"
-    limit: int | None = ranged(None, at_least=1)
-    bias: bool = False
-
-
-@option("dataset", "opv_scale")
-@dataclass(frozen=True)
-class OpvScale(Choice):
-    """Generated regression of the OPV data's size, float32 rows mapped from a file."""
-
-    name: str = "opv_scale"
-    n_data: int = ranged(1_800_000, at_least=100)
-
-
-@option("dataset", "table")
-@dataclass(frozen=True)
-class Table(Choice):
-    """A table of your own: CSV, Parquet or .npz; categories become 0-1 columns."""
-
-    name: str = "table"
-    path: str | None = None
-    target: str | None = None
-    features: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    standardize: bool = True
-    missing: Literal["refuse", "drop"] = "refuse"
-    task: Literal["auto", "binary", "classes", "regression"] = "auto"
-    limit: int | None = ranged(None, at_least=1)
-
-
-@option("dataset", "tall")
-@dataclass(frozen=True)
-class Tall(Choice):
-    """Generated logistic regression of 21 features, float32 rows mapped from a file."""
-
-    name: str = "tall"
-    n_data: int = ranged(1_000_000, at_least=100)
-
-
-@option("dataset", "toy_2d")
-@dataclass(frozen=True)
-class Toy2d(Choice):
-    """Two classes of points in the plane, generated: N(±separation/2·u, I), u along the diagonal."""
-
-    name: str = "toy_2d"
-    n_data: int = ranged(40, at_least=2)
-    seed: int = ranged(0, at_least=0)
-    separation: float = ranged(3.0, at_least=0)
 
 
 @option("model", "logistic")
@@ -275,83 +191,6 @@ class Explicit(Choice):
     name: str = "explicit"
     fraction: float = ranged(0.1, above=0, at_most=1)
     order: Literal["with_replacement", "without_replacement", "sequential"] = "with_replacement"
-
-
-@option("sampler", "random_walk")
-@dataclass(frozen=True)
-class RandomWalk(Choice):
-    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
-
-    metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
-    """
-
-    paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
-    name: str = "random_walk"
-    metric: Literal["identity", "bound", "hessian"] = "identity"
-    target_accept: float = ranged(0.234, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
-
-
-@option("sampler", "mala")
-@dataclass(frozen=True)
-class Mala(Choice):
-    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
-
-    metric as for the random walk.
-    """
-
-    paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
-    name: str = "mala"
-    metric: Literal["identity", "bound", "hessian"] = "identity"
-    target_accept: float = ranged(0.57, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
-
-
-@option("sampler", "hmc")
-@dataclass(frozen=True)
-class Hmc(Choice):
-    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
-    tight at the MAP make (metric=bound), or the one of the posterior's curvature there (hessian)."""
-
-    paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
-    name: str = "hmc"
-    metric: Literal["bound", "hessian"] = "bound"
-    n_steps: int = ranged(4, at_least=1)
-    jitter: float = ranged(0.2, at_least=0, at_most=0.9)
-    target_accept: float = ranged(0.8, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
-
-
-@option("sampler", "slice")
-@dataclass(frozen=True)
-class Slice(Choice):
-    """Slice sampling along random directions, stepping out and shrinking; width null is tuned in burn-in."""
-
-    paper: ClassVar[str] = "Neal 2003; width tuned as in Karamanis and Beutler 2021"
-    name: str = "slice"
-    width: float | None = ranged(None, above=0)
-    most_widenings: int = ranged(100, at_least=0)
-
-
-@option("sampler", "elliptical_slice")
-@dataclass(frozen=True)
-class EllipticalSlice(Choice):
-    """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
-
-    paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
-    name: str = "elliptical_slice"
-    metric: Literal["bound", "hessian"] = "bound"
-
-
-@option("sampler", "independence")
-@dataclass(frozen=True)
-class Independence(Choice):
-    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
-
-    paper: ClassVar[str] = "Tierney 1994"
-    name: str = "independence"
-    metric: Literal["bound", "hessian"] = "hessian"
-    freedom: float = ranged(8.0, above=0)
 
 
 @option("protocol", "*")
