@@ -40,6 +40,9 @@ def install(folder, entry_points):
 def python(site, *words):
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
+    # pytest's own cache folder would be inherited, as a worker's is, and its index then name a package that
+    # only these tests have
+    environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.run(
         [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=120
     )
