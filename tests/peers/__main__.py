@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 REFERENCE = "nuts_dense"
-REFERENCE_SHARE = 4
+REFERENCE_SHARE = 8
 
 
 def main() -> int:
