@@ -47,10 +47,10 @@ smoke: $(VENV)/run.stamp ## MNIST in seconds, to see that all works
 	$(FLYRUN) experiment=mnist_logreg protocol=smoke name=smoke $(ARGS)
 
 test: $(VENV)/dev.stamp ## the test suite
-	$(VENV)/bin/python -m pytest -n auto
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 test-slow: $(VENV)/dev.stamp ## the tests that take minutes
-	$(VENV)/bin/python -m pytest -n auto -m slow
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m slow
 
 check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit for bit (new values: flyrun check --update)
 	$(FLYRUN) check

@@ -40,6 +40,7 @@ def test_the_posterior_moves_by_less_than_a_thousandth_of_its_sd(experiment, tmp
     assert np.std(change) < 1e-3  # a constant changes nothing
 
 
+@pytest.mark.slow
 def test_chains_run_on_float32_rows(tmp_path):
     program = prepare(_arm("mnist_logreg", "float32"), tmp_path)
     _, draws = program.advance(program.init(0), 20)

@@ -84,6 +84,7 @@ def test_a_budget_that_is_too_short_says_so_and_goes_on_later(tmp_path, monkeypa
     assert all(json.loads(path.read_text())["sessions"] >= 2 for path in cells)
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
