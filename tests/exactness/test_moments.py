@@ -81,6 +81,7 @@ def test_negative_control_inverted_brightness_fails():
     assert np.abs(z_scores(draws.theta, PROBLEM)).max() > 2 * LEVEL
 
 
+@pytest.mark.slow
 def test_negative_control_langevin_proposals_taken_for_symmetric_fail():
     problem = PROBLEMS["softmax"]
     kernel, sweep = one_way_mala(1.0, 3), brightness.implicit(0.2, problem.features.rows.shape[0])
