@@ -48,9 +48,9 @@ def row(runs: list[Run], reference: tuple[np.ndarray, np.ndarray]) -> dict[str, 
     }
 
 
-def errors(run: Run, reference: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
+def errors(run: Run, reference: tuple[np.ndarray, np.ndarray], share: float = 1.0) -> dict[str, np.ndarray]:
     """Root mean square over coordinates of the running mean's error in posterior sds, along the run."""
-    at = np.unique(np.geomspace(1, len(run.draws), POINTS).astype(int)) - 1
+    at = np.unique(np.geomspace(1, max(1, share * len(run.draws)), POINTS).astype(int)) - 1
     running = np.cumsum(run.draws, axis=0)[at] / (at + 1)[:, None]
     off = (running - reference[0]) / reference[1]
     return {
