@@ -33,7 +33,8 @@ def page(table: pd.DataFrame, stem: str, seconds: float, when: str) -> str:
     lines += [
         _LEGEND,
         "",
-        f"Each sampler and seed had {seconds:g} s of sampling, nuts\\_dense eight times as many (its curve shows the first eighth).",
+        f"Each sampler and seed had {seconds:g} s of sampling, nuts\\_dense eight times as many "
+        "(its curve shows the first eighth).",
         "",
     ]
     lines += [f"![error against seconds and evaluations]({stem}.png)", ""]
