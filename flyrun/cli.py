@@ -204,7 +204,7 @@ def _compare(words: list[str]) -> int:
 
     plain, given = _take_keys("compare", words, ("results_dir", "out", "level"))
     if len(plain) != 2:
-        raise ConfigError("compare: takes two runs or tables; as in `flyrun compare mnist_logreg small_q`")
+        raise ConfigError("compare: takes two runs, tables or commits; as in `flyrun compare first second`")
     level = _fraction("level", given.get("level", str(LEVEL)))
     from rich.console import Console
 

@@ -57,22 +57,22 @@ class Difference:
 def compare(
     a: str, b: str, results_dir: str, level: float, out: Path | None, console: Any
 ) -> list[Difference]:
-    """Compare two runs or tables; print the result, and write it to `out` (.md or .csv).
+    """Compare two runs, tables or commits; print the result, and write it to `out` (.md or .csv).
 
-    Raises ConfigError where they have no arm in common or are of different data, StoreError where one is no
-    run or the file cannot be written.
+    Raises ConfigError where they have no arm of the same data in common, StoreError where one is neither run,
+    table nor commit, or the file cannot be written.
     """
     from flyrun.report import render
 
     if out is not None and out.suffix not in (".md", ".csv"):
         raise ConfigError(f"out={out}: must end in .md or .csv")
     sides = read(a, results_dir), read(b, results_dir)
-    pairs = _pairs(*sides)
+    pairs, left_out = _pairs(*sides)
     found = judged([one for pair in pairs for one in _differences(sides, *pair)], level)
     if not found:
         raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
     lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
-    remarks = _remarks(sides, pairs, level)
+    remarks = [*_remarks(sides, pairs, level), *left_out]
     view = _view(found)
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
@@ -85,8 +85,11 @@ def compare(
     return found
 
 
-def _pairs(a: Side, b: Side) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Keys of the arms that both have: of one experiment, or of one name where each has one experiment."""
+def _pairs(a: Side, b: Side) -> tuple[list[tuple[tuple[str, str], tuple[str, str]]], list[str]]:
+    """Keys of the arms that both have: of one experiment, or of one name where each has one experiment.
+
+    Arms of other data or models are left out and told of in the second list; ConfigError where none is left.
+    """
     common = [(key, key) for key in a.rows if key in b.rows]
     if not common and len({key[0] for key in a.rows}) == len({key[0] for key in b.rows}) == 1:
         by_name = {key[1]: key for key in b.rows}
@@ -97,20 +100,21 @@ def _pairs(a: Side, b: Side) -> list[tuple[tuple[str, str], tuple[str, str]]]:
             f"compare: no common arms: {a.place} has {theirs[0]}, {b.place} has {theirs[1]}; "
             "compare runs of the same experiment"
         )
-    for ours, others in common:
-        _check_data(a, b, ours, others)
-    return common
+    differing = {pair[0]: told for pair in common if (told := _other_data(a, b, *pair))}
+    alike = [pair for pair in common if pair[0] not in differing]
+    if not alike:
+        told = next(iter(differing.values()))
+        raise ConfigError(f"compare: different data: {told}; compare runs of the same data and model")
+    return alike, [f"left out, of different data: {told}." for told in differing.values()]
 
 
-def _check_data(a: Side, b: Side, ours: tuple[str, str], others: tuple[str, str]) -> None:
-    """Raise ConfigError where an arm's data or model differ."""
+def _other_data(a: Side, b: Side, ours: tuple[str, str], others: tuple[str, str]) -> str:
+    """How an arm's data or model differ; empty where they do not."""
     for column in _SAME_DATA:
         one, two = a.rows[ours].get(column), b.rows[others].get(column)
         if one is not None and two is not None and one != two:
-            raise ConfigError(
-                f"compare: different data: {column} of arm {ours[1]} is {_show(one)} in {a.place} and "
-                f"{_show(two)} in {b.place}; compare runs of the same data and model"
-            )
+            return f"{column} of arm {ours[1]} is {_show(one)} in {a.place} and {_show(two)} in {b.place}"
+    return ""
 
 
 def _differences(
@@ -175,10 +179,20 @@ def _remarks(sides: tuple[Side, Side], pairs: list, level: float) -> list[str]:
         if a.origin.get(key) and b.origin.get(key) and a.origin[key] != b.origin[key]:
             said.append(f"{key} differs, {a.origin[key]} and {b.origin[key]}: times tell of the machine too.")
     for side, name, mine in ((a, "A", {o for o, _ in pairs}), (b, "B", {t for _, t in pairs})):
-        alone = [arm for experiment, arm in side.rows if (experiment, arm) not in mine]
+        alone = _alone([key for key in side.rows if key not in mine], {key[0] for key in mine})
         if alone:
-            said.append(f"only in {name}: {listing(dict.fromkeys(alone))}.")
+            said.append(f"only in {name}: {listing(alone)}.")
     return said
+
+
+def _alone(keys: list[tuple[str, str]], compared: set[str]) -> list[str]:
+    """Arms without a match, in words; of an experiment that has no match at all, its name."""
+    several = len(compared) > 1
+    names = [
+        (f"{experiment} / {arm}" if several else arm) if experiment in compared else f"all of {experiment}"
+        for experiment, arm in keys
+    ]
+    return list(dict.fromkeys(names))
 
 
 def _seeds(side: Side, key: tuple[str, str]) -> float:

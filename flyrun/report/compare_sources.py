@@ -1,4 +1,4 @@
-"""What `flyrun compare` compares: rows of a run's folder, or of a published table.csv or table.json."""
+"""What `flyrun compare` compares: rows of a run, of a published table, or of all that a commit holds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from flyrun import catalogue
 from flyrun.errors import StoreError
+from flyrun.report import commits
 from flyrun.schema import listing
 
 TABLES = ("table.json", "table.csv")
@@ -25,16 +26,17 @@ class Side:
     origin: machine and versions, where known.
     """
 
-    place: Path
+    place: Path | str
     rows: dict[tuple[str, str], dict[str, Any]]
     problems: dict[tuple[str, str], Any] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
 
 
 def read(wanted: str, results_dir: str) -> Side:
-    """Find and read a run (name or folder) or a table (file, folder, or name under results/measured).
+    """Find and read a run (name or folder), a table (file, folder, name in results/measured) or a commit.
 
-    Raises StoreError where there is none, or it is damaged.
+    A commit is any revision that git knows: it stands for all tables under results/measured as of then, and
+    REVISION:NAME for one of them. Raises StoreError where there is none, or it is damaged.
     """
     results = Path(results_dir).expanduser()
     given = Path(wanted).expanduser()
@@ -47,12 +49,15 @@ def read(wanted: str, results_dir: str) -> Side:
     for file in (given, results / "measured" / f"{wanted}.csv"):
         if file.is_file():
             return _table(file)
-    there = catalogue.runs(results_dir)
-    known = f"runs there are: {listing(there)}" if there else f"there is no run under {results / 'runs'}"
-    raise StoreError(
-        f"compare {wanted}: is neither a run nor a table; {known}; "
-        "a folder with run.json, table.json or table.csv does too"
-    )
+    try:
+        return _commit(commits.read(wanted, results / "measured"))
+    except commits.NoRevisionError as error:
+        there = catalogue.runs(results_dir)
+        known = f"runs there are: {listing(there)}" if there else f"there is no run under {results / 'runs'}"
+        raise StoreError(
+            f"compare {wanted}: is neither a run nor a table, {error}; {known}; "
+            "a folder with run.json, table.json or table.csv does too"
+        ) from None
 
 
 def _run(folder: Path) -> Side:
@@ -68,25 +73,52 @@ def _run(folder: Path) -> Side:
 def _table(file: Path) -> Side:
     try:
         text = file.read_text(encoding="utf-8")
-        if file.suffix == ".json":
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(str(file), error) from error
+    rows, origin = _parsed(text, file.suffix, str(file))
+    return Side(file, rows, {}, origin)
+
+
+def _commit(committed: commits.Committed) -> Side:
+    """All tables of a commit as one side; of what they say of their origin, what all say alike."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    origins = []
+    for path, text in committed.tables.items():
+        found, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
+        rows |= found
+        origins.append(origin)
+    shared = {key: one for key, one in origins[0].items() if all(o.get(key) == one for o in origins)}
+    return Side(committed.name, rows, {}, shared)
+
+
+def _parsed(
+    text: str, suffix: str, place: str
+) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[str, str]]:
+    """(rows, origin) of a table's text; StoreError where it is none."""
+    try:
+        if suffix == ".json":
             stored = json.loads(text)
             records, origin = stored["rows"], dict(stored.get("meta", {}).get("environment") or {})
         else:
             records = list(csv.DictReader(text.splitlines()))
             first = records[0] if records else {}
             origin = {key: first[key] for key in _ORIGIN if first.get(key)}
-        rows = _rows(records, file)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
-        raise StoreError(
-            f"{file}: cannot be read as a table of flyrun ({type(error).__name__}: {error}); "
-            "name a run, or a table.csv or table.json that `flyrun report` wrote"
-        ) from error
+        rows = _rows(records, place)
+    except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise _unreadable(place, error) from error
     if not rows:
-        raise StoreError(f"{file}: has no row; build it again with `flyrun report`")
-    return Side(file, rows, {}, origin)
+        raise StoreError(f"{place}: has no row; build it again with `flyrun report`")
+    return rows, origin
 
 
-def _rows(records: list[dict[str, Any]], place: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def _unreadable(place: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"{place}: cannot be read as a table of flyrun ({type(error).__name__}: {error}); "
+        "name a run, or a table.csv or table.json that `flyrun report` wrote"
+    )
+
+
+def _rows(records: list[dict[str, Any]], place: Path | str) -> dict[tuple[str, str], dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for record in records:
         if not record.get("arm"):

@@ -109,7 +109,7 @@ def test_equal_runs_seldom_get_a_verdict():
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["one", "nowhere"], "compare nowhere: is neither a run nor a table; runs there are: again, "),
+        (["one", "nowhere"], "in no git checkout; runs there are: again, "),
         (["one", "elsewhere"], "no common arms: "),
         (["one", "other"], "different data: n_data of arm regular is 12,214"),
         (["one"], "takes two runs"),

@@ -1,0 +1,85 @@
+"""Published tables as a revision of a checkout holds them, for `flyrun compare`; git is asked, read-only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from flyrun.errors import StoreError
+
+_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The tables of one revision. name: for people.  tables: path in the checkout -> its text."""
+
+    name: str
+    tables: dict[str, str]
+
+
+class NoRevisionError(StoreError):
+    """The word names no revision of a checkout; the text says why, to go into a longer one."""
+
+
+def read(wanted: str, measured: Path) -> Committed:
+    """Tables under `measured` (a folder of the checkout, there or not) as of a revision, REV or REV:RESULT.
+
+    Raises NoRevisionError where the word is none, StoreError where the revision holds no table.
+    """
+    revision, _, result = wanted.partition(":")
+    git = shutil.which("git")
+    if git is None:
+        raise NoRevisionError("nor can it be looked up as a commit: git is not installed")
+    around = next(one for one in (measured.resolve(), *measured.resolve().parents) if one.is_dir())
+    found = _ask(git, around, "rev-parse", "--show-toplevel")
+    if found.returncode:
+        raise NoRevisionError(f"nor a commit: {around} lies in no git checkout")
+    root = Path(found.stdout.removesuffix("\n"))
+    found = _ask(git, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if found.returncode or not revision:
+        raise NoRevisionError(f"nor a commit of the git checkout {root}")
+    commit = found.stdout.strip()
+    folder = PurePosixPath(measured.resolve().relative_to(root), result).as_posix()
+    listed = _ask(git, root, "ls-tree", "-r", "-z", "--name-only", commit, "--", f"{folder}/")
+    tables = {}
+    for path in _tables(listed.stdout.split("\0")):
+        shown = _ask(git, root, "cat-file", "blob", f"{commit}:{path}")
+        if shown.returncode:
+            raise StoreError(f"{revision}:{path}: cannot be read ({shown.stderr.strip()}); see `git fsck`")
+        tables[path] = shown.stdout
+    if not tables:
+        raise StoreError(
+            f"compare {wanted}: commit {commit[:10]} holds no table.csv or table.json under {folder}; "
+            "name one that holds results, as `git log -- " + folder + "` lists them"
+        )
+    return Committed(f"{folder} as of {revision} ({commit[:10]})", tables)
+
+
+def _tables(paths: list[str]) -> list[str]:
+    """One table of each folder: table.json where there is one, else table.csv."""
+    chosen: dict[PurePosixPath, str] = {}
+    for path in sorted(paths):  # .csv before .json
+        if PurePosixPath(path).name in ("table.csv", "table.json"):
+            chosen[PurePosixPath(path).parent] = path
+    return list(chosen.values())
+
+
+def _ask(git: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Let git answer in its own, plain words; StoreError where it does not answer at all."""
+    surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        return subprocess.run(
+            [git, "-C", str(folder), *words],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_SECONDS,
+            env=surroundings,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StoreError(f"git {words[0]}: does not answer ({error}); name a folder or a table") from error
