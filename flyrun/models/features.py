@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements, inlined, jit
-from flyrun.models.rows import fetch_row, row_dot
+from flyrun.models.prefetch import prefetch_row
+from flyrun.models.rows import row_dot
 
 BLOCK = 256
 """Data worked on at once."""
@@ -53,7 +54,7 @@ def _predict_linear(features, index, theta, eta):
 
 @implements(expect, Linear)
 def _expect_linear(features, n):
-    fetch_row(features.rows, n)
+    prefetch_row(features.rows, n)
 
 
 @implements(pull_back, Linear)

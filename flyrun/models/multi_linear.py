@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.compiled import dot_jit, implements, jit
 from flyrun.models.features import expect, predict, pull_back
-from flyrun.models.rows import fetch_row
+from flyrun.models.prefetch import prefetch_row
 
 
 class MultiLinear(NamedTuple):
@@ -71,7 +71,7 @@ def _predict(features, index, theta, eta):
 
 @implements(expect, MultiLinear)
 def _expect(features, n):
-    fetch_row(features.rows, n)
+    prefetch_row(features.rows, n)
 
 
 # Four rows at once, since every pass over a row reads and writes all of the gradient.

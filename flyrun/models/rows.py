@@ -1,4 +1,4 @@
-"""A row times a vector, and the hint that a row will soon be read: the innermost loops of linear predictors.
+"""A row times a vector: the innermost loop of linear predictors.
 
 Compilers turn the plain loop over a row into vector instructions only as far as whole groups of vectors go,
 and finish the rest number by number, which for 51 features takes longer than all before; and they convert
@@ -14,7 +14,6 @@ from numba.extending import intrinsic
 from flyrun.compiled import inline_jit
 
 _LANES = 8
-_LINE = 64  # bytes that memory hands over at once
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
@@ -24,18 +23,15 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             total += rows[n, d] * vector[d]
         return total
 
-    def _hint(rows, n):
-        pass
-
 else:
     _BYTE, _INT32, _INT64, _DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
     _DOUBLES = ir.VectorType(_DOUBLE, _LANES)
 
     def _row(context, builder, kind, array, n):
-        """Address of the first byte of a row, and the array's parts."""
+        """Address of the first byte of a row."""
         parts = context.make_array(kind)(context, builder, array)
         offset = builder.mul(n, cgutils.unpack_tuple(builder, parts.strides, 2)[0])
-        return builder.gep(builder.bitcast(parts.data, _BYTE.as_pointer()), [offset]), parts
+        return builder.gep(builder.bitcast(parts.data, _BYTE.as_pointer()), [offset])
 
     def _splat(builder, value, kind):
         one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INT32(0))
@@ -63,7 +59,7 @@ else:
 
         def generate(context, builder, signature, arguments):
             element = context.get_value_type(number)
-            address, _ = _row(context, builder, signature.args[0], arguments[0], arguments[1])
+            address = _row(context, builder, signature.args[0], arguments[0], arguments[1])
             row = builder.bitcast(address, element.as_pointer())
             other = context.make_array(signature.args[2])(context, builder, arguments[2])
             size = arguments[3]
@@ -96,28 +92,6 @@ else:
 
         return types.float64(rows, n, vector, types.int64), generate
 
-    @intrinsic
-    def _hint(typing_context, rows, n):
-        """Ask for the lines of memory that row n lies in, and go on."""
-
-        def generate(context, builder, signature, arguments):
-            address, parts = _row(context, builder, signature.args[0], arguments[0], arguments[1])
-            columns = cgutils.unpack_tuple(builder, parts.shape, 2)[1]
-            last = builder.sub(builder.mul(columns, parts.itemsize), _INT64(1))
-            kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
-            fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-
-            def ask(offset):
-                # to read, into the second nearest cache (the nearest is too small for many rows), as data
-                builder.call(fetch, [builder.gep(address, [offset]), _INT32(0), _INT32(2), _INT32(1)])
-
-            with cgutils.for_range_slice(builder, _INT64(0), last, _INT64(_LINE), _INT64) as (offset, _):
-                ask(offset)
-            ask(last)
-            return context.get_dummy_value()
-
-        return types.void(rows, n), generate
-
 
 @inline_jit
 def row_dot(rows, n, vector):
@@ -129,9 +103,3 @@ def row_dot(rows, n, vector):
 def first_dot(rows, n, vector, count):
     """The first `count` ≤ D terms of x_nᵀv; otherwise as `row_dot`."""
     return _dot(rows, n, vector, count)
-
-
-@inline_jit
-def fetch_row(rows, n):
-    """Hint that row n, 0 ≤ n, is read soon. rows: (N, D), C-contiguous."""
-    _hint(rows, n)
