@@ -158,12 +158,20 @@ def _fit(words: list[str]) -> int:
     if not words or {"-h", "--help"} & set(words):
         print(arguments.HELP)
         return 0 if words else 2
-    request = arguments.parse(words)
-    from rich.console import Console
+    from flyrun import outputs
 
-    from flyrun.fit.rounds import fit
+    output, words = outputs.take(words)
+    screen = outputs.screen(output)
+    try:
+        request = arguments.parse(words)
+        from flyrun.fit.rounds import fit
 
-    return fit(request, Console(highlight=False))
+        code = fit(request, screen)
+    except Exception as error:
+        code = explain(error)
+        screen.error(error)
+    screen.ended(code)
+    return code
 
 
 def _table(words: list[str]) -> int:

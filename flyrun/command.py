@@ -37,7 +37,6 @@ _REFUSED = {
     "config_name": "--config-name",
     "experimental_rerun": "--experimental-rerun",
 }
-_OUTPUTS = ("--quiet", "--json")
 
 
 @dataclass
@@ -57,7 +56,7 @@ class _JobEndedBadly(Exception):  # noqa: N818
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line of key=value words and Hydra's flags; return the exit code."""
-    output, words = _take_output(argv)
+    output, words = outputs.take(argv)
     words = [_SHORT.get(word, word) for word in words]
     arguments = _arguments(words)
     if arguments.shell_completion:
@@ -85,21 +84,13 @@ def run(argv: Sequence[str]) -> int:
     return max(line.codes, default=0)
 
 
-def _take_output(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Which output is asked for, and the other words."""
-    asked = {word for word in words if word in _OUTPUTS}
-    if len(asked) > 1:
-        raise ConfigError("--quiet and --json: do not go together; choose one")
-    return (asked.pop()[2:] if asked else ""), [word for word in words if word not in _OUTPUTS]
-
-
 def _arguments(words: list[str]) -> argparse.Namespace:
     """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        flags += [*_SHORT, *_OUTPUTS]
+        flags += [*_SHORT, *outputs.FLAGS]
         unknown = message.partition("unrecognized arguments: ")[2].split()
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")

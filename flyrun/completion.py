@@ -52,9 +52,24 @@ def _of_verb(words: list[str]) -> list[str]:
         return references()
     if verb == "check":
         return ["--update", *catalogue.options("experiment")]
+    if verb == "fit":
+        return _of_fit(words)
     if verb == "data":
         return ["list", "info", "verify", "build"] if place == 1 else catalogue.options("dataset")
     return []
+
+
+def _of_fit(words: list[str]) -> list[str]:
+    """Flags, and what can follow one; nothing where a file's name can stand: the shell completes these."""
+    from flyrun.fit import arguments
+
+    if words[-1] == "--model":
+        return list(arguments.MODELS)
+    if words[-1] == "--missing":
+        return list(arguments.MISSING)
+    if words[-1] in ("--target", "--features", "--drop", "--categorical"):
+        return arguments.columns(next((word for word in words[1:] if not word.startswith("-")), ""))
+    return list(arguments.FLAGS) if len(words) > 1 else []
 
 
 def _of_run(words: list[str], last: str, ask_hydra: Callable[[], object]) -> list[str]:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from flyrun.cli import tell
+from flyrun.errors import ConfigError
+
+FLAGS = ("--quiet", "--json")
+
+
+def take(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Which output is asked for ("quiet", "json" or, for a person, ""), and the other words."""
+    asked = {word for word in words if word in FLAGS}
+    if len(asked) > 1:
+        raise ConfigError("--quiet and --json: do not go together; choose one")
+    return (asked.pop()[2:] if asked else ""), [word for word in words if word not in FLAGS]
 
 
 def screen(output: str) -> Screen:
@@ -26,8 +38,14 @@ class Screen:
     def failures(self, result: Any) -> None:
         """Tell of failed cells and of how to go on, where nobody has."""
 
-    def table(self, run_dir: Path) -> None:
-        """Tell where the table is, where nobody has."""
+    def warn(self, text: str) -> None:
+        """Tell what must not be missed, where nobody has."""
+
+    def round(self, **values: Any) -> None:
+        """Tell where a fit stands after a round, where nobody has."""
+
+    def table(self, run_dir: Path, **further: Path) -> None:
+        """Tell where the table is, and what further files there are, where nobody has."""
 
     def error(self, error: Exception) -> None:
         """Tell of an error that is already on stderr."""
@@ -51,7 +69,11 @@ class Quiet(Screen):
         if result.interrupted:
             tell(f"interrupted; to go on: {result.resume_command}")
 
-    def table(self, run_dir: Path) -> None:
+    def warn(self, text: str) -> None:
+        """Tell it on stderr."""
+        tell(text)
+
+    def table(self, run_dir: Path, **further: Path) -> None:
         """Print the table's path."""
         print(run_dir / "table.csv", flush=True)
 
@@ -64,10 +86,14 @@ class Json(Screen):
 
         self.console, self.tables = Events(sys.stdout), None
 
-    def table(self, run_dir: Path) -> None:
-        """Say where the table is."""
+    def round(self, **values: Any) -> None:
+        """Say where a fit stands."""
+        self.console.write("round", **values)
+
+    def table(self, run_dir: Path, **further: Path) -> None:
+        """Say where the files are."""
         files = {kind: run_dir / f"table.{kind}" for kind in ("csv", "json")}
-        self.console.write("table", **files, html=run_dir / "report.html")
+        self.console.write("table", **files, html=run_dir / "report.html", **further)
 
     def error(self, error: Exception) -> None:
         """Say what is wrong."""

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flyrun import outputs
 from flyrun.config import GROUPS
 from flyrun.errors import ConfigError
 from flyrun.schema import did_you_mean, listing
 
 MODELS = ("logistic", "softmax", "student_t")
+MISSING = ("refuse", "drop")
 
 HELP = """\
 flyrun fit FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]
@@ -40,6 +42,7 @@ FILE                   .csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parqu
 --name NAME            folder under results/runs (default: the file's name)
 --results-dir results  where that is
 --workers N            processes (default: as many as pay)
+--quiet | --json       print the table's path only, or events for machines, one JSON object a line
 --fresh                begin again; without it chains go on from where they are, as after Ctrl-C
 KEY=VALUE              anything else that an arm takes, as sampler.n_steps=8 or protocol.seeds=8
 
@@ -64,6 +67,7 @@ _FLAGS = {
     "--results-dir": "results_dir",
     "--workers": "workers",
 }
+FLAGS = (*_FLAGS, "--fresh", *outputs.FLAGS)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -85,7 +89,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Request:
-    """One command line. words: as typed, without --fresh, for the command that goes on."""
+    """One command line. words: as typed, without --fresh and the output, for the command that goes on."""
 
     file: str
     target: str
@@ -102,7 +106,7 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Read the words after `fit`. Raises ConfigError naming the word and the remedy."""
+    """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
     plain, given, overrides, fresh = [], {}, [], False
     queue = list(words)
     while queue:
@@ -115,7 +119,7 @@ def parse(words: Sequence[str]) -> Request:
                 raise ConfigError(f"fit: {flag} must be followed by a value; see `flyrun fit --help`")
             given[_FLAGS[flag]] = value if equals else queue.pop(0)
         elif word.startswith("-"):
-            close = did_you_mean(flag, _FLAGS)
+            close = did_you_mean(flag, FLAGS)
             raise ConfigError(f"fit {flag}: no such option{close}; see `flyrun fit --help`")
         elif equals and flag.partition(".")[0] in GROUPS:
             overrides.append(word)
@@ -126,7 +130,8 @@ def parse(words: Sequence[str]) -> Request:
         raise ConfigError(f"fit: {what}; as in `flyrun fit mine.csv --target COLUMN`")
     if "target" not in given:
         raise ConfigError(
-            f"fit: name the column to explain, as in `flyrun fit {plain[0]} --target {_column(plain[0])}`"
+            "fit: name the column to explain, as in "
+            f"`flyrun fit {plain[0]} --target {(columns(plain[0]) or ['COLUMN'])[-1]}`"
         )
     if given.get("model") not in (None, *MODELS):
         close = did_you_mean(given["model"], MODELS)
@@ -139,8 +144,8 @@ def parse(words: Sequence[str]) -> Request:
         if key in given
     }
     if "missing" in given:
-        if given["missing"] not in ("refuse", "drop"):
-            raise ConfigError(f"fit --missing {given['missing']}: must be refuse or drop")
+        if given["missing"] not in MISSING:
+            raise ConfigError(f"fit --missing {given['missing']}: must be {listing(MISSING, 'or')}")
         table["missing"] = given["missing"]
     if "rows" in given:
         table["limit"] = _whole("--rows", given["rows"])
@@ -160,17 +165,17 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
-def _column(file: str) -> str:
-    """A column of the file to make the example with; any failure is told later."""
+def columns(file: str) -> list[str]:
+    """Columns of a file; none where it cannot be read, which is told later."""
     from pathlib import Path
 
     from flyrun.data import table_files
     from flyrun.errors import FlyrunError
 
     try:
-        return table_files.names(Path(file).expanduser())[-1]
+        return table_files.names(Path(file).expanduser())
     except FlyrunError:
-        return "COLUMN"
+        return []
 
 
 def _budget(text: str) -> Budget:

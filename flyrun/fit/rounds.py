@@ -14,8 +14,9 @@ from flyrun.errors import StoreError
 from flyrun.fit import coefficients
 from flyrun.fit.arguments import Request
 from flyrun.fit.choose import Problem, problem
+from flyrun.outputs import Screen
 from flyrun.report.arms import FIT
-from flyrun.runner import files, store
+from flyrun.runner import files, progress, store
 from flyrun.runner.cell import cell_key, cells, run_dir
 
 POSTERIOR = "posterior.nc"
@@ -24,17 +25,17 @@ _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
 
 
-def fit(request: Request, console: Any) -> int:
+def fit(request: Request, screen: Screen) -> int:
     """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
     from flyrun.report import build
 
     task = problem(request)
+    rounds = _Rounds(request, task, screen)
     for line in task.lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    rounds = _Rounds(request, task, console)
+        rounds.say(line)
     code = rounds.to_end()
     if code == 0:
-        build(run_dir(task.job), console)
+        build(rounds.folder, screen.tables)
         rounds.tell_files()
     return code
 
@@ -42,8 +43,8 @@ def fit(request: Request, console: Any) -> int:
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, console: Any):
-        self.request, self.task, self.console = request, task, console
+    def __init__(self, request: Request, task: Problem, screen: Screen):
+        self.request, self.task, self.screen = request, task, screen
         self.job: Job = task.job
         self.folder = run_dir(self.job)
         self.key = cell_key(self.job.arms[0])
@@ -55,8 +56,13 @@ class _Rounds:
         self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
 
     def say(self, text: str) -> None:
-        """Print one line."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Show one line."""
+        progress.plain(self.screen.console, 0).say(text)
+
+    def warn(self, text: str) -> None:
+        """Show a line that also --quiet shows."""
+        self.say(text)
+        self.screen.warn(text)
 
     def left(self) -> float:
         """Seconds of the budget that are left."""
@@ -71,23 +77,24 @@ class _Rounds:
         while True:
             number += 1
             job = self._with(total, fresh)
-            result = run(job, self.console, stop_after_s=self._stop_after(), terse=True)
+            result = run(job, self.screen.console, stop_after_s=self._stop_after(), terse=True)
             fresh = False
-            if result.interrupted:
-                return 130
-            if result.failed:
-                return 1
+            self.screen.failures(result)
+            if result.exit_code:
+                return result.exit_code
             ended = bool(result.of("stopped"))
             if ended:
                 total = self._iterations_done()
                 if total < self.protocol.burn_in + 100:
-                    self.say(
+                    self.warn(
                         f"the budget of {self.request.budget} ended at iteration {total:,}, too early for "
                         "draws to speak of; the same command with a longer --budget goes on from here"
                     )
                     return 1
-                if run(self._with(total, False), self.console, terse=True).interrupted:
-                    return 130
+                result = run(self._with(total, False), self.screen.console, terse=True)
+                self.screen.failures(result)
+                if result.exit_code:
+                    return result.exit_code
             self.done, self.rate = total, self._seconds_an_iteration()
             rows = self._summarise()
             good = coefficients.agreed(rows)
@@ -182,6 +189,16 @@ class _Rounds:
             f"round {number}: {total:,} iterations a chain, R-hat at most {worst['rhat']:.3f} "
             f"({_name(worst)}), bulk ESS at least {least['ess_bulk']:,.0f} ({_name(least)}): {outcome}"
         )
+        self.screen.round(
+            number=number,
+            iterations=total,
+            rhat_max=_finite(worst["rhat"]),
+            ess_bulk_min=_finite(least["ess_bulk"]),
+            agreed=good,
+            next_iterations=following,
+        )
+        if following is None and not good:
+            self.screen.warn(f"the chains do not agree yet; {outcome}: see {self.folder / 'report.html'}")
 
     def _write(self, rows: list[dict[str, Any]], total: int, good: bool) -> None:
         """posterior.nc and fit.json, from which the report is made."""
@@ -218,7 +235,13 @@ class _Rounds:
         self.say(
             f'posterior: {path}; open it with xarray.open_datatree("{path}", engine="h5netcdf") or ArviZ'
         )
+        self.screen.table(self.folder, posterior=path)
 
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])
+
+
+def _finite(value: float) -> float | None:
+    """A number that JSON knows."""
+    return value if math.isfinite(value) else None

@@ -7,7 +7,8 @@
     cell_stopped   arm, seed, text
     cell_failed    arm, seed, text, log
     note           text, and arm and seed where it is of one cell
-    table          csv, json, html
+    round          number, iterations, rhat_max, ess_bulk_min, agreed, next_iterations: of a fit's chains
+    table          csv, json, html; of a fit, posterior
     error          text
     ended          exit_code
 

@@ -281,9 +281,15 @@ def test_options_of_ones_own_are_listed_told_and_run(runs, tmp_path_factory, cap
         ("flyrun arms.map_tuned.brightness.q=0.1 protocol.it", ["protocol.iterations="], ["protocol.seeds="]),
         ("flyrun info m", ["mnist_logreg", "mnist_7v9", "map"], ["list"]),
         ("flyrun data ", ["verify"], ["experiment="]),
+        ("flyrun fit mine.csv --", ["--target", "--quiet"], ["experiment="]),
+        ("flyrun fit mine.csv --target ", ["age", "died"], ["--target"]),
+        ("flyrun fit mine.csv --model s", ["softmax", "student_t"], ["logistic"]),
     ],
 )
-def test_completion(runs, capsys, monkeypatch, line, offered, not_offered):
+def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, not_offered):
+    folder = tmp_path_factory.mktemp("own")
+    monkeypatch.chdir(folder)
+    (folder / "mine.csv").write_text("age,died\n1,2\n")
     monkeypatch.setenv("COMP_LINE", line)
     assert main(["-sc", "query=bash"]) == 0
     words = capsys.readouterr().out.split()

@@ -84,6 +84,35 @@ def test_a_budget_that_is_too_short_says_so_and_goes_on_later(tmp_path, monkeypa
     assert all(json.loads(path.read_text())["sessions"] >= 2 for path in cells)
 
 
+def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("flyrun.report.build", lambda folder, console: print("a table") if console else None)
+    LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
+    words = ["fit", "diabetes.csv", "--target", "target", "--budget", "620", "--workers", "1"]
+    assert main([*words, "--json"]) == 0
+    printed = capsys.readouterr()
+    said = [json.loads(line) for line in printed.out.splitlines()]
+    kinds = [one["event"] for one in said]
+    assert printed.err == ""
+    assert kinds[-4:] == ["round", "note", "table", "ended"]
+    assert kinds.count("cell_started") == kinds.count("cell_finished") == 4
+    assert "diabetes.csv: 442 rows, 10 columns, 11 coefficients" in said[0]["text"]
+    assert (said[-4]["number"], said[-4]["iterations"], said[-4]["agreed"]) == (1, 620, False)
+    assert said[-4]["next_iterations"] is None
+    assert said[-4]["ess_bulk_min"] < 400
+    assert said[-2]["posterior"] == "results/runs/diabetes/posterior.nc"
+    assert said[-1]["exit_code"] == 0
+    assert main([*words, "--quiet"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "results/runs/diabetes/table.csv\n"
+    assert "the chains do not agree yet; the budget of 620 iterations a chain ends" in printed.err
+    assert "json" not in json.loads((tmp_path / "results/runs/diabetes/run.json").read_text())["command"]
+    assert main([*words[:3], "nothing", "--json"]) == 2
+    printed = capsys.readouterr()
+    assert [json.loads(line)["event"] for line in printed.out.splitlines()] == ["error", "ended"]
+    assert printed.err.startswith("flyrun: error: ")
+
+
 @pytest.mark.slow
 def test_interrupted_it_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
