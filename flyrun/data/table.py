@@ -1,8 +1,9 @@
 """A person's own table: CSV, Parquet or .npz, numbers and categories, one column of it to be explained.
 
 The file is read in pieces, twice: to find out what its columns are, and to encode them. Encoded rows that
-would take more than IN_MEMORY bytes go to a file in the per-user cache, as float32, and are mapped from
-there: neither table nor rows need to fit in memory.
+would take more than IN_MEMORY bytes go to a file in the per-user cache and are mapped from there: neither
+table nor rows need to fit in memory. They go as float32 and, where there are two classes, times the target's
+±1, for a likelihood would copy them to multiply.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
-ENCODING = 1
+ENCODING = 2
 WHERE = f"a {table_files.FORMATS} file; name it with dataset.path=FILE and dataset.target=COLUMN"
 
 
@@ -50,7 +51,8 @@ def load(config: Table) -> Dataset:
         # What task=auto turns out to be is kept under its own name, where a model will look for it.
         folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
     size = (layout.rows, len(layout.names))
-    if size[0] * size[1] * 8 <= IN_MEMORY:
+    stored = size[0] * size[1] * 8 > IN_MEMORY
+    if not stored:
         rows, aim = np.empty(size), np.empty(size[0])
         _fill(rows, aim, _pieces(config, path, layout, [*chosen, target]))
     else:
@@ -77,6 +79,7 @@ def load(config: Table) -> Dataset:
             "layout": layout.as_dict(),
         },
         task=layout.task,  # type: ignore[arg-type]
+        folded=stored and layout.task == "binary",
     )
 
 
@@ -186,6 +189,8 @@ def _write(folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.n
     shape = (layout.rows, len(layout.names))
     rows = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
     aim = np.empty(shape[0])
+    if layout.task == "binary":
+        pieces = ((block * values[:, None], values) for block, values in pieces)
     _fill(rows, aim, pieces)
     rows.flush()
     np.save(folder / "target.npy", aim)

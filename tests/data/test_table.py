@@ -10,6 +10,7 @@ from flyrun import config, data
 from flyrun.config import Table
 from flyrun.data import table, table_columns, table_files
 from flyrun.errors import DataError
+from flyrun.models import logistic
 
 
 @pytest.fixture
@@ -114,6 +115,21 @@ def test_large_tables_are_mapped_from_the_cache(write, monkeypatch):
     again = data.load(settings)
     assert again.info == whole.info == mapped.info
     np.testing.assert_array_equal(again.features, mapped.features)
+
+
+def test_large_tables_of_two_classes_are_mapped_folded(write, monkeypatch):
+    settings = write(people(3000).to_csv(index=False), target="member", drop=("y",))
+    whole = data.load(settings)
+    assert (whole.task, whole.folded) == ("binary", False)
+    monkeypatch.setattr(table, "IN_MEMORY", 1000)
+    mapped = data.load(settings)
+    assert mapped.folded
+    np.testing.assert_array_equal(mapped.target, whole.target)
+    folded = whole.features * whole.target[:, None]
+    np.testing.assert_array_equal(mapped.features, folded.astype(np.float32))
+    # a likelihood takes the rows where they lie
+    _, rows = logistic.bind(mapped.features, None)
+    assert np.shares_memory(rows.rows, mapped.features)
 
 
 def test_missing_values_are_refused_by_row_and_column_or_dropped_and_counted(write, monkeypatch):

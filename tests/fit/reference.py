@@ -1,9 +1,12 @@
 """Posteriors of scikit-learn's three tables, worked out apart from flyrun: plain NumPy, own standardisation.
 
 Where the posterior is near a Gaussian, by importance sampling from a t at the mode; else by many chains of
-plain Hamiltonian Monte Carlo shaped by the curvature at the mode.
+plain Hamiltonian Monte Carlo shaped by the curvature at the mode. The latter take minutes and are kept in
+references.json, which `python -m tests.fit.reference` writes.
 """
 
+import json
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +14,7 @@ from scipy import optimize, special, stats
 from sklearn import datasets
 
 PRIOR = 2.5
+STORED = Path(__file__).with_name("references.json")
 LOADERS = {
     "breast_cancer": datasets.load_breast_cancer,
     "wine": datasets.load_wine,
@@ -24,6 +28,11 @@ class Reference(NamedTuple):
     mean: np.ndarray
     sd: np.ndarray
     error: np.ndarray
+
+
+def stored(name):
+    """Of breast_cancer or wine, as it was worked out."""
+    return Reference(*(np.array(one) for one in json.loads(STORED.read_text())[name]))
 
 
 def reference(name):
@@ -156,3 +165,8 @@ def _hamiltonian(density, size, rng, chains=48, draws=1500, burn_in=300, most_st
         else:
             kept.append(theta.copy())
     return np.array(kept)
+
+
+if __name__ == "__main__":
+    made = {name: [one.tolist() for one in reference(name)] for name in ("breast_cancer", "wine")}
+    STORED.write_text(json.dumps(made, indent=1) + "\n")
