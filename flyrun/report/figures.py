@@ -108,6 +108,7 @@ def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> 
             "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="right", fontsize=8,
         )  # fmt: skip
+    top.ticklabel_format(axis="y", style="plain", useOffset=False)
     _deficit_scale(top, plotted)
     top.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")

@@ -124,11 +124,20 @@ def _places(row: dict[str, Any]) -> int:
     return min(max(1 - math.floor(math.log10(sd)), 0), 12) if sd > 0 and math.isfinite(sd) else 3
 
 
+def _digits(value: float, sd: float) -> int:
+    """Digits behind the point, in scientific notation, down to the second figure of the sd."""
+    if not sd > 0 or not math.isfinite(sd) or not value:
+        return 2
+    return min(max(math.floor(math.log10(abs(value))) - math.floor(math.log10(sd)) + 1, 0), 12)
+
+
 def _scaled(name: str) -> Any:
     def text(row: dict[str, Any]) -> str:
         value, size = row[name], abs(row["mean"]) + row["sd"]
-        if not math.isfinite(value) or not 1e-4 < size < 1e9:
+        if not math.isfinite(value):
             return f"{value:.3g}"
+        if not 1e-4 < size < 1e9:
+            return f"{value:.{_digits(value, row['sd'])}e}"
         shown = f"{value:,.{_places(row)}f}"
         return shown.lstrip("-") if not any(digit in shown for digit in "123456789") else shown
 

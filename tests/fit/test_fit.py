@@ -14,7 +14,7 @@ import pytest
 import xarray
 
 from flyrun.cli import main
-from tests.fit.reference import LOADERS, reference
+from tests.fit.reference import LOADERS, reference, stored
 
 
 def fit(name, folder, monkeypatch, *words):
@@ -140,12 +140,12 @@ def test_interrupted_it_says_how_to_go_on(tmp_path, monkeypatch):
     assert "To go on: flyrun fit diabetes.csv --target target sampler.n_steps=3000" in said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "limit"), [("breast_cancer", 4.4), ("wine", 4.4)])
-def test_classifications_as_their_references(name, limit, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["breast_cancer", pytest.param("wine", marks=pytest.mark.slow)])
+def test_classifications_as_their_references(name, tmp_path, monkeypatch):
     table = fit(name, tmp_path, monkeypatch, "--budget", "5m")
-    wanted = reference(name)
+    # 31 and 28 means: 4.4 standard errors have a level below 0.001
+    wanted = stored(name)
     off, sds = apart(table, wanted)
-    assert off < limit
+    assert off < 4.4
     assert sds < 0.15
-    assert apart(table, wanted, shift=0.5)[0] > limit
+    assert apart(table, wanted, shift=0.5)[0] > 4.4

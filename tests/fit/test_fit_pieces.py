@@ -1,6 +1,7 @@
 """What `flyrun fit` is made of: its words, the noise's scale, coefficients on the columns' own scales."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
 
@@ -9,6 +10,7 @@ from flyrun.data.table_columns import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import arguments, choose, coefficients
 from flyrun.fit.noise import noise_scale
+from flyrun.report import fit_report
 
 
 def test_words_are_read():
@@ -126,3 +128,14 @@ def test_the_summary_names_and_agrees_only_when_chains_do():
     beta[0, :, 1] += 0.5
     assert not coefficients.agreed(coefficients.summarise(beta, LAYOUT))
     assert not coefficients.agreed(coefficients.summarise(beta[:, :50], LAYOUT))
+
+
+def test_a_table_shows_two_figures_of_every_sd():
+    rows = [
+        {"class": "", "coefficient": "income", "mean": 1.60123e-5, "sd": 1.25e-7, "q03": -1.23456e-5},
+        {"class": "", "coefficient": "age", "mean": 0.532904, "sd": 0.00047, "q03": -0.000001},
+    ]
+    full = [{**row, "q97": row["mean"], "ess_bulk": 400.0, "ess_tail": 400.0, "rhat": 1.0} for row in rows]
+    (view,) = fit_report.views(pd.DataFrame(full))
+    assert view.rows[0][:4] == ("income", "1.601e-05", "1.2e-07", "-1.235e-05")
+    assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")
