@@ -26,6 +26,7 @@ from flyrun.models.graph import (
     factor_share,
     local_energies,
     make_bounds,
+    other_end,
     rows,
     total_energy,
     visits,
@@ -145,27 +146,22 @@ def _factor_share(graph, f, x, i, u):
     return _share(graph, a, b, u if a == i else int(x[a]), u if b == i else int(x[b]))
 
 
-@jit
-def _neighbour(i, r):
-    return r if r < i else r + 1
-
-
 @implements(current_share, EdgeTables)
 def _current_share(graph, i, r, x):
-    j = _neighbour(i, r)
+    j = other_end(i, r)
     return _share(graph, i, j, int(x[i]), int(x[j]))
 
 
 @implements(add_share, EdgeTables)
 def _add_share(graph, i, r, x, amount, energies):
-    j = _neighbour(i, r)
+    j = other_end(i, r)
     for u in range(graph.n_values):
         energies[u] += amount * _share(graph, i, j, u, int(x[j]))
 
 
 @implements(add_log_share, EdgeTables)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    j = _neighbour(i, r)
+    j = other_end(i, r)
     for u in range(graph.n_values):
         energies[u] += np.log1p(boost * _share(graph, i, j, u, int(x[j])))
 

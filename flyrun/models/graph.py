@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import inlined
+from flyrun.compiled import inlined, jit
 
 
 class Bounds(NamedTuple):
@@ -56,6 +56,12 @@ def make_bounds(sizes, degree, local, total: float, two_valued: bool, exclusive:
         bool(two_valued),
         bool(exclusive),
     )
+
+
+@jit
+def other_end(i, r):
+    """The other variable of variable i's factor r where every pair has a factor."""
+    return r if r < i else r + 1
 
 
 @inlined

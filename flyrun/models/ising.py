@@ -1,7 +1,7 @@
 """Ising model: φ_ij = β A_ij (s_i s_j + 1), s = ±1 (De Sa et al. 2018, §2).
 
 With x = (s + 1)/2 in {0, 1} this is w_ij·1[x_i = x_j], w_ij = 2 β A_ij: a Potts model of two values, of which
-one weighted sum gives both local energies.
+one weighted sum gives both local energies. All else is as there.
 """
 
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from flyrun.models.graph import (
     total_energy,
     visits,
 )
-from flyrun.models.pairs import pair_bounds, pair_rows, pairs_of, weight_of_ones
-from flyrun.models.potts import pairs_add, pairs_current_share, pairs_energy, pairs_factor_share
+from flyrun.models.pairs import pair_bounds, pairs_of, weight_of_ones
+from flyrun.models.potts import Potts
 
 
 class Ising(NamedTuple):
@@ -63,46 +63,16 @@ def _energy_change(graph, i, x, u):
     return change
 
 
-@implements(total_energy, Ising)
-def _total_energy(graph, x):
-    return pairs_energy(graph.pairs, x)
-
-
-@implements(expect_factor, Ising)
-def _expect_factor(graph, f):
-    pass
-
-
-@implements(factor_share, Ising)
-def _factor_share(graph, f, x, i, u):
-    return pairs_factor_share(graph.pairs, f, x, i, u)
-
-
-@implements(current_share, Ising)
-def _current_share(graph, i, r, x):
-    return pairs_current_share(graph.pairs, graph.bounds.exclusive, i, r, x)
-
-
-@implements(add_share, Ising)
-def _add_share(graph, i, r, x, amount, energies):
-    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, amount, energies)
-
-
-@implements(add_log_share, Ising)
-def _add_log_share(graph, i, r, x, boost, top, energies):
-    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, top, energies)
-
-
-@implements(visits, Ising)
-def _visits(graph, i):
-    return 1
-
-
-@implements(rows, Ising)
-def _rows(graph):
-    return pair_rows(graph.pairs, graph.bounds.sizes.shape[0])
-
-
-@implements(factor_masses, Ising)
-def _factor_masses(graph):
-    return np.abs(graph.pairs.strength)
+_AS_POTTS: tuple[Any, ...] = (
+    total_energy,
+    expect_factor,
+    factor_share,
+    current_share,
+    add_share,
+    add_log_share,
+    visits,
+    rows,
+    factor_masses,
+)
+for _function in _AS_POTTS:
+    implements(_function, Ising)(_function.methods[Potts])

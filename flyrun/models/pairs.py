@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import dot_jit, implements, inlined, jit
-from flyrun.models.graph import Bounds, make_bounds
+from flyrun.models.graph import Bounds, make_bounds, other_end
 
 
 class DensePairs(NamedTuple):
@@ -121,12 +121,12 @@ def pair_share(strength, same):
 
 @implements(neighbour_of, DensePairs)
 def _dense_neighbour(pairs, i, r):
-    return r if r < i else r + 1
+    return other_end(i, r)
 
 
 @implements(weight_of, DensePairs)
 def _dense_weight(pairs, i, r):
-    return pairs.weight[i, r if r < i else r + 1]
+    return pairs.weight[i, other_end(i, r)]
 
 
 @implements(bin_weights, DensePairs)

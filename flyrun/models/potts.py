@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, jit
+from flyrun.compiled import implements
 from flyrun.models.graph import (
     Bounds,
     add_log_share,
@@ -61,48 +61,13 @@ def _energy_change(graph, i, x, u):
     return weight_difference(graph.pairs, i, x, u, x[i]) if u != x[i] else 0.0
 
 
-@jit
-def pairs_energy(pairs, x):
-    """Σ φ over all pairs, at x."""
-    total = 0.0
+@implements(total_energy, Potts)
+def _total_energy(graph, x):
+    pairs, total = graph.pairs, 0.0
     for f in range(pairs.strength.shape[0]):
         strength = pairs.strength[f]
         total += abs(strength) * pair_share(strength, x[pairs.ends[f, 0]] == x[pairs.ends[f, 1]])
     return total
-
-
-@jit
-def pairs_factor_share(pairs, f, x, i, u):
-    """φ/M of pair f at x with x_i = u."""
-    a, b = pairs.ends[f, 0], pairs.ends[f, 1]
-    x_a = u if a == i else np.int64(x[a])
-    x_b = u if b == i else np.int64(x[b])
-    return pair_share(pairs.strength[f], x_a == x_b)
-
-
-@jit
-def pairs_current_share(pairs, exclusive, i, r, x):
-    """φ/M of variable i's pair r at x."""
-    same = x[i] == x[neighbour_of(pairs, i, r)]
-    # `exclusive` says that no weight is negative, which saves looking this one up
-    return (1.0 if same else 0.0) if exclusive else pair_share(weight_of(pairs, i, r), same)
-
-
-@jit
-def pairs_add(pairs, exclusive, i, r, x, amount, energies):
-    """energies[u] += amount where variable i's pair r is active for x_i = u: one look at the neighbour.
-
-    A repelling pair is active for every other value: less the same for all, that is −amount at this one.
-    """
-    if exclusive or weight_of(pairs, i, r) >= 0.0:
-        energies[x[neighbour_of(pairs, i, r)]] += amount
-    else:
-        energies[x[neighbour_of(pairs, i, r)]] -= amount
-
-
-@implements(total_energy, Potts)
-def _total_energy(graph, x):
-    return pairs_energy(graph.pairs, x)
 
 
 @implements(expect_factor, Potts)
@@ -112,22 +77,33 @@ def _expect_factor(graph, f):
 
 @implements(factor_share, Potts)
 def _factor_share(graph, f, x, i, u):
-    return pairs_factor_share(graph.pairs, f, x, i, u)
+    a, b = graph.pairs.ends[f, 0], graph.pairs.ends[f, 1]
+    x_a = u if a == i else np.int64(x[a])
+    x_b = u if b == i else np.int64(x[b])
+    return pair_share(graph.pairs.strength[f], x_a == x_b)
 
 
 @implements(current_share, Potts)
 def _current_share(graph, i, r, x):
-    return pairs_current_share(graph.pairs, graph.bounds.exclusive, i, r, x)
+    same = x[i] == x[neighbour_of(graph.pairs, i, r)]
+    if graph.bounds.exclusive:  # no weight is negative: no need to look this one up
+        return 1.0 if same else 0.0
+    return pair_share(weight_of(graph.pairs, i, r), same)
 
 
 @implements(add_share, Potts)
 def _add_share(graph, i, r, x, amount, energies):
-    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, amount, energies)
+    # One look at the neighbour. A repelling pair is active for every other value: less the same for all, that
+    # is -amount at this one.
+    if graph.bounds.exclusive or weight_of(graph.pairs, i, r) >= 0.0:
+        energies[x[neighbour_of(graph.pairs, i, r)]] += amount
+    else:
+        energies[x[neighbour_of(graph.pairs, i, r)]] -= amount
 
 
 @implements(add_log_share, Potts)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    pairs_add(graph.pairs, graph.bounds.exclusive, i, r, x, top, energies)
+    add_share(graph, i, r, x, top, energies)
 
 
 @implements(visits, Potts)
