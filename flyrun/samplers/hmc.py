@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import dot_jit, implements, jit
+from flyrun.errors import DensityError
 from flyrun.samplers.metric import Reference, colour, covariance_times, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -27,6 +28,8 @@ from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
 LABEL = "Hamiltonian"
 GRADIENTS = True
+FAR = 1e100
+"""Squared distance from μ, in the reference's sds, beyond which sums of squares may overflow."""
 
 
 @unsaved(workspace=("work",))
@@ -70,6 +73,13 @@ def _rotate(away, velocity, turn, swing):
         velocity[d] = velocity[d] * turn - here * swing
 
 
+@jit
+def _refuse_nan(value, square):
+    # a trajectory that ran away may overflow into NaN, and is refused as one; nothing else may
+    if value != value and square < FAR:
+        raise DensityError("the density is not a number on a trajectory: look for huge values in the data")
+
+
 @implements(update, Hmc)
 def _hmc(kernel, rng, target, theta):
     work, reference = kernel.work, kernel.reference
@@ -93,6 +103,7 @@ def _hmc(kernel, rng, target, theta):
     log_ratio = 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
     log_ratio -= log_base_over(reference.kind, target.base, theta, away, pull, gradient)
     log_ratio -= kept_log_data(target, gradient)
+    _refuse_nan(log_ratio, 0.0)
     log_there = 0.0
     for i in range(n_steps + 1):
         if i > 0:
@@ -103,6 +114,8 @@ def _hmc(kernel, rng, target, theta):
             gradient[:] = 0.0
             log_there = log_base_over(reference.kind, target.base, position, away, pull, gradient)
             log_there += log_data(target, position, gradient)
+            if log_there != log_there:
+                _refuse_nan(log_there, _dot(away, pull))
         covariance_times(reference.metric, gradient, kick)
         share = 0.5 * step if i in (0, n_steps) else step
         for d in range(size):
