@@ -76,6 +76,10 @@ class Generated:
             return "altered"
         return "built"
 
+    def describe(self) -> dict[str, object]:
+        """For `flyrun data info`."""
+        return {"path": str(self.folder)}
+
     def verify(self) -> str:
         """Check every byte of the files; DataError when altered or cut short."""
         if not self.folder.is_dir():

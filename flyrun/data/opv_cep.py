@@ -13,6 +13,7 @@ import numpy as np
 
 from flyrun.data import descriptors, features, regression, sources
 from flyrun.data.dataset import Dataset
+from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def load(config: OpvCep) -> Dataset:
     skip_bad: leave out, and count, rows whose SMILES cannot be parsed or whose gap is no number; without
     it they are a DataError that names the first. split and limit as for qm9_gap.
     """
-    path = _path(config)
+    path = store().path(config.path)
     digest = sources.sha256_of(path)
     smiles, gap = _table(path)
     key = {
@@ -69,36 +70,12 @@ def load(config: OpvCep) -> Dataset:
 
 def fingerprint(config: OpvCep) -> str:
     """sha256 of the CSV; DataError where it is not there."""
-    return sources.sha256_of(_path(config))
+    return sources.sha256_of(store().path(config.path))
 
 
-def state() -> str:
-    """For `flyrun data list`."""
-    return "your file"
-
-
-def describe() -> dict[str, object]:
-    """For `flyrun data info`: what the registry cannot know."""
-    return {"features": f"{len(descriptors.CEP)} RDKit descriptors", "needs": WHERE}
-
-
-def verify() -> str:
-    """For `flyrun data verify`: there is nothing of ours to verify."""
-    return f"nothing is stored; it needs {WHERE}"
-
-
-def build(out: Path | str | None, echo: object) -> Path:
-    """Nothing can be built: always a DataError."""
-    raise DataError(f"{NAME}: is not made here; it needs {WHERE}")
-
-
-def _path(config: OpvCep) -> Path:
-    if config.path is None:
-        raise DataError(f"dataset.path=null: {NAME} needs {WHERE}")
-    path = Path(config.path).expanduser()
-    if not path.is_file():
-        raise DataError(f"dataset.path={config.path}: no such file; {NAME} needs {WHERE}")
-    return path
+def store() -> YourFile:
+    """The file, which is not ours."""
+    return YourFile(NAME, WHERE, (("features", f"{len(descriptors.CEP)} RDKit descriptors"),))
 
 
 def _table(path: Path) -> tuple[list[str], np.ndarray]:

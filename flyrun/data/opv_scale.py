@@ -8,8 +8,6 @@ by block, each from its own stream, so that a smaller set is the beginning of a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,24 +56,9 @@ def fingerprint(config: OpvScale) -> str:
     return _files(config.n_data).key
 
 
-def state() -> str:
-    """For `flyrun data list`."""
-    return _files(FULL).state()
-
-
-def describe() -> dict[str, object]:
-    """For `flyrun data info`."""
-    return {"path": str(_files(FULL).folder)}
-
-
-def verify() -> str:
-    """Check every byte of the full size's files; DataError when altered or cut short."""
-    return _files(FULL).verify()
-
-
-def build(out: Path | str | None, echo: Callable[[str], object]) -> Path:
-    """Make the full size's files anew, in the cache or as a folder inside the folder `out`."""
-    return _files(FULL).build(out, echo)
+def store() -> generated.Generated:
+    """The files of the full size."""
+    return _files(FULL)
 
 
 def _files(n_data: int) -> generated.Generated:

@@ -1,7 +1,7 @@
 """The ready data: datasets/registry.yaml, and the files it names. Find, verify, read, build.
 
-An entry without a file is of data that are generated or a person's own: its loader says how it stands, by
-`state()`, `describe()`, `verify()` and `build(out, echo)`, which mean what the functions here mean.
+An entry without a file is of data that are generated or a person's own: its loader has a `store()`, whose
+`state()`, `describe()`, `verify()` and `build(out, echo)` mean what the functions here mean.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def verify(name: str) -> str:
     Returns what to say of it: that it is verified, and where it is; or why there is nothing to verify.
     """
     if not _stored(name):
-        return str(_loader(name).verify())
+        return str(_loader(name).store().verify())
     read(name)
     return f"verified, {path(name)}"
 
@@ -106,7 +106,7 @@ def verify(name: str) -> str:
 def state(name: str) -> str:
     """A word or two for listings: "verified", "altered" (or unreadable), "missing"; or the loader's own."""
     if not _stored(name):
-        return str(_loader(name).state())
+        return str(_loader(name).store().state())
     try:
         read(name)
     except DataError:
@@ -118,7 +118,7 @@ def describe(name: str) -> dict[str, Any]:
     """Plain values for `flyrun data info`: the registry's entry and what is on this disk."""
     known = entry(name)
     if not _stored(name):
-        return {"name": name, **known, **_loader(name).describe(), "state": state(name)}
+        return {"name": name, **known, **_loader(name).store().describe(), "state": state(name)}
     return {
         "name": name,
         **known,
@@ -137,7 +137,7 @@ def build(name: str, out: Path | str | None = None, echo: Callable[[str], object
     """
     known = entry(name)
     if not _stored(name):
-        return Path(_loader(name).build(out, echo))
+        return Path(_loader(name).store().build(out, echo))
     target = _target(known["file"], out)
     content = archive.to_bytes(_loader(name).collect(echo))
     digest = archive.sha256(content)

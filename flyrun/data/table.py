@@ -21,6 +21,7 @@ from flyrun import paths
 from flyrun.data import archive, features, mapped, sources, table_files
 from flyrun.data.dataset import Dataset
 from flyrun.data.table_columns import Layout, encode, scan, text_columns, usable
+from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 from flyrun.schema import did_you_mean, listing
 
@@ -40,7 +41,7 @@ def load(config: Table) -> Dataset:
     info: "layout" (table_columns.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
     """
-    path = _path(config)
+    path = store().path(config.path)
     digest = _sha256(path, *_stamp(path))
     target, chosen = _columns(config, path)
     folder = _folder(config, path, digest)
@@ -85,37 +86,13 @@ def load(config: Table) -> Dataset:
 
 def fingerprint(config: Table) -> str:
     """sha256 of the file; DataError where it is not there."""
-    path = _path(config)
+    path = store().path(config.path)
     return _sha256(path, *_stamp(path))
 
 
-def state() -> str:
-    """For `flyrun data list`."""
-    return "your file"
-
-
-def describe() -> dict[str, object]:
-    """For `flyrun data info`."""
-    return {"needs": WHERE}
-
-
-def verify() -> str:
-    """For `flyrun data verify`: there is nothing of ours to verify."""
-    return f"nothing is stored; it needs {WHERE}"
-
-
-def build(out: Path | str | None, echo: object) -> Path:
-    """Nothing can be built: always a DataError."""
-    raise DataError(f"{NAME}: is not made here; it needs {WHERE}")
-
-
-def _path(config: Table) -> Path:
-    if config.path is None:
-        raise DataError(f"dataset.path=null: dataset=table needs {WHERE}")
-    path = Path(config.path).expanduser()
-    if not path.is_file():
-        raise DataError(f"dataset.path={config.path}: no such file; it must be {WHERE}")
-    return path
+def store() -> YourFile:
+    """The file, which is not ours."""
+    return YourFile(NAME, WHERE)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

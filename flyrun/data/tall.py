@@ -9,8 +9,6 @@ of a larger one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,24 +53,9 @@ def fingerprint(config: Tall) -> str:
     return _files(config.n_data).key
 
 
-def state() -> str:
-    """For `flyrun data list`."""
-    return _files(FULL).state()
-
-
-def describe() -> dict[str, object]:
-    """For `flyrun data info`."""
-    return {"path": str(_files(FULL).folder)}
-
-
-def verify() -> str:
-    """Check every byte of the full size's files; DataError when altered or cut short."""
-    return _files(FULL).verify()
-
-
-def build(out: Path | str | None, echo: Callable[[str], object]) -> Path:
-    """Make the full size's files anew, in the cache or as a folder inside the folder `out`."""
-    return _files(FULL).build(out, echo)
+def store() -> generated.Generated:
+    """The files of the full size."""
+    return _files(FULL)
 
 
 def coefficients() -> np.ndarray:
