@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.compiled import jit
 from flyrun.models import logistic, softmax, student_t
-from flyrun.models.likelihood import log_bound, log_likelihood
+from tests.models.calls import log_bound, log_likelihood
 
 N = 8
 ROWS = np.random.default_rng(2).normal(size=(N, 2))
@@ -14,16 +13,6 @@ MODELS = {
     "softmax": (softmax, softmax.bind(ROWS, np.arange(N) % 3)[0]),
     "student_t": (student_t, student_t.bind(ROWS, np.linspace(-3.0, 3.0, N), 0.7, 4.0)[0]),
 }
-
-
-@jit
-def _log_l(model, index, eta, values, slopes):
-    log_likelihood(model, index, eta, values, slopes)
-
-
-@jit
-def _log_b(bound, model, index, eta, values):
-    log_bound(bound, model, index, eta, values, None)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -35,8 +24,8 @@ def test_curvature_is_the_slopes_change(name):
     for m in range(k):
         there, back = np.zeros((N, k)), np.zeros((N, k))
         shift = step * np.eye(k)[m]
-        _log_l(model, np.arange(N), eta + shift, np.zeros(N), there)
-        _log_l(model, np.arange(N), eta - shift, np.zeros(N), back)
+        log_likelihood(model, np.arange(N), eta + shift, np.zeros(N), there)
+        log_likelihood(model, np.arange(N), eta - shift, np.zeros(N), back)
         numeric[:, :, m] = (back - there) / (2 * step)
     np.testing.assert_allclose(module.curvature(model, eta), numeric, rtol=1e-6, atol=1e-8)
 
@@ -55,8 +44,8 @@ def test_expected_pseudo_likelihood_is_the_mean_over_small_variations(name):
     for _ in range(n_draws // 2):
         away = np.einsum("nkm,nm->nk", root, rng.normal(size=(N, k)))
         for there in (eta + away, eta - away):
-            _log_l(model, np.arange(N), there, log_l, None)
-            _log_b(bound, model, np.arange(N), there, log_b)
+            log_likelihood(model, np.arange(N), there, log_l, None)
+            log_bound(bound, model, np.arange(N), there, log_b, None)
             total += np.expm1(log_l - log_b)
     expected = module.expected_pseudo_likelihood(model, eta, variance)
     # second-order theory at small variance, and 20,000 draws: within a tenth

@@ -5,22 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flyrun.compiled import jit
 from flyrun.models import logistic
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import log_bound, log_likelihood
+from tests.models.calls import log_bound, log_likelihood
 
 MARGIN = st.floats(-700.0, 700.0)
-
-
-@jit
-def _likelihood(model, index, eta, values, slopes):
-    log_likelihood(model, index, eta, values, slopes)
-
-
-@jit
-def _bound(bound, model, index, eta, values, slopes):
-    log_bound(bound, model, index, eta, values, slopes)
 
 
 def _evaluate(margins, xi):
@@ -28,8 +17,8 @@ def _evaluate(margins, xi):
     n = len(margins)
     index, eta = np.arange(n), np.asarray(margins, float)[:, None].copy()
     values, slopes = np.zeros((2, n)), np.zeros((2, n, 1))
-    _likelihood(logistic.Logistic(), index, eta, values[0], slopes[0])
-    _bound(logistic.tight_at(xi), logistic.Logistic(), index, eta, values[1], slopes[1])
+    log_likelihood(logistic.Logistic(), index, eta, values[0], slopes[0])
+    log_bound(logistic.tight_at(xi), logistic.Logistic(), index, eta, values[1], slopes[1])
     return values[0], slopes[0, :, 0], values[1], slopes[1, :, 0]
 
 

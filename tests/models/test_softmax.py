@@ -11,28 +11,13 @@ from flyrun.compiled import jit
 from flyrun.errors import DataError
 from flyrun.models import gaussian, kronecker
 from flyrun.models import softmax as model_file
-from flyrun.models.base import dense, log_base
+from flyrun.models.base import dense
 from flyrun.models.features import predict, pull_back
-from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
+from tests.models.calls import log_base, log_bound, log_likelihood
 
 ETA = st.floats(-700.0, 700.0)
 N = 6
-
-
-@jit
-def _likelihood(model, index, eta, values, slopes):
-    log_likelihood(model, index, eta, values, slopes)
-
-
-@jit
-def _bound(bound, model, index, eta, values, slopes):
-    log_bound(bound, model, index, eta, values, slopes)
-
-
-@jit
-def _base(base, theta, gradient):
-    return log_base(base, theta, gradient)
 
 
 @jit
@@ -50,8 +35,8 @@ def _evaluate(eta, psi, labels):
     n, n_classes = eta.shape
     model = model_file.Softmax(labels, n_classes)
     values, slopes = np.zeros((2, n)), np.zeros((2, n, n_classes))
-    _likelihood(model, np.arange(n), eta, values[0], slopes[0])
-    _bound(model_file.tight_at(psi, labels), model, np.arange(n), eta, values[1], slopes[1])
+    log_likelihood(model, np.arange(n), eta, values[0], slopes[0])
+    log_bound(model_file.tight_at(psi, labels), model, np.arange(n), eta, values[1], slopes[1])
     return values[0], slopes[0], values[1], slopes[1]
 
 
@@ -154,7 +139,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, n_classes, whole):
     _, _, log_b, _ = _evaluate(eta, psi, model.labels)
     log_prior = -0.5 * theta @ theta / 0.49 - len(theta) * np.log(0.7 * np.sqrt(2 * np.pi))
     gradient = np.zeros(len(theta))
-    assert _base(base, theta, gradient) == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
+    assert log_base(base, theta, gradient) == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
     full = dense(base)
     same = -0.5 * theta @ full.precision @ theta + full.linear @ theta + full.constant[0]
     assert same == pytest.approx(log_b.sum() + log_prior, rel=1e-11)

@@ -9,26 +9,11 @@ from scipy.stats import t as scipy_t
 
 from flyrun.compiled import jit
 from flyrun.models import laplace, student_t
-from flyrun.models.base import dense, draw_base, log_base
-from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.models.base import dense, draw_base
+from tests.models.calls import log_base, log_bound, log_likelihood
 
 RESIDUAL = arrays(float, 7, elements=st.floats(-700.0, 700.0))
 NU = st.sampled_from([0.5, 1.0, 4.0, 30.0])
-
-
-@jit
-def _likelihood(model, index, eta, values, slopes):
-    log_likelihood(model, index, eta, values, slopes)
-
-
-@jit
-def _bound(bound, model, index, eta, values, slopes):
-    log_bound(bound, model, index, eta, values, slopes)
-
-
-@jit
-def _base(base, theta, gradient):
-    return log_base(base, theta, gradient)
 
 
 @jit
@@ -42,8 +27,8 @@ def _evaluate(residuals, tight, nu, scale=1.0):
     model, _ = student_t.bind(np.zeros((n, 1)), np.full(n, 0.0), scale, nu)
     eta = -scale * np.asarray(residuals, float)[:, None]
     values, slopes = np.zeros((2, n)), np.zeros((2, n, 1))
-    _likelihood(model, np.arange(n), eta, values[0], slopes[0])
-    _bound(student_t.tight_at(model, tight), model, np.arange(n), eta, values[1], slopes[1])
+    log_likelihood(model, np.arange(n), eta, values[0], slopes[0])
+    log_bound(student_t.tight_at(model, tight), model, np.arange(n), eta, values[1], slopes[1])
     return values[0], slopes[0, :, 0], values[1], slopes[1, :, 0]
 
 
@@ -104,7 +89,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
     _, _, log_b, _ = _evaluate((y - x.astype(float) @ theta) / 0.7, tight, 4.0, 0.7)
     log_prior = -np.abs(theta).sum() / 0.4 - 4 * np.log(0.8)
     gradient = np.zeros(4)
-    assert _base(base, theta, gradient) == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
+    assert log_base(base, theta, gradient) == pytest.approx(log_b.sum() + log_prior, rel=1e-11)
     bounds = dense(base.bounds)
     expected = bounds.linear - bounds.precision @ theta - np.sign(theta) / 0.4
     np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-10)

@@ -10,21 +10,9 @@ from flyrun.samplers import brightness, mala
 from flyrun.samplers.target import start
 from flyrun.samplers.update import update
 from tests.exactness.chains import full_target, sample, softmax_toy
+from tests.samplers.known_draws import KnownDraws
 
 PROBLEM = softmax_toy()
-
-
-class Planted:
-    """A generator with known draws."""
-
-    def __init__(self, normals, uniform):
-        self.normals, self.uniform = iter(normals), uniform
-
-    def standard_normal(self):
-        return next(self.normals)
-
-    def random(self):
-        return self.uniform
 
 
 def _log_posterior(theta):
@@ -43,7 +31,7 @@ def test_one_step_follows_the_formula(uniform, step):
     target, here = full_target(PROBLEM), theta.copy()
     start.methods[type(target)](target, None, theta)
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=step), 3)
-    acceptance = update.methods[mala.Mala](kernel, Planted(normals, uniform), target, theta)
+    acceptance = update.methods[mala.Mala](kernel, KnownDraws(normals, uniform), target, theta)
     log_here, gradient = _log_posterior(here)
     proposal = here + step**2 / 2 * gradient + step * normals
     log_there, back = _log_posterior(proposal)

@@ -9,21 +9,9 @@ from flyrun.errors import DensityError
 from flyrun.samplers import brightness, random_walk
 from flyrun.samplers.update import update
 from tests.exactness.chains import full_target, sample, toy
+from tests.samplers.known_draws import KnownDraws
 
 PROBLEM = toy()
-
-
-class Planted:
-    """A generator with known draws."""
-
-    def __init__(self, normals, uniform):
-        self.normals, self.uniform = iter(normals), uniform
-
-    def standard_normal(self):
-        return next(self.normals)
-
-    def random(self):
-        return self.uniform
 
 
 def _log_posterior(theta):
@@ -37,7 +25,7 @@ def test_one_step_follows_the_formula(uniform):
     target.memory.kept[0] = _log_posterior(start) + 0.5 * start @ start
     kernel = random_walk.build(SimpleNamespace(target_accept=0.3, step=step), 2)
     theta = start.copy()
-    acceptance = update.methods[random_walk.RandomWalk](kernel, Planted(normals, uniform), target, theta)
+    acceptance = update.methods[random_walk.RandomWalk](kernel, KnownDraws(normals, uniform), target, theta)
     proposal = start + step * np.array(normals)
     expected = min(1.0, np.exp(_log_posterior(proposal) - _log_posterior(start)))
     assert acceptance == pytest.approx(expected, rel=1e-12)

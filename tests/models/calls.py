@@ -1,0 +1,22 @@
+"""Models' generic functions as compiled calls, for tests that hold one function against a formula."""
+
+from flyrun.compiled import jit
+from flyrun.models import base, likelihood
+
+
+@jit
+def log_likelihood(model, index, eta, values, slopes):
+    """See flyrun.models.likelihood, as the next."""
+    likelihood.log_likelihood(model, index, eta, values, slopes)
+
+
+@jit
+def log_bound(bound, model, index, eta, values, slopes):
+    """The bounds' logarithms and slopes."""
+    likelihood.log_bound(bound, model, index, eta, values, slopes)
+
+
+@jit
+def log_base(prior, theta, gradient):
+    """See flyrun.models.base."""
+    return base.log_base(prior, theta, gradient)
