@@ -153,7 +153,7 @@ def _dense_ones(pairs, i, x):
 def _matching(row, x, u, v):
     total = 0.0
     for j in range(row.shape[0]):
-        total += row[j] * ((x[j] == u) - (x[j] == v))
+        total += row[j] * (int(x[j] == u) - int(x[j] == v))
     return total
 
 

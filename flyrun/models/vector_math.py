@@ -30,7 +30,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return struct.unpack("<q", struct.pack("<d", number))[0]
 
     def _from_bits(bits):
-        return struct.unpack("<d", struct.pack("<q", bits))[0]
+        return struct.unpack("<d", struct.pack("<Q", bits & (2**64 - 1)))[0]  # wraps, as int64 does
 
 else:
 

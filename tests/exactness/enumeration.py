@@ -7,6 +7,12 @@ geometric draw, and integers are uniform. The probability of a path is the produ
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def interpreted(function: Any) -> Any:
+    """The plain Python of a compiled function, which under NUMBA_DISABLE_JIT it is."""
+    return getattr(function, "py_func", function)
 
 
 class _Uniform:

@@ -12,7 +12,7 @@ from flyrun.models.factor_graph import factor_graph
 from flyrun.models.pairs import dense_pairs, sparse_pairs
 from flyrun.models.potts import potts
 from flyrun.samplers import alias, site
-from tests.exactness.enumeration import outcomes
+from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
 
 STATES = [np.array(state, np.int32) for state in itertools.product(range(3), repeat=3)]
@@ -72,9 +72,10 @@ def interpret(monkeypatch) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(("flyrun.samplers.", "tests.exactness.")):
             for key, value in list(vars(module).items()):
-                if hasattr(value, "py_func") and key != "_total_energy":
-                    own = _planted_count if key == "poisson_count" else value.py_func
-                    monkeypatch.setattr(module, key, own)
+                if key == "poisson_count" and callable(value):
+                    monkeypatch.setattr(module, key, _planted_count)
+                elif hasattr(value, "py_func") and key != "_total_energy":
+                    monkeypatch.setattr(module, key, interpreted(value))
 
 
 def pick_probabilities(table, row):

@@ -15,7 +15,7 @@ from flyrun.samplers.per_datum import per_datum
 from flyrun.samplers.target import kept_log_data, log_data
 from tests.exactness import broken
 from tests.exactness.broken import InvertedImplicit, inverted_implicit
-from tests.exactness.enumeration import outcomes
+from tests.exactness.enumeration import interpreted, outcomes
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 T = np.array([1.0, -1.0, 1.0])
@@ -69,7 +69,7 @@ def test_the_data_part_at_a_proposal_is_what_is_kept_there(bound):
 def _kernel_matrix(bound, theta, make, monkeypatch):
     """Transition matrix of a brightness sweep over the 8 states of z, and its stationary distribution π."""
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr(sweeps, "_next_datum", getattr(sweeps._next_datum, "py_func", sweeps._next_datum))
+    monkeypatch.setattr(sweeps, "_next_datum", interpreted(sweeps._next_datum))
     pi = np.exp([_log_joint(bound, theta, z) for z in ALL_Z])
     matrix = np.zeros((8, 8))
     for row, z in enumerate(ALL_Z):
@@ -107,7 +107,7 @@ def test_brightness_kernels_leave_their_conditional_invariant(make, monkeypatch)
 
 
 def test_negative_control_the_printed_inequality_is_not_invariant(monkeypatch):
-    monkeypatch.setattr("tests.exactness.broken.log_uniform_below", broken.log_uniform_below.py_func)
+    monkeypatch.setattr("tests.exactness.broken.log_uniform_below", interpreted(broken.log_uniform_below))
     assert InvertedImplicit in sweeps.resample.methods
     matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: inverted_implicit(0.5, 3), monkeypatch)
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)

@@ -15,7 +15,7 @@ from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import brighten, is_bright
 from flyrun.samplers.target import kept_log_data, log_data
-from tests.exactness.enumeration import outcomes
+from tests.exactness.enumeration import interpreted, outcomes
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 ALL_Z = list(itertools.product((False, True), repeat=3))
@@ -127,7 +127,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr(sweeps, "_next_datum", getattr(sweeps._next_datum, "py_func", sweeps._next_datum))
+    monkeypatch.setattr(sweeps, "_next_datum", interpreted(sweeps._next_datum))
     problem = PROBLEMS[name]
     for bound, theta in list(_cases(problem))[::5]:
         room = np.zeros(theta.size)

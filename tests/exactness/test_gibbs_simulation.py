@@ -14,6 +14,7 @@ from flyrun.samplers.min_gibbs import min_gibbs
 from flyrun.samplers.poisson_gibbs import poisson_gibbs
 from flyrun.samplers.site import begin, begin_with_energy
 from flyrun.samplers.sweeps import begin_chain, empty_sweeps, run_sweeps
+from tests.exactness.enumeration import interpreted
 from tests.exactness.small_graphs import STATES, graphs, stationary
 from tests.exactness.test_gibbs_enumeration import ExponentiatedTwice
 
@@ -63,7 +64,7 @@ def test_histograms_are_pi(make, graph):
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_negative_control_energies_exponentiated_twice(graph):
     # compiled here: the cache does not notice an edit of a kernel that belongs to the tests
-    run = numba.njit(run_sweeps.py_func)
+    run = numba.njit(interpreted(run_sweeps))
     assert _p_value(ExponentiatedTwice(*SAMPLERS["mgpmh"](graph)), graph, run) < 1e-6
 
 

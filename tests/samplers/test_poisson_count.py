@@ -8,7 +8,7 @@ from scipy import stats
 
 from flyrun.compiled import jit
 from flyrun.samplers import poisson_count
-from tests.exactness.enumeration import outcomes
+from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
 
 
@@ -16,7 +16,7 @@ from tests.exactness.planted import Planted
 def test_every_number_has_its_probability(mean):
     found = dict.fromkeys(range(poisson_count.MOST + 1), 0.0)
     for probability, number in outcomes(
-        lambda rng: poisson_count.poisson_count.py_func(Planted(rng), mean), most=0
+        lambda rng: interpreted(poisson_count.poisson_count)(Planted(rng), mean), most=0
     ):
         found[number] += probability
     np.testing.assert_allclose(list(found.values()), stats.poisson.pmf(list(found), mean), atol=1e-15)

@@ -13,6 +13,7 @@ from flyrun.samplers import brightness, slice
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import update
 from tests.exactness.chains import full_target, sample, student_t_toy
+from tests.exactness.enumeration import interpreted
 
 PROBLEM = student_t_toy()
 
@@ -64,8 +65,8 @@ def _update(exponential, uniforms, width=1.0, most_widenings=20, first=0.5):
     plain = {"_log_density_along": slice._log_density_along, "_refuse_nan": slice._refuse_nan}
     rng = Planted(exponential, uniforms)
     try:
-        slice._refuse_nan = getattr(slice._refuse_nan, "py_func", slice._refuse_nan)
-        slice._log_density_along = getattr(slice._log_density_along, "py_func", slice._log_density_along)
+        slice._refuse_nan = interpreted(slice._refuse_nan)
+        slice._log_density_along = interpreted(slice._log_density_along)
         update.methods[slice.Slice](kernel, rng, target, theta)
     finally:
         for name, function in plain.items():
