@@ -65,9 +65,10 @@ def _explained(path: Path) -> Iterator[None]:
         OSError,
         ValueError,
         EOFError,
+        RuntimeError,
         zipfile.BadZipFile,
         zlib.error,
-    ) as error:  # pandas' are ValueErrors
+    ) as error:  # pandas' are ValueErrors, some of zipfile's RuntimeErrors
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path}: cannot be read ({reason[:200]}); mend or write it again") from error
 

@@ -117,8 +117,13 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read what write_arrays wrote; raises DamagedFile unless every byte is as it was written."""
     try:
         with np.load(path, allow_pickle=False) as archive:
+            # before any header is believed, which could ask for more memory than there is
+            if bad := archive.zip.testzip():
+                raise zipfile.BadZipFile(f"{bad} is not as it was written")
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # one wrong byte makes zipfile and numpy raise nearly anything
         raise DamagedFile(f"{path}: {error}") from error
     stored = arrays.pop(_DIGEST, None)
     if stored is None or stored.tobytes() != _digest(arrays):

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from flyrun.cli import main
 from flyrun.data.table_columns import Column, Layout
@@ -80,6 +80,16 @@ def test_help_of_fit_is_its_own(capsys):
     assert "--target COLUMN" in capsys.readouterr().out
     assert main(["--help"]) == 0
     assert "flyrun fit FILE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("strength", "sampler"), [(1.0, "firefly_hmc"), (30.0, "hmc")])
+def test_firefly_is_chosen_where_few_rows_would_be_bright(strength, sampler, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3))
+    y = rng.random(600) < special.expit(strength * x[:, 0])
+    np.savez(tmp_path / "mine.npz", x=x, y=y.astype(int))
+    words = [str(tmp_path / "mine.npz"), "--target", "y", "--results-dir", str(tmp_path)]
+    assert choose.problem(arguments.parse(words)).job.arms[0].name == sampler
 
 
 def test_a_run_is_named_after_its_file():
