@@ -7,7 +7,7 @@ cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 DEFAULT = "likelihood"
@@ -46,64 +46,41 @@ def of(draws: Any) -> Kind:
 def _likelihood() -> Kind:
     from flyrun.report import caveats, document, figures, render, summaries, table
 
-    return Kind(
-        summaries.cell_summary,
-        summaries.arm_summary,
-        table.frame,
-        render.views,
-        caveats.caveats,
-        figures.FIGURES,
-        figures.colours_of,
-        document.lead,
-        document.legend,
-    )
+    return _of_parts(summaries, table, render.views, caveats.caveats, figures, document)
 
 
 def _graph() -> Kind:
     from flyrun.report import gibbs_figures, gibbs_summaries, gibbs_table, gibbs_words
 
-    return Kind(
-        gibbs_summaries.cell_summary,
-        gibbs_summaries.arm_summary,
-        gibbs_table.frame,
-        gibbs_table.views,
-        gibbs_words.caveats,
-        gibbs_figures.FIGURES,
-        gibbs_figures.colours_of,
-        gibbs_words.lead,
-        gibbs_words.legend,
-    )
-
-
-def _fit() -> Kind:
-    from flyrun.report import figures, fit_report, summaries
-
-    return Kind(
-        summaries.cell_summary,
-        summaries.arm_summary,
-        fit_report.frame,
-        fit_report.views,
-        fit_report.caveats,
-        {name: figures.FIGURES[name] for name in ("convergence", "autocorrelation")},
-        figures.colours_of,
-        fit_report.lead,
-        fit_report.legend,
-    )
+    words = gibbs_words
+    return _of_parts(gibbs_summaries, gibbs_table, gibbs_table.views, words.caveats, gibbs_figures, words)
 
 
 def _graph_cost() -> Kind:
     from flyrun.report import gibbs_cost_figures, gibbs_cost_table, gibbs_cost_words, gibbs_summaries
 
+    table, words = gibbs_cost_table, gibbs_cost_words
+    return _of_parts(gibbs_summaries, table, table.views, words.caveats, gibbs_cost_figures, words)
+
+
+def _fit() -> Kind:
+    from flyrun.report import figures, fit_report, summaries
+
+    made = _of_parts(summaries, fit_report, fit_report.views, fit_report.caveats, figures, fit_report)
+    return replace(made, plots={name: made.plots[name] for name in ("convergence", "autocorrelation")})
+
+
+def _of_parts(summaries: Any, table: Any, views: Any, caveats: Any, figures: Any, words: Any) -> Kind:
     return Kind(
-        gibbs_summaries.cell_summary,
-        gibbs_summaries.arm_summary,
-        gibbs_cost_table.frame,
-        gibbs_cost_table.views,
-        gibbs_cost_words.caveats,
-        gibbs_cost_figures.FIGURES,
-        gibbs_cost_figures.colours_of,
-        gibbs_cost_words.lead,
-        gibbs_cost_words.legend,
+        summaries.cell_summary,
+        summaries.arm_summary,
+        table.frame,
+        views,
+        caveats,
+        figures.FIGURES,
+        figures.colours_of,
+        words.lead,
+        words.legend,
     )
 
 
