@@ -13,7 +13,7 @@ from flyrun.report.figures import common
 from flyrun.report.gibbs_table import batch_text, note, per_seed
 from flyrun.report.render import Column, View, measured, number, plain, plus_minus, seeds_text, table_view
 from flyrun.report.slopes import COSTS, PARAMETERS, growing, slope
-from flyrun.report.table import mean_sd
+from flyrun.report.table import head, mean_sd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,13 +62,7 @@ def graph_of(arm: ArmResult) -> str:
 
 
 def _row(run: Run, arm: ArmResult, base: ArmResult | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "experiment": run.info.get("experiment") or run.info.get("name"),
-        "arm": arm.name,
-        "seeds": arm.done,
-        "seeds_wanted": arm.wanted,
-        "note": note(arm),
-    }
+    row = head(run, arm, note(arm))
     if not arm.done:
         return row
     row |= {

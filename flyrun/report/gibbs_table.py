@@ -10,7 +10,7 @@ import numpy as np
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.gibbs_reference import FAR, difference, mean_se, reference
 from flyrun.report.render import NOTHING, Column, View, measured, number, plain, seeds_text, table_view
-from flyrun.report.table import mean_sd
+from flyrun.report.table import head, mean_sd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,13 +72,7 @@ def batch_text(arm: ArmResult) -> str:
 
 
 def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "experiment": run.info.get("experiment") or run.info.get("name"),
-        "arm": arm.name,
-        "seeds": arm.done,
-        "seeds_wanted": arm.wanted,
-        "note": note(arm),
-    }
+    row = head(run, arm, note(arm))
     if not arm.done:
         return row
     info = arm.infos[0]

@@ -63,15 +63,19 @@ def frame(run: Run) -> pd.DataFrame:
     return table
 
 
-def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def head(run: Run, arm: ArmResult, note: str) -> dict[str, Any]:
+    """What every table says of an arm, finished or not."""
+    return {
         "experiment": run.info.get("experiment") or run.info.get("name"),
         "arm": arm.name,
         "seeds": arm.done,
         "seeds_wanted": arm.wanted,
-        "note": note(run, arm),
-        **{f"paper_{key}": value for key, value in arm.paper.items()},
+        "note": note,
     }
+
+
+def _row(run: Run, arm: ArmResult) -> dict[str, Any]:
+    row = head(run, arm, note(run, arm)) | {f"paper_{key}": value for key, value in arm.paper.items()}
     if not arm.done:
         return row
     info = arm.infos[0]
