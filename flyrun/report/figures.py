@@ -86,9 +86,11 @@ def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], l
 
 
 def colours_of(run: Run) -> dict[str, str]:
-    """A colour for each arm: the paper's for its three, others in order."""
-    others = [arm.name for arm in run.arms if arm.name not in PAPER_COLOURS]
-    return PAPER_COLOURS | {name: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, name in enumerate(others)}
+    """A colour for each arm: the paper's for its three, others in order, then the paper's that are left."""
+    arms = [arm.name for arm in run.arms]
+    others = [name for name in arms if name not in PAPER_COLOURS]
+    free = (*OTHER_COLOURS, *(colour for name, colour in PAPER_COLOURS.items() if name not in arms))
+    return PAPER_COLOURS | {name: free[i % len(free)] for i, name in enumerate(others)}
 
 
 def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
@@ -113,7 +115,8 @@ def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> 
     top.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
     bottom.set_ylim(bottom=max(bottom.get_ylim()[0], 0.5))
-    top.legend(loc="center left")
+    round_numbers(bottom.yaxis)
+    legend_below(figure, top)
     return figure
 
 
@@ -170,7 +173,7 @@ def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str)
         xlabel="lag (iterations)", ylabel="autocorrelation", xlim=(0, min(reach, longest)), ylim=(-0.15, 1.02)
     )
     axis.axhline(0, color=INK, linewidth=0.6)
-    axis.legend(loc="upper right")
+    legend_below(figure, axis)
     return figure
 
 
@@ -182,7 +185,9 @@ def _ess_against_time(arms: list[ArmResult], colours: dict[str, str], title: str
         seconds = np.mean([cell.growth_s for cell in arm.cells], axis=0)
         band(axis, seconds, values, colours[arm.name], arm.name, positive=True, marker="o")
     axis.set(xlabel="seconds of sampling, one chain", ylabel="effective draws", xscale="log", yscale="log")
-    axis.legend(loc="upper left")
+    round_numbers(axis.xaxis)
+    round_numbers(axis.yaxis)
+    legend_below(figure, axis)
     return figure
 
 
@@ -214,6 +219,27 @@ def axes(rows: int, title: str, height: float = 3.4):
     # A title is text, never mathematics: "$" from a config stays a dollar.
     panels[0].set_title(title, parse_math=False, wrap=True)
     return figure, list(panels)
+
+
+def legend_below(figure: Figure, *panels: Any) -> None:
+    """One legend of these panels under the figure, which grows by it: lines may run anywhere."""
+    lines: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        lines |= dict(zip(labels, handles, strict=True))
+    width = 0.6 + 0.07 * max(map(len, lines), default=0)  # inches that the longest takes, roughly
+    columns = min(4, max(1, int(figure.get_figwidth() / width)))
+    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(lines) // columns))
+    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=columns, fontsize=8)
+
+
+def round_numbers(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:

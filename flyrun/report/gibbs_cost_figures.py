@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.figures import Plots, axes, band, common
+from flyrun.report.figures import Plots, axes, band, common, legend_below, round_numbers
 from flyrun.report.gibbs_cost_table import SYMBOL, graph_of, sampler_of
-from flyrun.report.gibbs_figures import COLOURS, MARKERS, PLAIN, label, round_numbers
+from flyrun.report.gibbs_figures import COLOURS, MARKERS, PLAIN, label
 from flyrun.report.gibbs_table import per_seed
 from flyrun.report.slopes import COSTS, PARAMETERS, growing
 
@@ -74,9 +74,12 @@ def _costs(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure
             panels[row, column].grid(axis="y", linewidth=0.4, alpha=0.4)
     panels[0, 0].set_ylabel("factor evaluations an update")
     panels[1, 0].set_ylabel("µs an update")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    legend_below(figure, *panels[0])
     return figure
+
+
+def _whole(size: float) -> str:
+    return f"{size:,.0f}" if size >= 1000 else f"{size:.4g}"
 
 
 def _short(size: float) -> str:
@@ -97,15 +100,15 @@ def _regimes(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figu
             mark = MARKERS[list(COSTS).index(sampler_of(arm)) % len(MARKERS)]
             axis.lines[-1].set(marker=mark, markersize=4, markevery=max(1, len(seconds) // 6))
         first = next(arm for arm in arms if graph_of(arm) == graph)
-        sizes = ", ".join(f"{SYMBOL[name]} = {size:,.4g}" for name, size in _sizes(first).items())
+        sizes = ", ".join(f"{SYMBOL[name]} = {_whole(size)}" for name, size in _sizes(first).items())
         axis.annotate(
             f"{first.fact('n_variables'):,} variables, {sizes}", (1, 1), xycoords="axes fraction", ha="right",
             va="bottom", fontsize=8,
         )  # fmt: skip
         axis.set(xscale="log", yscale="log", ylabel="error: mean ℓ2 distance\nof marginals to uniform")
-        round_numbers(axis)
-        axis.legend(loc="lower left", fontsize=8)
+        round_numbers(axis.yaxis)
     panels[-1].set_xlabel("seconds of sampling")
+    legend_below(figure, *panels)
     _room_for_titles(panels)
     return figure
 

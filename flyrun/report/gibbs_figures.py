@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.figures import Plots, axes, band, common
+from flyrun.report.figures import Plots, axes, band, common, legend_below, round_numbers
 from flyrun.report.gibbs_table import batch_text
 
 if TYPE_CHECKING:
@@ -49,20 +49,11 @@ def _error_against(x: str, name: str):
             line.set(**mark, markevery=places.tolist())
         axis.set(xlabel=name, ylabel="error: mean ℓ2 distance\nof marginals to uniform")
         axis.set(xscale="log", yscale="log")
-        round_numbers(axis)
-        axis.legend(loc="lower left", fontsize=8)
+        round_numbers(axis.yaxis)
+        legend_below(figure, axis)
         return figure
 
     return plot
-
-
-def round_numbers(axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 _CAPTION = "Error of the running marginals (mean ℓ2 distance to uniform) against {}, mean ± 1 sd over seeds. "

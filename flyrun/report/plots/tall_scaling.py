@@ -39,9 +39,9 @@ def against_size(run: Run, run_dir: Path) -> Any:
         axis.errorbar(
             sizes, values, np.nan_to_num(spread), color=colour, marker="o", capsize=3, linewidth=1.5
         )
-        for x, y in zip(sizes, values, strict=True):
+        for x, y, top in zip(sizes, values, values + np.nan_to_num(spread), strict=True):
             text = f"{y:,.0f}" if y >= 10 else f"{y:.2g}"
-            axis.annotate(text, (x, y), (0, 6), textcoords="offset points", fontsize=8, ha="center")
+            axis.annotate(text, (x, top), (0, 6), textcoords="offset points", fontsize=8, ha="center")
         axis.set(xscale="log", ylabel=label)
         axis.margins(x=0.12)
         if axis is not cost:
