@@ -61,7 +61,7 @@ bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tests compare with
 	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
-bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (half an hour)
+bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (half an hour or more)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	$(VENV)/bin/python -m tests.peers --out $(MEASURED)/peers $(ARGS)
 

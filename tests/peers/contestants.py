@@ -5,30 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flyrun import config
-from tests.peers import jax_peers, ours
+from tests.peers import blackjax_peers, numpyro_peers, ours
 from tests.peers.problems import Problem
 from tests.peers.run import Run
 
 Contestant = Callable[[Problem, int, float], Run]
+BEST, NUTS, WALK = "firefly_hmc", "nuts_dense", "regular_random_walk"
+FIREFLY = "firefly"
+APPROXIMATE = ("hmcecs",)
 _DEAREST = 300_000
 
 
+def light(problem: Problem) -> bool:
+    """Whether a pass over all data is quick enough for long warm-ups and several seeds."""
+    return len(problem.rows) <= _DEAREST
+
+
+def nuts(problem: Problem) -> Contestant:
+    """The one whose long chains are the reference too."""
+    return numpyro_peers.nuts(dense=True, warm_up=_warm_up(problem))
+
+
 def of(problem: Problem) -> dict[str, Contestant]:
-    """Contestants by name; the reference first. The slowest are left out on the largest data."""
+    """Contestants by name."""
     n_data, n_params = problem.rows.shape
-    light = n_data <= _DEAREST
-    # beyond a few hundred thousand data a chunk of the peers' takes as long as the budget
-    size = {"warm_up": 500, "chunk": 100} if light else {"warm_up": 200, "chunk": 25}
+    warm_up = _warm_up(problem)
     rate = min(1.0, n_params / n_data)
+    burn_in = 2000 if light(problem) else 500
     firefly = config.Map(), config.PerDatum(factor=1.0)
-    found = {
-        "nuts_dense": jax_peers.nuts(dense=True, **size),
-        "nuts_diagonal": jax_peers.nuts(dense=False, **size),
-        "hmcecs": jax_peers.energy_conserving_subsampling(**size),
-        "blackjax_random_walk": jax_peers.blackjax_walk(),
-        "blackjax_mala": jax_peers.blackjax_mala(),
-        "regular_random_walk": ours.contestant(config.RandomWalk(), thin=10),
-        "regular_mala": ours.contestant(config.Mala(), thin=10),
+    return {
+        NUTS: nuts(problem),
+        "nuts_diagonal": numpyro_peers.nuts(dense=False, warm_up=warm_up),
+        "nuts_dense_model": numpyro_peers.nuts_of_a_model(warm_up),
+        "hmcecs": numpyro_peers.energy_conserving_subsampling(warm_up),
+        "blackjax_random_walk": blackjax_peers.walk(),
+        "blackjax_mala": blackjax_peers.mala(),
+        WALK: ours.contestant(config.RandomWalk(), burn_in=burn_in, thin=10),
+        "regular_mala": ours.contestant(config.Mala(), burn_in=burn_in, thin=10),
         "regular_hmc_by_bound": ours.contestant(config.Hmc(), burn_in=500),
         "regular_hmc_by_hessian": ours.contestant(config.Hmc(metric="hessian"), burn_in=500),
         "independence": ours.contestant(config.Independence(), burn_in=100),
@@ -36,9 +49,9 @@ def of(problem: Problem) -> dict[str, Contestant]:
             config.RandomWalk(), config.Map(), config.Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
         ),
         "firefly_elliptical_slice": ours.contestant(config.EllipticalSlice(), *firefly, burn_in=1000),
-        "firefly_hmc": ours.contestant(config.Hmc(n_steps=5), *firefly),
+        BEST: ours.contestant(config.Hmc(n_steps=5), *firefly),
     }
-    if not light:
-        for name in ("blackjax_random_walk", "blackjax_mala", "regular_random_walk", "regular_mala"):
-            del found[name]
-    return found
+
+
+def _warm_up(problem: Problem) -> int:
+    return 500 if light(problem) else 200

@@ -1,43 +1,59 @@
-"""The comparison's page and figure."""
+"""The comparison's page."""
 
 from __future__ import annotations
 
 import importlib.metadata
-from pathlib import Path
+import textwrap
+from math import nan
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from flyrun.report.render import View, markdown, number, plus_minus
 from flyrun.runner import environment
+from tests.peers import judge
+from tests.peers.contestants import APPROXIMATE, BEST, NUTS, WALK
 
-# Okabe and Ito's colours.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-_FIREFLY, _OURS = "firefly", "regular"
-_LEGEND = """\
-One core each, one after the other, in one run. ESS: effective draws by R-CODA's estimator, the worse of
-those of θ and of (θ - mean)², mean over coordinates; "worst coordinate" the smallest, in ESS/s. An
-evaluation is of one datum's likelihood, with or without its gradient. ESS/s and evaluations/ESS are of
-sampling alone; compiling, set-up (MAP, bounds) and warm-up stand in the two "start" columns, of the first
-chain. "Off by": the largest difference over coordinates of posterior means (in sds) and of sds from those of
-nuts\\_dense, all seeds of each together. ± are sds over seeds. Peers run in JAX's single precision, our
-arms in double. hmcecs samples a perturbed posterior; all others are exact."""
+_ABOUT = f"""\
+Samplers of the same posterior: logistic regression, every coefficient N(0, 1), on MNIST's 7 against 9
+(mnist) and on generated data (tall). All ran on one core, one after the other, in one run. The peers are
+NumPyro (nuts, hmcecs) and BlackJAX, in JAX's single precision; regular and independence are our own samplers
+that look at all data, firefly those that look at a few, all in double precision. {", ".join(APPROXIMATE)}
+samples a perturbed posterior; all others are exact.
+
+The peers get the quickest form of the log density that we found (stored transposed, gradient written out) and
+are compiled once; nuts_dense_model is the same NUTS on a model as NumPyro's manual has one write it. Every
+chain begins at a draw of the Gaussian at the posterior's mode."""
+
+_SPEED = f"""\
+ESS: effective draws by R-CODA's estimator, the worse of those of θ and of (θ - mean)², mean over coordinates;
+"slowest" is the worst coordinate's. An evaluation is of one datum's likelihood, with or without its gradient.
+× compares with {NUTS} and with {WALK}. ESS/s and evaluations/ESS are of sampling alone: compiling (for ours,
+or loading from numba's cache) and set-up with warm-up (mode, bounds, burn-in; mean over seeds) stand apart.
+± are sds over seeds."""
+
+_AGREEMENT = f"""\
+"Off by": the largest difference over coordinates from the reference, of posterior means (in sds) and of sds,
+± its standard error, the reference's included, all seeds' draws together. Largest z: the largest of all these
+differences in standard errors; by chance it exceeds the limit named in a table's title once in
+{round(1 / judge.LEVEL)} times. Standard errors of few effective draws are themselves uncertain."""
 
 
-def page(table: pd.DataFrame, stem: str, seconds: float, when: str) -> str:
-    """Markdown: a table a problem, what the columns are, the figure, and what it was made with."""
-    lines = ["# Samplers on identical posteriors", ""]
-    for problem in table["problem"].unique():
-        lines += [markdown(_view(table, problem))]
-    lines += [
-        _LEGEND,
-        "",
-        f"Each sampler and seed had {seconds:g} s of sampling, nuts\\_dense eight times as many "
-        "(its curve shows the first eighth).",
-        "",
-    ]
-    lines += [f"![error against seconds and evaluations]({stem}.png)", ""]
+def page(table: pd.DataFrame, checks: list[dict[str, Any]], stem: str, when: str) -> str:
+    """Markdown: speed and agreement by problem, what the columns are, the figure, what it was made with.
+
+    checks: a problem's name, its reference's errors and the seconds of a bare gradient, by problem.
+    """
+    lines = ["# Samplers on identical posteriors", "", _escaped(_ABOUT), "", "## Speed", ""]
+    for check in checks:
+        part = table[table["problem"] == check["problem"]]
+        lines += [markdown(_speed(part)), _leapfrogs(part, check), ""]
+    lines += [_escaped(_SPEED), "", "## The same posterior", ""]
+    for check in checks:
+        part = table[table["problem"] == check["problem"]]
+        lines += [markdown(_agreement(part, check)), _escaped(_reference(check)), ""]
+        lines += [_escaped(verdict(part, check)), ""]
+    lines += [_escaped(_AGREEMENT), "", f"![error against seconds and evaluations]({stem}.png)", ""]
     about = environment.describe()
     peers = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpyro", "blackjax", "jax"))
     commit = (about.get("commit") or "unknown")[:10]
@@ -45,59 +61,89 @@ def page(table: pd.DataFrame, stem: str, seconds: float, when: str) -> str:
     return "\n".join(lines)
 
 
-def _view(table: pd.DataFrame, problem: str) -> View:
+def verdict(part: pd.DataFrame, check: dict[str, Any]) -> str:
+    """Whether our best and NUTS have one posterior, in words; empty where our best did not run."""
+    found = part[part["sampler"] == BEST].to_dict("records")
+    if not found:
+        return ""
+    row = found[0]
+    words = "agree" if agrees(row) else "DISAGREE"
+    return textwrap.fill(
+        f"{BEST} and the reference {words}: means differ by {row['mean_off_sds']:.3f} ± "
+        f"{row['mean_off_error']:.3f} sd at most, sds by {100 * row['sd_off']:.1f} ± "
+        f"{100 * row['sd_off_error']:.1f} %; of {2 * check['n_params']} differences the largest is "
+        f"{row['largest_z']:.1f} standard errors, where chance gives more than {row['limit']:.1f} once in "
+        f"{round(1 / judge.LEVEL)} times.",
+        110,
+    )
+
+
+def agrees(row: dict[str, Any]) -> bool:
+    """Whether a line's differences are what chance gives."""
+    return row["largest_z"] <= row["limit"]
+
+
+def _leapfrogs(part: pd.DataFrame, check: dict[str, Any]) -> str:
+    rows = part[part["sampler"].isin([NUTS, f"{NUTS}_model"])].to_dict("records")
+    each = " and ".join(
+        f"{1e3 * row['n_data'] * row['seconds_per_evaluation']:.3g} ms in {row['sampler']}" for row in rows
+    )
+    bare = f"{1e3 * check['gradient_s']:.3g} ms"
+    return _escaped(f"A leapfrog step took {each}; value and gradient, compiled alone in a loop, {bare}.")
+
+
+def _reference(check: dict[str, Any]) -> str:
+    return (
+        f"Reference: long chains of {NUTS}, other seeds; standard errors {check['mean_error']:.3f} sd of "
+        f"means and {100 * check['sd_error']:.2f} % of sds in the worst coordinate."
+    )
+
+
+def _speed(part: pd.DataFrame) -> View:
+    rates, costs = (part.set_index("sampler")[name] for name in ("ess_per_s", "evaluations_per_ess"))
     rows = [
         (
             row["sampler"],
             plus_minus(row["ess_per_s"], row["ess_per_s_sd"]),
             number(row["ess_per_s_worst"]),
+            number(row["ess_per_s"] / rates.get(NUTS, nan)),
+            number(row["ess_per_s"] / rates.get(WALK, nan)),
             plus_minus(row["evaluations_per_ess"], row["evaluations_per_ess_sd"]),
-            number(row["start_s"]),
-            number(row["start_evaluations"]),
-            number(row["effective_draws"]),
-            f"{row['mean_off_sds']:.3f} sd",
-            f"{100 * row['sd_off']:.1f} %",
+            number(costs.get(NUTS, nan) / row["evaluations_per_ess"]),
+            number(costs.get(WALK, nan) / row["evaluations_per_ess"]),
+            number(row["compile_s"]),
+            number(row["warm_s"]),
             str(row["seeds"]),
         )
-        for row in table[table["problem"] == problem].to_dict("records")
+        for row in part.to_dict("records")
     ]
     head = (
-        "sampler", "ESS/s", "worst coordinate", "evaluations/ESS", "start s", "start evaluations",
-        "effective draws", "means off by", "sds off by", "seeds",
+        "sampler", "ESS/s", "slowest", "× NUTS", "× walk", "evaluations/ESS",
+        "per evaluation × NUTS", "× walk", "compile s", "set-up, warm-up s", "seeds",
     )  # fmt: skip
-    n_data = int(table.loc[table["problem"] == problem, "n_data"].iloc[0])
-    return View(f"{problem}, {n_data:,} data", head, tuple(rows))
+    return View(_title(part), head, tuple(rows))
 
 
-def figure(curves: dict[str, dict[str, list[dict[str, np.ndarray]]]], path: Path) -> None:
-    """Error of the running mean against seconds and evaluations, a row a problem; mean over seeds."""
-    drawn = Figure(figsize=(10, 3.6 * len(curves) + 0.6), layout="constrained")
-    axes = drawn.subplots(len(curves), 2, squeeze=False, sharey="row")
-    names = list(dict.fromkeys(name for every in curves.values() for name in every))
-    for row, (problem, every) in zip(axes, curves.items(), strict=True):
-        for name, runs in every.items():
-            k = names.index(name)
-            style = {"color": _COLOURS[k % len(_COLOURS)], "linestyle": _line(name), "linewidth": 1.6}
-            for axis, key in zip(row, ("seconds", "evaluations"), strict=True):
-                x, y = _common(runs, key)
-                axis.plot(x, y, label=name.replace("_", " "), **style)
-        for axis, key in zip(row, ("seconds of sampling", "likelihood evaluations"), strict=True):
-            axis.set(xscale="log", yscale="log", xlabel=key)
-            axis.spines[["top", "right"]].set_visible(False)
-        row[0].set_ylabel("error of the posterior mean (sds)")
-        row[0].set_title(problem, loc="left")
-    handles = dict(zip(*reversed(axes[0, 0].get_legend_handles_labels()), strict=True))
-    drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8)
-    drawn.savefig(path, dpi=110)
+def _agreement(part: pd.DataFrame, check: dict[str, Any]) -> View:
+    rows = [
+        (
+            row["sampler"],
+            number(row["effective_draws"]),
+            f"{row['mean_off_sds']:.3f} ± {row['mean_off_error']:.3f} sd",
+            f"{100 * row['sd_off']:.1f} ± {100 * row['sd_off_error']:.1f} %",
+            f"{row['largest_z']:.1f}{'' if agrees(row) else ' (!)'}",
+            str(row["seeds"]),
+        )
+        for row in part.to_dict("records")
+    ]
+    head = ("sampler", "effective draws", "means off by", "sds off by", "largest z", "seeds")
+    return View(f"{_title(part)}; limit of z {judge.limit(check['n_params']):.1f}", head, tuple(rows))
 
 
-def _line(name: str) -> str:
-    return "-" if name.startswith(_FIREFLY) else "--" if name.startswith((_OURS, "independence")) else ":"
+def _title(part: pd.DataFrame) -> str:
+    first = part.iloc[0]
+    return f"{first['problem']}, {int(first['n_data']):,} data"
 
 
-def _common(runs: list[dict[str, np.ndarray]], key: str) -> tuple[np.ndarray, np.ndarray]:
-    """The seeds' curves averaged, in logarithms, on the stretch that all have."""
-    low, high = max(run[key][0] for run in runs), min(run[key][-1] for run in runs)
-    x = np.geomspace(low, max(high, low * 1.0001), 60)
-    logs = [np.interp(np.log(x), np.log(run[key]), np.log(np.maximum(run["error"], 1e-12))) for run in runs]
-    return x, np.exp(np.mean(logs, axis=0))
+def _escaped(text: str) -> str:
+    return text.replace("_", "\\_")

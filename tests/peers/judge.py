@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from flyrun.diagnostics import coda
 from tests.peers.run import Run
 
 POINTS = 24
+#: how often chance alone should exceed what `limit` gives, over all coordinates' means and sds together
+LEVEL = 0.01
 
 
-def moments(runs: list[Run]) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means and sds, (D,), of all draws of some runs."""
-    draws = np.concatenate([run.draws for run in runs])
-    return draws.mean(axis=0), draws.std(axis=0)
+@dataclass(frozen=True)
+class Moments:
+    """Posterior means and sds by coordinate, (D,), each with its standard error; the sds' is relative."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    mean_error: np.ndarray
+    sd_error: np.ndarray
 
 
-def sizes(run: Run) -> np.ndarray:
-    """Effective draws by coordinate, (D,): R-CODA's, the worse of those of θ and of (θ - mean)²."""
-    spread = run.draws.std(axis=0)
-    scaled = (run.draws - run.draws.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    means, squares = coda.effective_size(scaled), coda.effective_size(scaled**2)
-    return means if means.mean() < squares.mean() else squares
+def sizes(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Effective draws of θ and of (θ - mean)² by coordinate, (D,) each: R-CODA's."""
+    spread = draws.std(axis=0)
+    scaled = (draws - draws.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return coda.effective_size(scaled), coda.effective_size(scaled**2)
 
 
-def row(runs: list[Run], reference: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
+def moments(chains: list[np.ndarray]) -> Moments:
+    """Of several chains' draws (T, D) together."""
+    counts = [sizes(draws) for draws in chains]
+    draws = np.concatenate(chains)
+    mean, sd = draws.mean(axis=0), draws.std(axis=0)
+    of_means, of_squares = (np.maximum(sum(part), 1.0) for part in zip(*counts, strict=True))
+    spread_of_squares = (((draws - mean) / sd) ** 2).std(axis=0)
+    # d sd / sd = d variance / (2 variance)
+    return Moments(mean, sd, sd / np.sqrt(of_means), spread_of_squares / (2.0 * np.sqrt(of_squares)))
+
+
+def limit(n_params: int) -> float:
+    """What the largest of all standardised differences exceeds by chance with probability LEVEL."""
+    return float(stats.norm.isf(LEVEL / (2 * 2 * n_params)))
+
+
+def row(runs: list[Run], reference: Moments) -> dict[str, Any]:
     """One line of the table; ± are sds over seeds. Means and sds are of all seeds' draws together."""
-    mean, sd = moments(runs)
-    ess = [sizes(run) for run in runs]
+    both = [sizes(run.draws) for run in runs]
+    ess = [means if means.mean() < squares.mean() else squares for means, squares in both]
     rates = np.array([size.mean() / run.seconds[-1] for size, run in zip(ess, runs, strict=True)])
     worst = np.array([size.min() / run.seconds[-1] for size, run in zip(ess, runs, strict=True)])
     costs = np.array([run.evaluations[-1] / size.mean() for size, run in zip(ess, runs, strict=True)])
@@ -41,18 +64,36 @@ def row(runs: list[Run], reference: tuple[np.ndarray, np.ndarray]) -> dict[str, 
         "ess_per_s_worst": worst.mean(),
         "evaluations_per_ess": costs.mean(),
         "evaluations_per_ess_sd": _sd(costs),
-        "start_s": runs[0].start_s,  # later chains find everything compiled
-        "start_evaluations": runs[0].start_evaluations,
-        "mean_off_sds": float(np.max(np.abs(mean - reference[0]) / reference[1])),
-        "sd_off": float(np.max(np.abs(sd / reference[1] - 1.0))),
+        "seconds_per_evaluation": sum(r.seconds[-1] for r in runs) / sum(r.evaluations[-1] for r in runs),
+        "compile_s": runs[0].start.compile_s,
+        "warm_s": float(np.mean([run.start.warm_s for run in runs])),
+        "start_evaluations": float(np.mean([run.start.evaluations for run in runs])),
+        **agreement(moments([run.draws for run in runs]), reference),
     }
 
 
-def errors(run: Run, reference: tuple[np.ndarray, np.ndarray], share: float = 1.0) -> dict[str, np.ndarray]:
+def agreement(found: Moments, reference: Moments) -> dict[str, float]:
+    """Largest difference of means (in sds) and of sds (relative) over coordinates, with its standard error,
+    and the largest of all differences in units of their standard errors."""
+    mean_off = (found.mean - reference.mean) / reference.sd
+    mean_error = np.hypot(found.mean_error, reference.mean_error) / reference.sd
+    sd_off = found.sd / reference.sd - 1.0
+    sd_error = np.hypot(found.sd_error, reference.sd_error)
+    at, by = np.argmax(np.abs(mean_off)), np.argmax(np.abs(sd_off))
+    return {
+        "mean_off_sds": float(np.abs(mean_off[at])),
+        "mean_off_error": float(mean_error[at]),
+        "sd_off": float(np.abs(sd_off[by])),
+        "sd_off_error": float(sd_error[by]),
+        "largest_z": float(max(np.abs(mean_off / mean_error).max(), np.abs(sd_off / sd_error).max())),
+    }
+
+
+def errors(run: Run, reference: Moments) -> dict[str, np.ndarray]:
     """Root mean square over coordinates of the running mean's error in posterior sds, along the run."""
-    at = np.unique(np.geomspace(1, max(1, share * len(run.draws)), POINTS).astype(int)) - 1
+    at = np.unique(np.geomspace(1, len(run.draws), POINTS).astype(int)) - 1
     running = np.cumsum(run.draws, axis=0)[at] / (at + 1)[:, None]
-    off = (running - reference[0]) / reference[1]
+    off = (running - reference.mean) / reference.sd
     return {
         "seconds": run.seconds[at],
         "evaluations": run.evaluations[at],

@@ -8,23 +8,32 @@ import numpy as np
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a chain needed before its first kept draw.
+
+    compile_s: of compiling, once a problem.  warm_s, evaluations: of set-up (the mode, bounds) and warm-up.
+    """
+
+    compile_s: float
+    warm_s: float
+    evaluations: float
+
+
+@dataclass(frozen=True)
 class Run:
     """One chain after warm-up.
 
     draws (T, D).  seconds, evaluations (T,): of sampling, up to each draw; an evaluation is of one datum's
-    likelihood, with or without its gradient.  start_*: of compiling, set-up and warm-up.
+    likelihood, with or without its gradient.
     """
 
     draws: np.ndarray
     seconds: np.ndarray
     evaluations: np.ndarray
-    start_s: float
-    start_evaluations: float
+    start: Start
 
 
-def joined(
-    parts: list[tuple[np.ndarray, np.ndarray, float]], start_s: float, start_evaluations: float
-) -> Run:
+def joined(parts: list[tuple[np.ndarray, np.ndarray, float]], start: Start) -> Run:
     """A run from its chunks: draws (n, D), evaluations of each draw (n,), seconds of the chunk."""
     seconds, done = [], 0.0
     for draws, _, spent in parts:
@@ -34,6 +43,5 @@ def joined(
         np.concatenate([draws for draws, _, _ in parts]),
         np.concatenate(seconds),
         np.cumsum(np.concatenate([evaluations for _, evaluations, _ in parts]), dtype=float),
-        start_s,
-        start_evaluations,
+        start,
     )
