@@ -119,7 +119,7 @@ def _speed(part: pd.DataFrame) -> View:
     ]
     head = (
         "sampler", "ESS/s", "slowest", "× NUTS", "× walk", "evaluations/ESS",
-        "per evaluation × NUTS", "× walk", "compile s", "set-up, warm-up s", "seeds",
+        "per evaluation × NUTS", "per evaluation × walk", "compile s", "set-up, warm-up s", "seeds",
     )  # fmt: skip
     return View(_title(part), head, tuple(rows))
 
@@ -131,7 +131,7 @@ def _agreement(part: pd.DataFrame, check: dict[str, Any]) -> View:
             number(row["effective_draws"]),
             f"{row['mean_off_sds']:.3f} ± {row['mean_off_error']:.3f} sd",
             f"{100 * row['sd_off']:.1f} ± {100 * row['sd_off_error']:.1f} %",
-            f"{row['largest_z']:.1f}{'' if agrees(row) else ' (!)'}",
+            f"{row['largest_z']:.1f}{'' if agrees(row) else ' (above)'}",
             str(row["seeds"]),
         )
         for row in part.to_dict("records")
