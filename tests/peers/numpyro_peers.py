@@ -68,7 +68,13 @@ def energy_conserving_subsampling(warm_up: int, subsample: int = 200) -> Callabl
         mode = {"theta": jnp.asarray(problem.fit.mode, jnp.float32)}
         return HMCECS(NUTS(model, dense_mass=True), num_blocks=10, proxy=HMCECS.taylor_proxy(mode))
 
-    return _chain(make, warm_up, lambda state: (state.z["theta"], state.hmc_state.num_steps), subsample)
+    return _chain(
+        make,
+        warm_up,
+        lambda state: (state.z["theta"], state.hmc_state.num_steps),
+        subsample,
+        compile_init=False,  # it keeps the proxy's arrays in the kernel
+    )
 
 
 def _coefficients(problem: Problem) -> Any:
@@ -82,6 +88,7 @@ def _chain(
     kept: Callable[[Any], tuple[Any, Any]],
     per_step: int | None,
     named: Callable[[Any], Any] = lambda theta: {"theta": theta},
+    compile_init: bool = True,
 ) -> Callable[[Problem, int, float], Run]:
     """kept: of a state, θ and the leapfrog steps to it.  per_step: data of a gradient, None for all."""
 
@@ -100,7 +107,7 @@ def _chain(
         length = max(_SHORTEST, min(_LONGEST, _CHUNK_DATA // len(problem.rows)))
         key, theta = jax.random.PRNGKey(0), jnp.asarray(problem.fit.mode, jnp.float32)
         # init also sets the kernel up, so it comes first
-        init = jax.jit(first).lower(key, theta).compile()
+        init = jax.jit(first).lower(key, theta).compile() if compile_init else first
         chunk = jax.jit(lambda state: jax.lax.scan(one, state, None, length=length))
         return init, chunk.lower(init(key, theta)).compile(), time.perf_counter() - begin
 
