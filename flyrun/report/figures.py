@@ -227,7 +227,7 @@ def legend_below(figure: Figure, *panels: Any) -> None:
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         lines |= dict(zip(labels, handles, strict=True))
-    width = 0.6 + 0.07 * max(map(len, lines), default=0)  # inches that the longest takes, roughly
+    width = 0.75 + 0.055 * max(map(len, lines), default=0)  # inches that the longest takes, roughly
     columns = min(4, max(1, int(figure.get_figwidth() / width)))
     figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(lines) // columns))
     figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=columns, fontsize=8)
