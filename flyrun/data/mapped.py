@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,3 +46,18 @@ def opened(path: Path, shape: tuple[int, ...], remedy: str) -> np.memmap:
     if values.shape != shape or values.dtype != np.float32:
         raise DataError(f"{path}: holds other rows than {shape[0]:,}; {remedy}")
     return values
+
+
+def expect(values: np.ndarray, random: bool) -> bool:
+    """Tell the system how rows that lie in a mapped file will be looked at: here and there, or one by one.
+
+    It reads far ahead otherwise, megabytes for every row. Whether it was told: nothing is to be told of rows
+    in memory, nor where the system takes no advice.
+    """
+    base: Any = values
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    if base is None or not hasattr(mmap, "MADV_RANDOM"):
+        return False
+    base.madvise(mmap.MADV_RANDOM if random else mmap.MADV_NORMAL)
+    return True

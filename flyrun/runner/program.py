@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from flyrun import plugins
 from flyrun.compiled import jit
+from flyrun.data import mapped
 from flyrun.models import passes
 from flyrun.models.base import draw_base, log_base
 from flyrun.runner import setup
@@ -164,6 +165,7 @@ class Program:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
+        mapped.expect(self.problem.features.rows, random=False)
         _start(target, rng, theta)
         return {
             "theta": theta,
@@ -187,6 +189,7 @@ class Program:
         brightness = with_arrays(self._brightness, state, "brightness")
         target = self._target._replace(memory=with_arrays(self._target.memory, state, "memory"))
         draws = empty_draws(n, protocol.thin, first, self.n_params)
+        mapped.expect(self.problem.features.rows, random=self.arm.bound.firefly)
         run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
         after = {
             "theta": theta,
@@ -202,6 +205,7 @@ class Program:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
         full = full_data(self.problem.prior, self.problem.model, self.problem.features, self.n_params)
         prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
+        mapped.expect(self.problem.features.rows, random=False)
         _log_densities(full, np.ascontiguousarray(theta), prior, likelihood)
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
 

@@ -1,6 +1,7 @@
 """A person's own table: what becomes of its columns, and what is said of what cannot be used."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from flyrun import config, data
 from flyrun.config import Table
 from flyrun.data import table, table_columns, table_files
+from flyrun.data.mapped import expect
 from flyrun.errors import DataError
 from flyrun.models import logistic
 
@@ -24,6 +26,12 @@ def write(tmp_path, monkeypatch):
         return Table(path=str(path), **{"target": "y", **settings})
 
     return write
+
+
+def smaps(name):
+    """What the system was told of this process's mapping of a file: its VmFlags."""
+    told = Path("/proc/self/smaps").read_text().partition(name)[2]
+    return next(line for line in told.splitlines() if line.startswith("VmFlags"))
 
 
 def people(n=500):
@@ -130,6 +138,12 @@ def test_large_tables_of_two_classes_are_mapped_folded(write, monkeypatch):
     # a likelihood takes the rows where they lie
     _, rows = logistic.bind(mapped.features, None)
     assert np.shares_memory(rows.rows, mapped.features)
+    assert not expect(whole.features, random=True)
+    if sys.platform == "linux":
+        assert expect(rows.rows, random=True)
+        assert " rr " in smaps("features.npy")
+        assert expect(rows.rows, random=False)
+        assert " rr " not in smaps("features.npy")
 
 
 def test_missing_values_are_refused_by_row_and_column_or_dropped_and_counted(write, monkeypatch):
