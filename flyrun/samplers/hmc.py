@@ -14,29 +14,34 @@ P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and mak
 step costs one product with P⁻¹, and no whitened copy of the data is needed.
 """
 
-from math import cos, exp, sin
+from math import cos, exp, pi, sin
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.compiled import dot_jit, implements, jit
 from flyrun.errors import DensityError
+from flyrun.samplers.dual_averaging import DualAveraging, dual_averaging, learn
 from flyrun.samplers.metric import Reference, colour, covariance_times, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
-from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
+from flyrun.samplers.update import tune, update
 
 LABEL = "Hamiltonian"
 GRADIENTS = True
 FAR = 1e100
 """Squared distance from μ, in the reference's sds, beyond which sums of squares may overflow."""
 
+QUARTER_TURN = pi / 2
+"""The longest step. It makes velocity of all position: longer ones turn back, and where the target is the
+reference, so that every step is accepted, tuning would never end."""
+
 
 @unsaved(workspace=("work",))
 class Hmc(NamedTuple):
-    """Trajectories of about `n_steps` kicks and rotations by `step` radians, accepted on the total energy."""
+    """Trajectories of ½ to 1½ n_steps kicks and rotations by `step` radians, accepted on the total energy."""
 
-    step: StepSize
+    step: DualAveraging
     n_steps: int
     jitter: float
     """Each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into."""
@@ -48,7 +53,7 @@ class Hmc(NamedTuple):
 def build(config: Any, n_params: int, reference: Reference) -> Hmc:
     """Kernel from its configuration (n_steps, jitter, target_accept, step) and the reference Gaussian."""
     return Hmc(
-        step=step_size(config.target_accept, config.step, 0.25),
+        step=dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN),
         n_steps=config.n_steps,
         jitter=config.jitter,
         reference=reference,
@@ -89,8 +94,10 @@ def _hmc(kernel, rng, target, theta):
     size = theta.shape[0]
     step = kernel.step.current[0] * (1.0 + kernel.jitter * (2.0 * rng.random() - 1.0))
     turn, swing = cos(step), sin(step)
-    # trajectories of random length: a fixed one can return the slowest direction to where it was
-    n_steps = rng.integers(1, 2 * kernel.n_steps)
+    # trajectories of random length: a fixed one can return some direction to where it was; but short ones, of
+    # which a wider range has many, pay for a new velocity and a change of brightness and lead nowhere
+    spread = kernel.n_steps // 2
+    n_steps = rng.integers(kernel.n_steps - spread, kernel.n_steps + spread + 1)
 
     for d in range(size):
         noise[d] = rng.standard_normal()
@@ -133,4 +140,4 @@ def _hmc(kernel, rng, target, theta):
 
 @implements(tune, Hmc)
 def _tune(kernel, acceptance, iteration, burn_in):
-    adapt(kernel.step, acceptance, iteration, burn_in)
+    learn(kernel.step, acceptance, iteration, burn_in)
