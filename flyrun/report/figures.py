@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,8 +229,9 @@ def legend_below(figure: Figure, *panels: Any) -> None:
         handles, labels = panel.get_legend_handles_labels()
         lines |= dict(zip(labels, handles, strict=True))
     width = 0.75 + 0.055 * max(map(len, lines), default=0)  # inches that the longest takes, roughly
-    columns = min(4, max(1, int(figure.get_figwidth() / width)))
-    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(lines) // columns))
+    rows = math.ceil(len(lines) / min(4, max(1, int(figure.get_figwidth() / width))))
+    columns = math.ceil(len(lines) / rows) if rows else 1  # of even length
+    figure.set_figheight(figure.get_figheight() + 0.2 * rows)
     figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=columns, fontsize=8)
 
 
