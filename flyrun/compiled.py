@@ -65,9 +65,20 @@ class MissingMethodError(TypeError):
     """A generic function was called for a type that has no implementation of it."""
 
 
+# Compiled code makes no arrays and counts no references (_nrt): numba would count every array of a NamedTuple
+# in and out wherever one is handed on, with an atomic operation each, a microsecond an iteration. So a kernel
+# that allocates does not compile. Generic functions are compiled as what calls them.
+_KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
 def jit(function: Callable) -> Callable:
-    """Compile `function`, keep the result on disk, let other threads run meanwhile."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Compile `function`, keep the result on disk, let other threads run meanwhile. It may make no arrays."""
+    return numba.njit(cache=True, **_KERNEL)(function)
+
+
+def outer_jit(function: Callable) -> Callable:
+    """As `jit`, for what Python calls with a random generator, which is counted, or what makes arrays."""
+    return numba.njit(cache=True, **(_KERNEL | {"_nrt": True}))(function)
 
 
 def inline_jit(function: Callable) -> Callable:
@@ -75,7 +86,7 @@ def inline_jit(function: Callable) -> Callable:
 
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
-    return numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    return numba.njit(cache=True, forceinline=True, **_KERNEL)(function)
 
 
 def dot_jit(function: Callable) -> Callable:
@@ -83,14 +94,14 @@ def dot_jit(function: Callable) -> Callable:
 
     Only for sums of finite terms: no other licence of fastmath is given, NaN and infinity keep their meaning.
     """
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
+    return numba.njit(cache=True, fastmath={"reassoc", "contract"}, **_KERNEL)(function)
 
 
 def inlined(declaration: Callable) -> Callable:
     """`generic` whose implementations become part of their callers' machine code.
 
-    For calls that take nanoseconds: a NamedTuple handed to a function of its own is counted in and out, every
-    array of it, with an atomic operation each; inside one function the counts cancel. Compiling takes longer.
+    For calls that take nanoseconds: handing on a NamedTuple of dozens of arrays takes longer. So does
+    compiling.
     """
     return generic(declaration, {"forceinline": True})
 
@@ -159,3 +170,13 @@ def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
         return body
 
     return register
+
+
+@jit
+def copy_into(out, values):
+    """out[:] = values, for arrays of one dimension that share no memory.
+
+    numba's own assignment asks whether they do and would then make a copy.
+    """
+    for i in range(out.shape[0]):
+        out[i] = values[i]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, jit
+from flyrun.compiled import implements, jit, outer_jit
 from flyrun.errors import DataError
 from flyrun.models.graph import (
     Bounds,
@@ -143,7 +143,7 @@ def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> Facto
     )
 
 
-@jit
+@outer_jit
 def _strides(sizes, scope_first, scope):
     stride = np.ones(scope.shape[0], np.int64)
     for f in range(scope_first.shape[0] - 1):

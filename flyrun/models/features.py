@@ -11,7 +11,7 @@ import numpy as np
 
 from flyrun.compiled import implements, inlined, jit
 from flyrun.models.prefetch import prefetch_row
-from flyrun.models.rows import row_dot
+from flyrun.models.rows import four_dots, row_dot
 
 BLOCK = 256
 """Data worked on at once."""
@@ -48,8 +48,12 @@ def add_row(rows, n, factor, out):
 
 @implements(predict, Linear)
 def _predict_linear(features, index, theta, eta):
-    for i in range(index.shape[0]):
-        eta[i, 0] = row_dot(features.rows, index[i], theta)
+    rows, whole = features.rows, index.shape[0] & -4
+    for i in range(0, whole, 4):
+        a, b, c, d = four_dots(rows, index[i], index[i + 1], index[i + 2], index[i + 3], theta)
+        eta[i, 0], eta[i + 1, 0], eta[i + 2, 0], eta[i + 3, 0] = a, b, c, d
+    for i in range(whole, index.shape[0]):
+        eta[i, 0] = row_dot(rows, index[i], theta)
 
 
 @implements(expect, Linear)

@@ -10,32 +10,52 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from flyrun.compiled import inline_jit
-
 _LINE = 64
 """Bytes that memory hands over at once."""
 
 
 def prefetch(array: Any, place: Any) -> None:
-    """Begin to fetch array[place]; `place`, a number or a tuple of them, must lie inside."""
+    """Begin to fetch array[place], of one dimension; `place` must lie inside."""
+
+
+def prefetch_row(rows: Any, n: Any) -> None:
+    """Begin to fetch row n, 0 ≤ n. rows: (N, D), C-contiguous."""
+
+
+def _fetch(builder, address):
+    byte, word = builder.bitcast(address, cgutils.voidptr_t), ir.IntType(32)
+    wanted = ir.FunctionType(ir.VoidType(), [byte.type, word, word, word])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [byte.type], wanted)
+    # to read, into the second nearest cache (the nearest is too small for many rows), as data
+    builder.call(function, [byte, word(0), word(2), word(1)])
 
 
 @intrinsic
 def _prefetch(typing_context, array, place):
     def generate(context, builder, signature, args):
-        kind, (held, place) = signature.args[0], args
-        places = [place] if kind.ndim == 1 else cgutils.unpack_tuple(builder, place, kind.ndim)
-        parts = context.make_array(kind)(context, builder, held)
-        address = cgutils.get_item_pointer(context, builder, kind, parts, places, wraparound=False)
-        byte, word = builder.bitcast(address, cgutils.voidptr_t), ir.IntType(32)
-        wanted = ir.FunctionType(ir.VoidType(), [byte.type, word, word, word])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte.type], wanted)
-        # to read, into the second nearest cache (the nearest is too small for many rows), as data
-        builder.call(function, [byte, word(0), word(2), word(1)])
+        kind = signature.args[0]
+        parts = context.make_array(kind)(context, builder, args[0])
+        _fetch(builder, cgutils.get_item_pointer(context, builder, kind, parts, [args[1]], wraparound=False))
         return context.get_dummy_value()
 
-    whole = types.int64 if array.ndim == 1 else types.UniTuple(types.int64, array.ndim)
-    return types.void(array, whole), generate
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
+def _prefetch_row(typing_context, rows, n):
+    def generate(context, builder, signature, args):
+        kind, word = signature.args[0], ir.IntType(64)
+        parts = context.make_array(kind)(context, builder, args[0])
+        first = cgutils.get_item_pointer(context, builder, kind, parts, [args[1], word(0)], wraparound=False)
+        start = builder.bitcast(first, cgutils.voidptr_t)
+        columns = cgutils.unpack_tuple(builder, parts.shape, 2)[1]
+        last = builder.sub(builder.mul(columns, parts.itemsize), word(1))
+        with cgutils.for_range_slice(builder, word(0), last, word(_LINE), word) as (offset, _):
+            _fetch(builder, builder.gep(start, [offset]))
+        _fetch(builder, builder.gep(start, [last]))
+        return context.get_dummy_value()
+
+    return types.void(rows, types.int64), generate
 
 
 @overload(prefetch)
@@ -46,10 +66,9 @@ def _typed(array, place):
     return compiled
 
 
-@inline_jit
-def prefetch_row(rows, n):
-    """Begin to fetch row n, 0 ≤ n. rows: (N, D), C-contiguous."""
-    last = rows.shape[1] - 1
-    for d in range(0, last, _LINE // rows.itemsize):
-        prefetch(rows, (n, d))
-    prefetch(rows, (n, last))
+@overload(prefetch_row, jit_options={"forceinline": True})
+def _typed_row(rows, n):
+    def compiled(rows, n):
+        _prefetch_row(rows, n)  # type: ignore[call-arg]
+
+    return compiled

@@ -23,15 +23,18 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             total += rows[n, d] * vector[d]
         return total
 
+    def _four_dots(rows, i, j, k, m, vector, count):
+        return tuple(_dot(rows, n, vector, count) for n in (i, j, k, m))
+
 else:
     _BYTE, _INT32, _INT64, _DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
     _DOUBLES = ir.VectorType(_DOUBLE, _LANES)
 
     def _row(context, builder, kind, array, n):
-        """Address of the first byte of a row."""
+        """Address of the first byte of a row, and the array's parts."""
         parts = context.make_array(kind)(context, builder, array)
         offset = builder.mul(n, cgutils.unpack_tuple(builder, parts.strides, 2)[0])
-        return builder.gep(builder.bitcast(parts.data, _BYTE.as_pointer()), [offset])
+        return builder.gep(builder.bitcast(parts.data, _BYTE.as_pointer()), [offset]), parts
 
     def _splat(builder, value, kind):
         one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INT32(0))
@@ -50,47 +53,101 @@ else:
         address = builder.bitcast(pointer, vector.as_pointer())
         return builder.call(load, [address, _INT32(size), mask, ir.Constant(vector, [0.0] * _LANES)])
 
+    def _sum_of_lanes(builder, vectors):
+        """Sums of each of 1 or 4 vectors of eight, added up in the same order: as a scalar or a vector."""
+
+        def paired(u, v, lanes):
+            left, right = lanes
+            return builder.fadd(_shuffled(builder, u, v, left), _shuffled(builder, u, v, right))
+
+        if len(vectors) == 1:
+            (v,) = vectors
+            for swap in (1, 2, 4):
+                v = builder.fadd(v, _shuffled(builder, v, v, [lane ^ swap for lane in range(_LANES)]))
+            return builder.extract_element(v, _INT32(0))
+        a, b, c, d = vectors
+        halves = paired(paired(a, b, _PAIRS), paired(c, d, _PAIRS), _FOURS)
+        return paired(halves, halves, ([0, 1, 2, 3], [4, 5, 6, 7]))
+
+    def _shuffled(builder, u, v, lanes):
+        return builder.shuffle_vector(u, v, ir.Constant(ir.VectorType(_INT32, len(lanes)), lanes))
+
+    # of two vectors a and b: a0 b0 a2 b2 … beside a1 b1 a3 b3 …; then the same with pairs of lanes
+    _PAIRS = [0, 8, 2, 10, 4, 12, 6, 14], [1, 9, 3, 11, 5, 13, 7, 15]
+    _FOURS = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+
+    def _products(context, builder, rows_type, rows, vector_type, vector, places, size):
+        """For each row, eight partial sums of its product with the vector."""
+        element = context.get_value_type(rows_type.dtype)
+        held = [
+            builder.bitcast(_row(context, builder, rows_type, rows, n)[0], element.as_pointer())
+            for n in places
+        ]
+        other = context.make_array(vector_type)(context, builder, vector).data
+        whole = builder.and_(size, _INT64(-_LANES))
+        totals = [cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, [0.0] * _LANES)) for _ in held]
+
+        def load(pointer, kind, place):
+            start = builder.gep(pointer, [place])
+            number = builder.load(builder.bitcast(start, ir.VectorType(kind, _LANES).as_pointer()))
+            number.align = 8 if kind == _DOUBLE else 4
+            return number
+
+        def add(total, x, y):
+            if element != _DOUBLE:
+                x = builder.fpext(x, _DOUBLES)
+            # one instruction wherever the machine has it
+            kind = ir.FunctionType(_DOUBLES, [_DOUBLES] * 3)
+            name = f"llvm.fmuladd.v{_LANES}f64"
+            multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
+            builder.store(builder.call(multiply_add, [x, y, builder.load(total)]), total)
+
+        with cgutils.for_range_slice(builder, _INT64(0), whole, _INT64(_LANES), _INT64) as (place, _):
+            y = load(other, _DOUBLE, place)
+            for total, row in zip(totals, held, strict=True):
+                add(total, load(row, element, place), y)
+        counts = ir.VectorType(_INT64, _LANES)
+        rest = _splat(builder, builder.sub(size, whole), counts)
+        mask = builder.icmp_unsigned("<", ir.Constant(counts, list(range(_LANES))), rest)
+        y = _masked(builder, builder.gep(other, [whole]), _DOUBLE, mask)
+        for total, row in zip(totals, held, strict=True):
+            add(total, _masked(builder, builder.gep(row, [whole]), element, mask), y)
+        return [builder.load(total) for total in totals]
+
+    def _multipliable(rows, vector):
+        return rows.dtype in (types.float64, types.float32) and vector.dtype == types.float64
+
     @intrinsic
     def _dot(typing_context, rows, n, vector, count):
         """Σ_{d < count} x_nd v_d in eight lanes; rows: (N, D) float64 or float32 with adjacent columns."""
-        number = rows.dtype
-        if number not in (types.float64, types.float32) or vector.dtype != types.float64:
+        if not _multipliable(rows, vector):
             return None
 
         def generate(context, builder, signature, arguments):
-            element = context.get_value_type(number)
-            address = _row(context, builder, signature.args[0], arguments[0], arguments[1])
-            row = builder.bitcast(address, element.as_pointer())
-            other = context.make_array(signature.args[2])(context, builder, arguments[2])
-            size = arguments[3]
-            whole = builder.and_(size, _INT64(-_LANES))
-            total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, [0.0] * _LANES))
+            rows, n, vector, count = arguments
+            kinds = signature.args
+            partial = _products(context, builder, kinds[0], rows, kinds[2], vector, [n], count)
+            return _sum_of_lanes(builder, partial)
 
-            def add(x, y):
-                if element != _DOUBLE:
-                    x = builder.fpext(x, _DOUBLES)
-                product = builder.fmul(x, y, flags=("contract",))
-                builder.store(builder.fadd(product, builder.load(total), flags=("contract",)), total)
+        return types.float64(rows, types.int64, vector, types.int64), generate
 
-            def load(pointer, kind, place):
-                start = builder.gep(pointer, [place])
-                number = builder.load(builder.bitcast(start, ir.VectorType(kind, _LANES).as_pointer()))
-                number.align = 8 if kind == _DOUBLE else 4
-                return number
+    @intrinsic
+    def _four_dots(typing_context, rows, i, j, k, m, vector, count):
+        """`_dot` of four rows at once, bit for bit: the vector is loaded once, they are summed together."""
+        if not _multipliable(rows, vector):
+            return None
 
-            with cgutils.for_range_slice(builder, _INT64(0), whole, _INT64(_LANES), _INT64) as (place, _):
-                add(load(row, element, place), load(other.data, _DOUBLE, place))
-            counts = ir.VectorType(_INT64, _LANES)
-            rest = _splat(builder, builder.sub(size, whole), counts)
-            mask = builder.icmp_unsigned("<", ir.Constant(counts, list(range(_LANES))), rest)
-            tails = [(row, element), (other.data, _DOUBLE)]
-            add(*(_masked(builder, builder.gep(at, [whole]), kind, mask) for at, kind in tails))
-            kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES])
-            name = f"llvm.vector.reduce.fadd.v{_LANES}f64"
-            reduce = cgutils.get_or_insert_function(builder.module, kind, name)
-            return builder.call(reduce, [_DOUBLE(-0.0), builder.load(total)], fastmath=("reassoc",))
+        def generate(context, builder, signature, arguments):
+            rows, *places, vector, count = arguments
+            kinds = signature.args
+            partial = _products(context, builder, kinds[0], rows, kinds[5], vector, places, count)
+            sums = _sum_of_lanes(builder, partial)
+            each = [builder.extract_element(sums, _INT32(lane)) for lane in range(4)]
+            return context.make_tuple(builder, signature.return_type, each)
 
-        return types.float64(rows, n, vector, types.int64), generate
+        place = types.int64
+        kind = types.UniTuple(types.float64, 4)
+        return kind(rows, place, place, place, place, vector, types.int64), generate
 
 
 @inline_jit
@@ -103,3 +160,9 @@ def row_dot(rows, n, vector):
 def first_dot(rows, n, vector, count):
     """The first `count` ≤ D terms of x_nᵀv; otherwise as `row_dot`."""
     return _dot(rows, n, vector, count)
+
+
+@inline_jit
+def four_dots(rows, i, j, k, m, vector):
+    """`row_dot` of rows i, j, k and m, bit for bit, in half the time."""
+    return _four_dots(rows, i, j, k, m, vector, vector.shape[0])

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import plugins
-from flyrun.compiled import jit
+from flyrun.compiled import jit, outer_jit
 from flyrun.data import mapped
 from flyrun.models import passes
 from flyrun.models.base import draw_base, log_base
@@ -46,12 +46,12 @@ def prepare(arm: Any, folder: Path) -> Any:
     return Program(arm, setup.bind(arm, folder, needs_map))
 
 
-@jit
+@outer_jit
 def _draw(base, rng, theta):
     draw_base(base, rng, theta)
 
 
-@jit
+@outer_jit
 def _start(target, rng, theta):
     start(target, rng, theta)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, inlined, jit
+from flyrun.compiled import implements, inlined, jit, outer_jit
 
 
 class Alias(NamedTuple):
@@ -56,7 +56,7 @@ def _is_even(first, masses):
     return True
 
 
-@jit
+@outer_jit
 def _build(first, masses, share, other):
     """Vose's pairing of places below the row's mean with places above it."""
     longest = 0

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, inlined, jit
+from flyrun.compiled import implements, inlined, outer_jit
 from flyrun.models.features import expect
-from flyrun.samplers.exponentials import WHOLE, exponentials, room_for
-from flyrun.samplers.firefly import query
+from flyrun.models.prefetch import prefetch
+from flyrun.samplers.exponentials import WHOLE, exponentials, minus_log_chances, room_for
+from flyrun.samplers.firefly import light, look, query
 from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
 from flyrun.samplers.state import unsaved
 
@@ -46,38 +47,43 @@ def settle(brightness, rng, target, n_proposed):
 
 
 def settle_in_bulk(brightness, rng, target, n_proposed):
-    """What `settle` does for updates with the fields `proposed` and `draws`.
+    """What `settle` does for updates with the fields `proposed`, `lit`, `chance` and `draws`.
 
-    −log of a uniform is an exponential: "with probability min(1, p)" needs no exp. Verdicts are counted
-    without branches, which the processor would guess wrongly too often.
+    A dark datum is proposed if a uniform V is below q_n and lit if it is below L̃_n too: that is Algorithm 2's
+    "with probability min(1, L̃/q)" with a uniform that is drawn already. chance[:n_proposed] holds −log(1 − V)
+    of those that were proposed. −log of a uniform is an exponential: "with probability min(1, p)" needs no
+    exp. Verdicts are counted without branches, which the processor would guess wrongly too often.
     """
     memory = target.memory
     partition = memory.partition
     n_bright = partition.n_bright[0]
-    proposed, values = brightness.proposed, memory.proposed_values
+    proposed, lit, chance = brightness.proposed, brightness.lit, brightness.chance
 
     # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
     n_lit = 0
-    draws = exponentials(rng, n_proposed, brightness.draws)
+    minus_log_chances(chance, n_proposed)
     for j in range(n_proposed):
-        n = proposed[j]
-        proposed[n_lit] = n
-        n_lit += draws[j] > max(log_rate(brightness, n) - values[j], 0.0)  # min(1, L̃/q)
+        lit[n_lit] = j
+        n_lit += chance[j] > -memory.proposed_values[j]  # V < L̃
 
     # Downwards, so that the swap of a darkened datum only moves data already visited.
     end = n_lit
     draws = exponentials(rng, n_bright, brightness.draws)
     for j in range(n_bright - 1, -1, -1):
         n = ith_bright(partition, j)
-        proposed[end] = n
+        lit[end] = n
         end += draws[j] > max(memory.values[n] - log_rate(brightness, n), 0.0)  # min(1, q/L̃)
     for j in range(n_lit, end):
-        darken(partition, proposed[j])
+        prefetch(partition.place, lit[j])
     for j in range(n_lit):
-        brighten(partition, proposed[j])
+        prefetch(partition.place, proposed[lit[j]])
+    for j in range(n_lit, end):
+        darken(partition, lit[j])
+    for j in range(n_lit):
+        light(target, proposed[lit[j]], lit[j])
 
 
-@unsaved(workspace=("proposed", "draws"))
+@unsaved(workspace=("proposed", "lit", "chance", "draws"))
 class Implicit(NamedTuple):
     """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
 
@@ -89,17 +95,27 @@ class Implicit(NamedTuple):
 
     log_q: float
     """log of the proposal probability q in (0, 1]."""
-    skip: float
-    """−1/log(1 − q), so that ⌊skip·Exponential⌋ is the number of dark data passed over."""
+    rate: float
+    """λ = −log(1 − q), so that ⌊Exponential/λ⌋ is the number of dark data passed over. What the exponential
+    has left after that many λ is independent of it: an exponential known to be below λ."""
     proposed: np.ndarray
-    """(N,) int64: workspace, the dark data proposed to be lit, then those accepted."""
+    """(N,) int32: workspace, the dark data proposed to be lit."""
+    lit: np.ndarray
+    """(N,) int32: workspace, the places in `proposed` of those accepted, then the data that darken."""
+    chance: np.ndarray
+    """(≥ N,): workspace, for each proposed datum what says whether it is lit (see settle_in_bulk)."""
     draws: np.ndarray
     """(≥ N,): workspace for exponentials."""
 
 
 def implicit(q: float, n_data: int) -> Implicit:
     """Algorithm 2 with proposal probability 0 < q ≤ 1."""
-    return Implicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64), room_for(n_data))
+    return Implicit(float(np.log(q)), float(skip_rate(q)), *sweep_room(n_data))
+
+
+def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The workspace of `settle_in_bulk`: proposed, lit, chance, draws."""
+    return np.zeros(n_data, np.int32), np.zeros(n_data, np.int32), room_for(n_data), room_for(n_data)
 
 
 def global_rate(expected: np.ndarray) -> float:
@@ -111,10 +127,10 @@ def global_rate(expected: np.ndarray) -> float:
     return float(np.clip(expected.mean(), 1.0 / expected.size, 1.0))
 
 
-def mean_skip(q: Any) -> Any:
-    """−1/log(1 − q): ⌊mean_skip·Exponential⌋ is geometric, data passed over before one of probability q."""
+def skip_rate(q: Any) -> Any:
+    """λ = −log(1 − q): ⌊Exponential/λ⌋ is geometric, data passed over before one of probability q."""
     with np.errstate(divide="ignore"):
-        return -1.0 / np.log1p(-q)  # 0 for q = 1: none is passed over
+        return np.minimum(-np.log1p(-np.asarray(q)), 1e300)  # finite for q = 1: none is passed over
 
 
 @implements(log_rate, Implicit)
@@ -128,19 +144,22 @@ implements(settle, Implicit)(settle_in_bulk)
 @implements(resample, Implicit)
 def _implicit_sweep(brightness, rng, target, theta):
     partition, proposed = target.memory.partition, brightness.proposed
-    n_data = partition.order.shape[0]
+    n_data, rate = partition.order.shape[0], brightness.rate
+    skip = 1.0 / rate
     n_proposed, place = 0, partition.n_bright[0] - 1
     while place < n_data:
         draws = exponentials(rng, WHOLE, brightness.draws)
         for i in range(WHOLE):
-            place += 1 + int(brightness.skip * draws[i])
+            passed = int(skip * draws[i])
+            place += 1 + passed
             if place >= n_data:
                 break
             n = partition.order[place]
             expect(target.features, n)
             proposed[n_proposed] = n
+            brightness.chance[n_proposed] = draws[i] - passed * rate
             n_proposed += 1
-    query(target, proposed[:n_proposed], theta)
+    look(target, proposed[:n_proposed], theta)
     settle(brightness, rng, target, n_proposed)
 
 
@@ -187,7 +206,7 @@ def explicit(fraction: float, order: str, n_data: int) -> Explicit:
     )
 
 
-@jit
+@outer_jit
 def _next_datum(brightness, rng, visit):
     deck = brightness.deck
     if brightness.order == WITH_REPLACEMENT:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import jit
+from flyrun.compiled import copy_into, jit, outer_jit
 from flyrun.samplers.brightness import resample
 from flyrun.samplers.known_base import log_base_at
 from flyrun.samplers.target import bright_count, kept_log_data
@@ -34,12 +34,17 @@ def empty_draws(n: int, thin: int, first: int, n_params: int) -> Draws:
     )
 
 
-@jit
+@outer_jit
 def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
     """Run iterations first … first + n − 1 in place, n = draws.queries.shape[0].
 
     Steps are tuned only while the iteration is below burn_in. theta: (P,), the position, moved in place.
     """
+    _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws)
+
+
+@jit
+def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
     meter = target.memory.queries
     row = 0
     for i in range(draws.queries.shape[0]):
@@ -54,5 +59,5 @@ def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draw
         draws.log_joint[i] = log_base_at(target, theta) + kept_log_data(target, None)
         draws.accepted[i] = acceptance
         if (iteration + 1) % thin == 0:
-            draws.theta[row] = theta
+            copy_into(draws.theta[row], theta)
             row += 1

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
+from flyrun.compiled import copy_into, implements
 from flyrun.errors import DensityError
 from flyrun.samplers.metric import Reference, colour, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
@@ -88,7 +88,7 @@ def _elliptical_slice(kernel, rng, target, theta):
             high = angle
         narrowed += 1
         angle = low + (high - low) * rng.random()
-    theta[:] = position
+    copy_into(theta, position)
     # the point accepted is the last one evaluated, so it is what the target keeps
     keep(target)
     return 1.0

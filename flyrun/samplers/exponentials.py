@@ -11,10 +11,13 @@ from numba.core import types
 from numba.extending import overload
 
 from flyrun.compiled import inline_jit
-from flyrun.models.vector_math import log_positive
+from flyrun.models.vector_math import log_positive, one_minus_exp_negative
 
 WHOLE = 16
 """Draws are made in multiples of this; what is not used is thrown away."""
+
+SMALLEST = 2.0**-53
+"""Chances are not told apart below this: uniforms are multiples of it."""
 
 
 def exponentials(rng: Any, n: int, room: Any) -> Any:
@@ -29,9 +32,21 @@ def exponentials(rng: Any, n: int, room: Any) -> Any:
     return room
 
 
+def minus_log_chances(rests: Any, n: int) -> None:
+    """r becomes −log(1 − e^−r), for the first n of rests, (≥ n rounded up to WHOLE,), r ≥ 0.
+
+    An exponential known to be below λ = −log(1 − q) becomes −log V, with V uniform on (0, q).
+    """
+    for j in range(n):
+        rests[j] = -np.log(-np.expm1(-rests[j]))
+
+
 def room_for(n: int) -> np.ndarray:
     """Room for n draws."""
     return np.zeros(-(-n // WHOLE) * WHOLE)
+
+
+_OPTIONS: Any = {"forceinline": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 @inline_jit
@@ -41,11 +56,28 @@ def _fill(rng, n, room):
         room[i] = 1.0 - rng.random()  # in (0, 1]
     for i in range(whole):
         room[i] = -log_positive(room[i])
-    return room
 
 
-@overload(exponentials, jit_options={"forceinline": True, "nogil": True, "error_model": "numpy"})
+@inline_jit
+def _take_logs(rests, n):
+    whole = -(-n // WHOLE) * WHOLE
+    for j in range(whole):
+        # rounding of what was taken off may have left −1e-17
+        rests[j] = -log_positive(max(one_minus_exp_negative(-max(rests[j], 0.0)), SMALLEST))
+
+
+@overload(exponentials, jit_options=_OPTIONS)
 def _compiled(rng, n, room):
     if isinstance(rng, types.NumPyRandomGeneratorType):
-        return lambda rng, n, room: _fill(rng, n, room)
+
+        def body(rng, n, room):
+            _fill(rng, n, room)
+            return room
+
+        return body
     return None
+
+
+@overload(minus_log_chances, jit_options=_OPTIONS)
+def _compiled_chances(rests, n):
+    return lambda rests, n: _take_logs(rests, n)

@@ -93,7 +93,7 @@ class Firefly(NamedTuple):
     likelihood_work: Workspace
     bound_work: Workspace
     padded: np.ndarray
-    """(BLOCK,) int64: workspace, the data of a block."""
+    """(BLOCK,) int32: workspace, the data of a block."""
     memory: FireflyMemory
 
 
@@ -111,7 +111,7 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
         proposed_slopes=np.zeros((room if gradients else 0, k)),
         known=known_base(n_features * k),
     )
-    padded = np.zeros(BLOCK, np.int64)
+    padded = np.zeros(BLOCK, np.int32)
     return Firefly(base, model, bound, features, workspace(k), workspace(k), padded, memory)
 
 
@@ -136,7 +136,7 @@ def _fill_up(index, first, padded):
         padded[i] = index[first + i]
     for i in range(count, whole):
         padded[i] = padded[count - 1]
-    return padded[:whole]
+    return whole
 
 
 @inline_jit
@@ -148,7 +148,7 @@ def _evaluate(target, index, theta, values, slopes):
     upper, lower = target.likelihood_work, target.bound_work
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
-        block = _fill_up(index, first, target.padded)
+        block = target.padded[: _fill_up(index, first, target.padded)]
         room = values[first : first + block.shape[0]]
         predict(target.features, index[first : first + BLOCK], theta, upper.eta)
         if slopes is None:
@@ -163,27 +163,52 @@ def _evaluate(target, index, theta, values, slopes):
 
 
 @inlined
-def query(target, index, theta):
-    """Query dark data at the current position θ and remember log L̃_n (and slopes) as kept. index: (n,).
+def look(target, index, theta):
+    """Query dark data at the current position θ. index: (n,).
 
-    Until the next evaluation log L̃ of index[j] is also found in memory.proposed_values[j].
+    Until the next evaluation log L̃ of index[j] is in memory.proposed_values[j], slopes in proposed_slopes[j].
     """
 
 
-@implements(query, Firefly)
-def _query(target, index, theta):
-    memory = target.memory
+@inlined
+def light(target, n, j):
+    """Make dark datum n bright and remember log L̃ (and slopes) from place j of the last `look`."""
+
+
+@inlined
+def query(target, index, theta):
+    """`look`, and remember all of them: for a part that is not yet known to be lit."""
+
+
+@implements(look, Firefly)
+def _look(target, index, theta):
     # what was kept of the last proposal is no longer needed once it is kept or refused
-    values, slopes = memory.proposed_values, memory.proposed_slopes
+    values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
     if slopes.shape[0] == 0:
         _evaluate(target, index, theta, values, None)
     else:
         _evaluate(target, index, theta, values, slopes)
-        for i in range(index.shape[0]):
-            for k in range(slopes.shape[1]):
-                memory.slopes[index[i], k] = slopes[i, k]
-    for i in range(index.shape[0]):
-        memory.values[index[i]] = values[i]
+
+
+@inline_jit
+def _remember(memory, n, j):
+    memory.values[n] = memory.proposed_values[j]
+    if memory.slopes.shape[0] > 0:
+        for k in range(memory.slopes.shape[1]):
+            memory.slopes[n, k] = memory.proposed_slopes[j, k]
+
+
+@implements(light, Firefly)
+def _light(target, n, j):
+    _remember(target.memory, n, j)
+    brighten(target.memory.partition, n)
+
+
+@implements(query, Firefly)
+def _query(target, index, theta):
+    look(target, index, theta)
+    for j in range(index.shape[0]):
+        _remember(target.memory, index[j], j)
 
 
 @implements(log_data, Firefly)
@@ -202,14 +227,9 @@ def _log_data(target, theta, gradient):
 
 @implements(keep, Firefly)
 def _keep(target):
-    memory = target.memory
-    order = memory.partition.order
-    for i in range(memory.partition.n_bright[0]):
-        memory.values[order[i]] = memory.proposed_values[i]
-    if memory.slopes.shape[0] > 0:
-        for i in range(memory.partition.n_bright[0]):
-            for k in range(memory.slopes.shape[1]):
-                memory.slopes[order[i], k] = memory.proposed_slopes[i, k]
+    partition = target.memory.partition
+    for i in range(partition.n_bright[0]):
+        _remember(target.memory, partition.order[i], i)
 
 
 @implements(kept_log_data, Firefly)
@@ -237,7 +257,7 @@ def _start(target, rng, theta):
     n_data = memory.values.shape[0]
     for first in range(0, n_data, START_BLOCK):
         last = min(first + START_BLOCK, n_data)
-        query(target, np.arange(first, last), theta)
+        query(target, memory.partition.order[first:last], theta)
         for n in range(first, last):
             if rng.random() * (1.0 + np.exp(-memory.values[n])) < 1.0:
                 brighten(memory.partition, n)

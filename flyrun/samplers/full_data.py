@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import dot_jit, implements
+from flyrun.compiled import copy_into, dot_jit, implements
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
 from flyrun.samplers.known_base import KnownBase, known_base
@@ -92,12 +92,12 @@ def _log_data(target, theta, gradient):
 @implements(keep, FullData)
 def _keep(target):
     target.memory.kept[0] = target.memory.kept[1]
-    target.memory.gradients[0] = target.memory.gradients[1]
+    copy_into(target.memory.gradients[0], target.memory.gradients[1])
 
 
 @implements(start, FullData)
 def _start(target, rng, theta):
-    log_data(target, theta, np.zeros(theta.shape[0]))
+    log_data(target, theta, target.memory.gradients[0])  # what is added there, keep overwrites
     keep(target)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import dot_jit, implements, jit
+from flyrun.compiled import copy_into, dot_jit, implements, jit
 from flyrun.errors import DensityError
 from flyrun.samplers.dual_averaging import DualAveraging, dual_averaging, learn
 from flyrun.samplers.metric import Reference, colour, covariance_times, log_base_over, precision_times
@@ -97,7 +97,7 @@ def _hmc(kernel, rng, target, theta):
     # trajectories of random length: a fixed one can return some direction to where it was; but short ones, of
     # which a wider range has many, pay for a new velocity and a change of brightness and lead nowhere
     spread = kernel.n_steps // 2
-    n_steps = rng.integers(kernel.n_steps - spread, kernel.n_steps + spread + 1)
+    n_steps = kernel.n_steps - spread + int(rng.random() * (2 * spread + 1))
 
     for d in range(size):
         noise[d] = rng.standard_normal()
@@ -133,7 +133,7 @@ def _hmc(kernel, rng, target, theta):
     # a trajectory that overflowed is refused, as one that lost its energy is
     acceptance = exp(min(0.0, log_ratio)) if log_ratio == log_ratio else 0.0
     if rng.random() < acceptance:
-        theta[:] = position
+        copy_into(theta, position)
         keep(target)
     return acceptance
 

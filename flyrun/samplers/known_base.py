@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import inline_jit
+from flyrun.compiled import copy_into, inline_jit
 from flyrun.models.base import log_base
 
 
@@ -46,6 +46,6 @@ def log_base_at(target, theta):
             return known.values[slot]
     slot = 1 - known.latest[0]
     known.latest[0] = slot
-    known.positions[slot] = theta
+    copy_into(known.positions[slot], theta)
     known.values[slot] = log_base(target.base, theta, None)
     return known.values[slot]

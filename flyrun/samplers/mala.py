@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
+from flyrun.compiled import copy_into, implements
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.metric import IDENTITY, Reference, colour, covariance_times
@@ -69,7 +69,7 @@ def _mala(kernel, rng, target, theta):
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     acceptance = exp(min(0.0, log_ratio))
     if rng.random() < acceptance:
-        theta[:] = proposal
+        copy_into(theta, proposal)
         keep(target)
     return acceptance
 

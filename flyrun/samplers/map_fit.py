@@ -21,11 +21,14 @@ class MapFit(NamedTuple):
 
 
 @jit
-def log_density(target, theta):
+def _log_density(target, theta, gradient):
+    return log_base(target.base, theta, gradient) + log_data(target, theta, gradient)
+
+
+def log_density(target: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
     """Log density of a target and its gradient, (P,), at θ; metered by the target."""
-    gradient = np.zeros(theta.shape[0])
-    value = log_base(target.base, theta, gradient) + log_data(target, theta, gradient)
-    return value, gradient
+    gradient = np.zeros(len(theta))
+    return _log_density(target, theta, gradient), gradient
 
 
 def find_map(target: Any, first: np.ndarray) -> MapFit:

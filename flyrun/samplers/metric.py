@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements, jit
+from flyrun.compiled import copy_into, generic, implements, jit
 from flyrun.models.base import add_gaussian, log_base, log_beyond
 from flyrun.models.kronecker import Kronecker
 from flyrun.models.laplace import LaplaceTimesBounds
@@ -42,24 +42,19 @@ class Identity(NamedTuple):
 IDENTITY = Identity()
 
 
-@jit
-def _copy(vector, out):
-    out[:] = vector
-
-
 @implements(precision_times, Identity)
 def _identity_precision(metric, vector, out):
-    _copy(vector, out)
+    copy_into(out, vector)
 
 
 @implements(covariance_times, Identity)
 def _identity_covariance(metric, vector, out):
-    _copy(vector, out)
+    copy_into(out, vector)
 
 
 @implements(colour, Identity)
 def _identity_colour(metric, noise, out):
-    _copy(noise, out)
+    copy_into(out, noise)
 
 
 class Dense(NamedTuple):

@@ -23,16 +23,17 @@ class Partition(NamedTuple):
     """Which data are bright."""
 
     order: np.ndarray
-    """(N,) int64: bright data, then dark data."""
+    """(N,) int32: bright data, then dark data. Short integers: more of them fit into the caches."""
     place: np.ndarray
-    """(N,) int64: place[order[i]] = i."""
+    """(N,) int32: place[order[i]] = i."""
     n_bright: np.ndarray
     """(1,) int64: number of bright data."""
 
 
 def all_dark(n_data: int) -> Partition:
     """A partition of n_data data with none bright."""
-    return Partition(np.arange(n_data), np.arange(n_data), np.zeros(1, np.int64))
+    numbers = np.arange(n_data, dtype=np.int32)
+    return Partition(numbers, numbers.copy(), np.zeros(1, np.int64))
 
 
 def pack(partition: Partition) -> dict[str, np.ndarray]:
@@ -69,22 +70,24 @@ def ith_dark(partition, i):
 
 
 @jit
-def _swap(partition, i, j):
+def _move(partition, n, there):
     order, place = partition.order, partition.place
-    a, b = order[i], order[j]
-    order[i], order[j] = b, a
-    place[b], place[a] = i, j
+    here, other = place[n], order[there]
+    order[here], order[there] = other, n
+    place[other], place[n] = here, there
 
 
 @jit
 def brighten(partition, n):
     """Make dark datum n bright: it becomes the last bright one."""
-    _swap(partition, partition.place[n], partition.n_bright[0])
-    partition.n_bright[0] += 1
+    n_bright = partition.n_bright[0]
+    _move(partition, n, n_bright)
+    partition.n_bright[0] = n_bright + 1
 
 
 @jit
 def darken(partition, n):
     """Make bright datum n dark: it becomes the first dark one."""
-    partition.n_bright[0] -= 1
-    _swap(partition, partition.place[n], partition.n_bright[0])
+    last = partition.n_bright[0] - 1
+    _move(partition, n, last)
+    partition.n_bright[0] = last

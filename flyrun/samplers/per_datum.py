@@ -7,7 +7,9 @@ bright one darkens with probability min(1, q_n/L̃_n); a dark one is proposed wi
 probability min(1, L̃_n/q_n).
 
 A sweep costs O(bright + Σ q_n): data are binned by powers of two of q_n, geometric skips at the bin's highest
-rate propose its members, bright ones are passed over, and the rest are thinned to their own rate.
+rate propose its members, bright ones are passed over, and the rest are thinned to their own rate. One
+exponential serves each: it says how many are passed over, and what it has left whether the datum it stops at
+is proposed and whether it is lit.
 """
 
 from typing import NamedTuple
@@ -16,48 +18,51 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.models.features import expect
-from flyrun.samplers.brightness import log_rate, mean_skip, resample, settle, settle_in_bulk
-from flyrun.samplers.exponentials import WHOLE, exponentials, room_for
-from flyrun.samplers.firefly import query
+from flyrun.samplers.brightness import log_rate, resample, settle, settle_in_bulk, skip_rate, sweep_room
+from flyrun.samplers.exponentials import WHOLE, exponentials
+from flyrun.samplers.firefly import look
 from flyrun.samplers.partition import is_bright
 from flyrun.samplers.state import unsaved
 
 
-@unsaved(workspace=("proposed", "draws"), fixed=("log_q", "members", "thinning", "first", "skip"))
+@unsaved(
+    workspace=("proposed", "lit", "chance", "draws"),
+    fixed=("log_q", "members", "member_rate", "first", "rate"),
+)
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
     log_q: np.ndarray
     """(N,)."""
     members: np.ndarray
-    """(N,) int64: the data, bin after bin."""
-    thinning: np.ndarray
-    """(N,): q of members[i] over its bin's rate, in (½, 1]."""
+    """(N,) int32: the data, bin after bin."""
+    member_rate: np.ndarray
+    """(N,): skip_rate of q of members[i]."""
     first: np.ndarray
     """(bins + 1,) int64: where each bin starts in members."""
-    skip: np.ndarray
-    """(bins,): mean_skip of the bin's rate."""
+    rate: np.ndarray
+    """(bins,): skip_rate of the bin's highest q."""
     proposed: np.ndarray
-    """(N,) int64: workspace."""
+    """(N,) int32: workspace, as is all that follows (see Implicit)."""
+    lit: np.ndarray
+    chance: np.ndarray
     draws: np.ndarray
-    """(≥ N,): workspace for exponentials."""
 
 
 def per_datum(q: np.ndarray) -> PerDatum:
     """Update with rates q, (N,), each in (0, 1]."""
     q = np.asarray(q, dtype=np.float64)
     power = np.floor(-np.log2(q)).astype(np.int16)  # 2^−(power+1) < q ≤ 2^−power
-    members = np.argsort(power, kind="stable")  # of so short integers it takes O(N)
+    members = np.argsort(power, kind="stable").astype(np.int32)  # of so short integers it takes O(N)
     counts = np.bincount(power)
     powers = np.flatnonzero(counts)
     return PerDatum(
         log_q=np.log(q),
         members=members,
-        thinning=np.ldexp(q, power)[members],
+        member_rate=skip_rate(q)[members],
         first=np.append(0, np.cumsum(counts[powers])).astype(np.int64),
-        skip=mean_skip(0.5**powers),
-        proposed=np.zeros(q.size, np.int64),
-        draws=room_for(q.size),
+        rate=skip_rate(0.5**powers),
+        **dict(zip(("proposed", "lit", "chance", "draws"), sweep_room(q.size), strict=True)),
     )
 
 
@@ -84,19 +89,23 @@ def _per_datum_sweep(brightness, rng, target, theta):
 
     n_proposed = 0
     draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
-    for b in range(brightness.skip.shape[0]):
-        place = first[b] - 1
+    for b in range(brightness.rate.shape[0]):
+        rate = brightness.rate[b]
+        place, skip = first[b] - 1, 1.0 / rate
         while True:
             if drawn == WHOLE:
                 draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
-            place += 1 + int(brightness.skip[b] * draws[drawn])
+            passed = int(skip * draws[drawn])
+            rest = draws[drawn] - passed * rate
             drawn += 1
+            place += 1 + passed
             if place >= first[b + 1]:
                 break
             n = members[place]
-            if not is_bright(partition, n) and rng.random() < brightness.thinning[place]:
+            if not is_bright(partition, n) and rest < brightness.member_rate[place]:
                 expect(target.features, n)
                 proposed[n_proposed] = n
+                brightness.chance[n_proposed] = rest
                 n_proposed += 1
-    query(target, proposed[:n_proposed], theta)
+    look(target, proposed[:n_proposed], theta)
     settle(brightness, rng, target, n_proposed)

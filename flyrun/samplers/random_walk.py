@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
+from flyrun.compiled import copy_into, implements
 from flyrun.errors import DensityError
 from flyrun.samplers.known_base import log_base_at
 from flyrun.samplers.metric import IDENTITY, Reference, colour
@@ -57,7 +57,7 @@ def _random_walk(kernel, rng, target, theta):
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     acceptance = exp(min(0.0, log_ratio))
     if rng.random() < acceptance:
-        theta[:] = proposal
+        copy_into(theta, proposal)
         keep(target)
     return acceptance
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, jit
+from flyrun.compiled import copy_into, implements, jit
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.state import unsaved
@@ -108,7 +108,7 @@ def _slice(kernel, rng, target, theta):
         value = _log_density_along(kernel, target, theta, shift)
     kernel.counts[0], kernel.counts[1] = widened, narrowed
     # the point accepted is the last one evaluated, so it is what the target keeps
-    theta[:] = kernel.point
+    copy_into(theta, kernel.point)
     keep(target)
     return 1.0
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import jit
+from flyrun.compiled import copy_into, outer_jit
 from flyrun.samplers.marginals import distance_to_uniform, note_change
 from flyrun.samplers.site import begin, resample_site
 
@@ -31,13 +31,13 @@ def empty_sweeps(m: int, n: int) -> SweepDraws:
     return SweepDraws(np.empty((m, n), np.int32), *(np.empty(m) for _ in range(5)))
 
 
-@jit
+@outer_jit
 def begin_chain(rng, graph, kernel, x):
     """Let the kernel work out what it keeps for its first position."""
     begin(kernel, rng, graph, x)
 
 
-@jit
+@outer_jit
 def run_sweeps(rng, graph, kernel, x, marginals, clock, draws):
     """Run m = draws.error.shape[0] sweeps in place. clock: (1,) int64, updates done so far."""
     n = x.shape[0]
@@ -54,7 +54,7 @@ def run_sweeps(rng, graph, kernel, x, marginals, clock, draws):
             if x[i] != before:
                 n_changed += 1
                 note_change(marginals, i, before, x[i], t)
-        draws.states[sweep] = x
+        copy_into(draws.states[sweep], x)
         draws.error[sweep] = distance_to_uniform(marginals, graph.bounds.sizes, x, t)
         draws.nominal[sweep] = (memory.nominal[0] - nominal) / n
         draws.actual[sweep] = (memory.actual[0] - actual) / n

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, jit
+from flyrun.compiled import copy_into, implements, jit
 from flyrun.models.base import log_base
-from flyrun.samplers.brightness import mean_skip, resample
+from flyrun.samplers.brightness import resample, skip_rate
 from flyrun.samplers.firefly import query
 from flyrun.samplers.partition import brighten, darken, ith_bright, ith_dark
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -26,10 +26,12 @@ class InvertedImplicit(NamedTuple):
     log_q: float
     skip: float
     proposed: np.ndarray
+    asked: np.ndarray
 
 
 def inverted_implicit(q, n_data):
-    return InvertedImplicit(float(np.log(q)), float(mean_skip(q)), np.zeros(n_data, np.int64))
+    room = np.zeros(n_data, np.int64), np.zeros(1, np.int64)
+    return InvertedImplicit(float(np.log(q)), 1.0 / float(skip_rate(q)), *room)
 
 
 @implements(resample, InvertedImplicit)
@@ -42,7 +44,8 @@ def _inverted_sweep(brightness, rng, target, theta):
     i = int(brightness.skip * rng.standard_exponential())
     while i < n_dark:
         n = ith_dark(partition, i)
-        query(target, np.array([n]), theta)
+        brightness.asked[0] = n
+        query(target, brightness.asked, theta)
         if rng.random() >= exp(min(0.0, memory.values[n] - brightness.log_q)):
             brightness.proposed[n_lit] = n
             n_lit += 1
@@ -78,7 +81,7 @@ def _one_way_mala(kernel, rng, target, theta):
     there = log_base(target.base, proposal, gradient) + log_data(target, proposal, gradient)
     acceptance = exp(min(0.0, there - here))
     if rng.random() < acceptance:
-        theta[:] = proposal
+        copy_into(theta, proposal)
         keep(target)
     return acceptance
 
@@ -93,23 +96,27 @@ class FlatSlice(NamedTuple):
 
     width: float
     point: np.ndarray
+    direction: np.ndarray
 
 
 def flat_slice(width, n_params):
-    return FlatSlice(width, np.zeros(n_params))
+    return FlatSlice(width, np.zeros(n_params), np.zeros(n_params))
 
 
 @implements(update, FlatSlice)
 def _flat_slice(kernel, rng, target, theta):
-    direction = rng.standard_normal(theta.shape[0])
+    direction = kernel.direction
+    for d in range(theta.shape[0]):
+        direction[d] = rng.standard_normal()
     level = log_base(target.base, theta, None) + kept_log_data(target, None) - 0.3
     left = -kernel.width * rng.random()
     right = left + kernel.width
     while True:
         shift = left + (right - left) * rng.random()
-        kernel.point[:] = theta + shift * direction
+        for d in range(theta.shape[0]):
+            kernel.point[d] = theta[d] + shift * direction[d]
         if log_base(target.base, kernel.point, None) + log_data(target, kernel.point, None) > level:
-            theta[:] = kernel.point
+            copy_into(theta, kernel.point)
             keep(target)
             return 1.0
         if shift < 0.0:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import firefly
@@ -105,7 +105,7 @@ def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
 TOYS = {"logistic": toy, "softmax": softmax_toy, "student_t": student_t_toy}
 
 
-@jit
+@outer_jit
 def _start(target, rng, theta):
     start(target, rng, theta)
 

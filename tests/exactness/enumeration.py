@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 
 def interpreted(function: Any) -> Any:
     """The plain Python of a compiled function, which under NUMBA_DISABLE_JIT it is."""
@@ -35,9 +37,15 @@ class _Uniform:
 class _Exponential:
     def __init__(self, rng: "EveryPath"):
         self.rng = rng
+        self.scale = 0.0
 
     def __rmul__(self, scale: float) -> "_Skip":
+        self.scale = scale
         return _Skip(self.rng, scale)
+
+    def __sub__(self, _whole: float) -> "_Rest":
+        """What is left above the whole steps that were taken off."""
+        return _Rest(self.rng, -math.expm1(-1.0 / self.scale))
 
     def __gt__(self, bound: float) -> bool:
         p = math.exp(-bound)
@@ -54,6 +62,40 @@ class _Skip:
         go_on = math.exp(-1.0 / self.scale) if self.scale else 0.0
         weights = [go_on**k * (1.0 - go_on) for k in range(self.rng.most)]
         return self.rng.choose([*weights, go_on**self.rng.most])
+
+
+class _Rest:
+    """r = −log(1 − V) with V uniform on (0, top); after −log(1 − e^−r), written with numpy, −log V.
+
+    It remembers what comparisons said of it.
+    """
+
+    def __init__(self, rng: "EveryPath", top: float):
+        self.rng, self.low, self.high = rng, 0.0, top
+
+    def _is_below(self, v: float) -> bool:
+        cut = min(self.high, max(self.low, v))
+        weights = [(cut - self.low) / (self.high - self.low), (self.high - cut) / (self.high - self.low)]
+        below = self.rng.choose(weights) == 0
+        self.low, self.high = (self.low, cut) if below else (cut, self.high)
+        return below
+
+    def __lt__(self, bound: float) -> bool:
+        return self._is_below(-math.expm1(-bound))
+
+    def __gt__(self, bound: float) -> bool:
+        return self._is_below(math.exp(-bound))
+
+    def __neg__(self) -> "_Rest":
+        return self
+
+    def expm1(self) -> "_Rest":
+        """A step on the way from r to −log V, as are the next and the change of sign."""
+        return self
+
+    def log(self) -> "_Rest":
+        """The last step but the change of sign."""
+        return self
 
 
 class EveryPath:
@@ -102,3 +144,10 @@ def outcomes(run: Callable[[EveryPath], object], most: int) -> Iterator[tuple[fl
                 break
         else:
             return
+
+
+def with_room_for_symbols(kernel: Any) -> Any:
+    """The same brightness update; its workspace takes what is left of a draw as a symbol."""
+    return (
+        kernel._replace(chance=np.zeros(kernel.chance.shape, object)) if hasattr(kernel, "chance") else kernel
+    )

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import graph as contract
 from flyrun.models.edge_tables import edge_tables
 from flyrun.models.factor_graph import factor_graph
@@ -41,7 +41,7 @@ def graphs(strength):
 GRAPHS = graphs(1.0)
 
 
-@jit
+@outer_jit
 def _total_energy(graph, x):
     return contract.total_energy(graph, x)
 

@@ -15,7 +15,7 @@ from flyrun.samplers.per_datum import per_datum
 from flyrun.samplers.target import kept_log_data, log_data
 from tests.exactness import broken
 from tests.exactness.broken import InvertedImplicit, inverted_implicit
-from tests.exactness.enumeration import interpreted, outcomes
+from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 T = np.array([1.0, -1.0, 1.0])
@@ -75,7 +75,7 @@ def _kernel_matrix(bound, theta, make, monkeypatch):
     for row, z in enumerate(ALL_Z):
 
         def sweep(rng, z=z):
-            target, kernel = _target(bound, theta, z), make()
+            target, kernel = _target(bound, theta, z), with_room_for_symbols(make())
             sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
             return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
 

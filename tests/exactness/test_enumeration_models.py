@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax, student_t
 from flyrun.models.base import log_base
 from flyrun.samplers import brightness as sweeps
@@ -15,7 +15,7 @@ from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import brighten, is_bright
 from flyrun.samplers.target import kept_log_data, log_data
-from tests.exactness.enumeration import interpreted, outcomes
+from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 ALL_Z = list(itertools.product((False, True), repeat=3))
@@ -52,12 +52,12 @@ def _bounds(likelihood, model, features, n_params):
     ]
 
 
-@jit
+@outer_jit
 def _joint(target, theta, gradient):
     return log_base(target.base, theta, gradient) + kept_log_data(target, gradient)
 
 
-@jit
+@outer_jit
 def _proposed(target, theta, gradient):
     return log_base(target.base, theta, gradient) + log_data(target, theta, gradient)
 
@@ -137,7 +137,7 @@ def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkey
         for row, z in enumerate(ALL_Z):
 
             def sweep(rng, z=z, bound=bound, theta=theta):
-                target, kernel = _target(problem, bound, theta, z), make()
+                target, kernel = _target(problem, bound, theta, z), with_room_for_symbols(make())
                 sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
                 return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers import elliptical_slice, hmc, independence, mala, random_walk, slice
@@ -28,7 +28,7 @@ N_STEPS = 40_000
 LEVEL = 4.5
 
 
-@jit
+@outer_jit
 def _begin(target, rng, theta):
     start(target, rng, theta)
 

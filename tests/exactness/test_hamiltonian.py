@@ -65,14 +65,14 @@ def test_negative_control_every_trajectory_accepted():
     class AlwaysAccept:
         """A generator whose uniforms never refuse."""
 
-        standard_normal, integers = rng.standard_normal, rng.integers
+        standard_normal = rng.standard_normal
 
         def __init__(self):
-            self.first = True
+            self.drawn = 0
 
         def random(self):
-            self.first = not self.first  # draws alternate: the jitter, then the acceptance
-            return 0.0 if self.first else rng.random()
+            self.drawn += 1  # the jitter, the number of steps, the acceptance
+            return 0.0 if self.drawn % 3 == 0 else rng.random()
 
     planted, draws = AlwaysAccept(), []
     target.memory.kept[0] = -np.logaddexp(0.0, -PROBLEM.features.rows @ theta).sum()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.config_graphs import RandomFactors
 from flyrun.data import random_factors
 from flyrun.data.grid import gaussian_kernel, grid_edges
@@ -92,37 +92,37 @@ def cases():
 CASES = dict(cases())
 
 
-@jit
+@outer_jit
 def local_energies(graph, i, x, energies):
     contract.local_energies(graph, i, x, energies)
 
 
-@jit
+@outer_jit
 def energy_change(graph, i, x, u):
     return contract.energy_change(graph, i, x, u)
 
 
-@jit
+@outer_jit
 def total_energy(graph, x):
     return contract.total_energy(graph, x)
 
 
-@jit
+@outer_jit
 def factor_share(graph, f, x, i, u):
     return contract.factor_share(graph, f, x, i, u)
 
 
-@jit
+@outer_jit
 def current_share(graph, i, r, x):
     return contract.current_share(graph, i, r, x)
 
 
-@jit
+@outer_jit
 def add_share(graph, i, r, x, amount, energies):
     contract.add_share(graph, i, r, x, amount, energies)
 
 
-@jit
+@outer_jit
 def add_log_share(graph, i, r, x, boost, top, energies):
     contract.add_log_share(graph, i, r, x, boost, top, energies)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import t as scipy_t
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import laplace, student_t
 from flyrun.models.base import dense, draw_base
 from tests.models.calls import log_base, log_bound, log_likelihood
@@ -16,7 +16,7 @@ RESIDUAL = arrays(float, 7, elements=st.floats(-700.0, 700.0))
 NU = st.sampled_from([0.5, 1.0, 4.0, 30.0])
 
 
-@jit
+@outer_jit
 def _draw(base, rng, out):
     draw_base(base, rng, out)
 

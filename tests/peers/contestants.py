@@ -32,7 +32,7 @@ def of(problem: Problem) -> dict[str, Contestant]:
     warm_up = _warm_up(problem)
     rate = min(1.0, n_params / n_data)
     burn_in = 2000 if light(problem) else 500
-    firefly = config.Map(), config.PerDatum(factor=1.0)
+    firefly = config.Map(), config.PerDatum(factor=2.0)
     return {
         NUTS: nuts(problem),
         "nuts_diagonal": numpyro_peers.nuts(dense=False, warm_up=warm_up),

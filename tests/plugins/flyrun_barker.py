@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
+from flyrun.compiled import copy_into, implements
 from flyrun.models.base import log_base
 from flyrun.samplers.state import unsaved
 from flyrun.samplers.target import keep, kept_log_data, log_data
@@ -50,7 +50,7 @@ def _barker(kernel, rng, target, theta):
         log_ratio += np.logaddexp(0.0, -move * here[d]) - np.logaddexp(0.0, move * there[d])
     acceptance = np.exp(min(0.0, log_ratio))
     if rng.random() < acceptance:
-        theta[:] = proposal
+        copy_into(theta, proposal)
         keep(target)
     return acceptance
 

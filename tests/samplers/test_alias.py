@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.samplers.alias import Alias, Even, alias_rows, alias_table, pick
 
 MASSES = st.one_of(st.just(0.0), st.floats(1e-300, 1e6), st.floats(0.1, 10.0))
 
 
-@jit
+@outer_jit
 def _picks(table, rng, row, out):
     for k in range(out.shape[0]):
         out[k] = pick(table, rng, row)

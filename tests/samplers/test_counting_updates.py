@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.compiled import implements, jit
+from flyrun.compiled import implements, outer_jit
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers import elliptical_slice, independence, mala, random_walk, slice
 from flyrun.samplers.chain import empty_draws, run_chain
-from flyrun.samplers.firefly import query
+from flyrun.samplers.firefly import light, look, query
 from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
 from tests.exactness.chains import TOYS, firefly_target, full_target, reference
 
@@ -49,6 +49,17 @@ def _query(target, index, theta):
     query(target.inner, index, theta)
 
 
+@implements(look, Counted)
+def _look(target, index, theta):
+    target.queried[0] += index.shape[0]
+    look(target.inner, index, theta)
+
+
+@implements(light, Counted)
+def _light(target, n, j):
+    light(target.inner, n, j)
+
+
 @implements(keep, Counted)
 def _keep(target):
     keep(target.inner)
@@ -69,7 +80,7 @@ def _bright_count(target):
     return bright_count(target.inner)
 
 
-@jit
+@outer_jit
 def _begin(target, rng, theta):
     start(target, rng, theta)
 

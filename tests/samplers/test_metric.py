@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax
 from flyrun.models.base import dense, log_base, log_beyond
 from flyrun.models.likelihood import Quadratic
@@ -39,7 +39,7 @@ BASES = {
 }
 
 
-@jit
+@outer_jit
 def _products(metric, vector):
     precision, covariance, coloured = np.zeros_like(vector), np.zeros_like(vector), np.zeros_like(vector)
     precision_times(metric, vector, precision)
@@ -70,7 +70,7 @@ def test_the_identity_changes_nothing():
         np.testing.assert_array_equal(matrix, np.eye(4))
 
 
-@jit
+@outer_jit
 def _parts(kind, base, theta, away, pull, gradient, over):
     return log_base(base, theta, gradient), log_base_over(kind, base, theta, away, pull, over)
 

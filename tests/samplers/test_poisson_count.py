@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.samplers import poisson_count
 from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
@@ -22,7 +22,7 @@ def test_every_number_has_its_probability(mean):
     np.testing.assert_allclose(list(found.values()), stats.poisson.pmf(list(found), mean), atol=1e-15)
 
 
-@jit
+@outer_jit
 def _counts(rng, mean, out):
     for k in range(out.shape[0]):
         out[k] = poisson_count.poisson_count(rng, mean)

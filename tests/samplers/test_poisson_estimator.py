@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.data.grid import gaussian_kernel
 from flyrun.errors import ConfigError
 from flyrun.models.factor_graph import factor_graph
@@ -24,7 +24,7 @@ TABLES = factor_graph(
 )
 
 
-@jit
+@outer_jit
 def _draw(estimator, rng, graph, x, out, meter):
     energy = total_energy(graph, x)
     for k in range(out.shape[0]):

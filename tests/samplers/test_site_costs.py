@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.compiled import jit
+from flyrun.compiled import outer_jit
 from flyrun.data.grid import gaussian_kernel
 from flyrun.models import graph as contract
 from flyrun.models.factor_graph import factor_graph
@@ -35,7 +35,7 @@ TRIPLES = _triples()
 FREE = factor_graph([3, 1, 2], [(1,)], [np.array([2.0])])
 
 
-@jit
+@outer_jit
 def _total_energy(graph, x):
     return contract.total_energy(graph, x)
 
