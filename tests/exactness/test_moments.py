@@ -50,14 +50,16 @@ def _arms(problem, gradients):
 
 
 # Compiling a combination takes longer than running it, so the default tests have each model with the update
-# that the paper gives it, on and off FlyMC and with every brightness update; the others are marked slow.
+# that the paper gives it, on and off FlyMC, one with every brightness update; the others are marked slow.
 USUAL = {"logistic": "random_walk", "softmax": "mala", "student_t": "slice"}
 CASES = [
     pytest.param(
         model,
         update,
         arm,
-        marks=[pytest.mark.slow] if update != USUAL[model] else [],
+        marks=[]
+        if update == USUAL[model] and (model == "logistic" or "explicit" not in arm)
+        else [pytest.mark.slow],
     )
     for model in PROBLEMS
     for update in UPDATES

@@ -140,7 +140,8 @@ def test_interrupted_it_says_how_to_go_on(tmp_path, monkeypatch):
     assert "To go on: flyrun fit diabetes.csv --target target sampler.n_steps=3000" in said
 
 
-@pytest.mark.parametrize("name", ["breast_cancer", pytest.param("wine", marks=pytest.mark.slow)])
+@pytest.mark.slow  # each compiles a combination of its own
+@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
 def test_classifications_as_their_references(name, tmp_path, monkeypatch):
     table = fit(name, tmp_path, monkeypatch, "--budget", "5m")
     # 31 and 28 means: 4.4 standard errors have a level below 0.001
