@@ -164,5 +164,5 @@ def first_dot(rows, n, vector, count):
 
 @inline_jit
 def four_dots(rows, i, j, k, m, vector):
-    """`row_dot` of rows i, j, k and m, bit for bit, in half the time."""
+    """`row_dot` of rows i, j, k and m, bit for bit; the vector is loaded once for all of them."""
     return _four_dots(rows, i, j, k, m, vector, vector.shape[0])
