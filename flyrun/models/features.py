@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, inlined, jit
+from flyrun.compiled import implements, inlined
 from flyrun.models.prefetch import prefetch_row
-from flyrun.models.rows import four_dots, row_dot
+from flyrun.models.rows import add_four_rows, add_row, four_dots, row_dot
 
 BLOCK = 256
 """Data worked on at once."""
@@ -39,13 +39,6 @@ class Linear(NamedTuple):
     """(N, D) C-contiguous; a row is one datum's features."""
 
 
-@jit
-def add_row(rows, n, factor, out):
-    """out += factor·x_n."""
-    for d in range(out.shape[0]):
-        out[d] += factor * rows[n, d]
-
-
 @implements(predict, Linear)
 def _predict_linear(features, index, theta, eta):
     rows = features.rows
@@ -65,5 +58,12 @@ def _expect_linear(features, n):
 
 @implements(pull_back, Linear)
 def _pull_back_linear(features, index, slopes, gradient):
-    for i in range(index.shape[0]):
-        add_row(features.rows, index[i], slopes[i, 0], gradient)
+    rows, whole = features.rows, index.shape[0] & -4
+    for i in range(0, whole, 4):
+        add_four_rows(
+            rows, index[i], index[i + 1], index[i + 2], index[i + 3],
+            slopes[i, 0], slopes[i + 1, 0], slopes[i + 2, 0], slopes[i + 3, 0],
+            gradient,
+        )  # fmt: skip
+    for i in range(whole, index.shape[0]):
+        add_row(rows, index[i], slopes[i, 0], gradient)

@@ -22,7 +22,7 @@ from flyrun.samplers.full_data import Workspace, add_up, workspace
 from flyrun.samplers.known_base import KnownBase, known_base
 from flyrun.samplers.partition import Partition, all_dark, brighten
 from flyrun.samplers.state import packed
-from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
 
 VECTOR = 16
 """Blocks of data are filled up to a multiple of this: loops over them have no rest to do one by one."""
@@ -116,12 +116,13 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
 
 
 @inline_jit
-def _finish(log_l, log_b, slopes_l, slopes_b, values, slopes):
-    """log L̃ (and its slopes, unless None) of a block from log L and log B."""
-    for i in range(values.shape[0]):
+def _finish(n, log_l, log_b, slopes_l, slopes_b, values, slopes):
+    """log L̃ and its slopes, unless None, of a block of n data from log L and log B."""
+    for i in range(n):
         gap = max(log_l[i] - log_b[i], TIGHT)
         share = one_minus_exp_negative(-gap)
-        values[i] = gap + log_positive(share)
+        if values is not None:
+            values[i] = gap + log_positive(share)
         if slopes is not None:
             for k in range(slopes.shape[1]):
                 slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / share
@@ -141,7 +142,7 @@ def _fill_up(index, first, padded):
 
 @inline_jit
 def _evaluate(target, index, theta, values, slopes):
-    """Query the data in index: log L̃_n(θ) into values, (≥ n,), and slopes, (≥ n, K), unless None.
+    """Query the data in index: log L̃_n(θ) into values, (≥ n,), and slopes, (≥ n, K), each unless None.
 
     What follows in `values` and `slopes` up to a whole vector is overwritten.
     """
@@ -149,17 +150,18 @@ def _evaluate(target, index, theta, values, slopes):
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
         block = target.padded[: _fill_up(index, first, target.padded)]
-        room = values[first : first + block.shape[0]]
+        n = block.shape[0]
+        room = None if values is None else values[first : first + n]
         predict(target.features, index[first : first + BLOCK], theta, upper.eta)
         if slopes is None:
             log_likelihood(target.model, block, upper.eta, upper.values, None)
             log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
-            _finish(upper.values, lower.values, upper.slopes, lower.slopes, room, None)
+            _finish(n, upper.values, lower.values, upper.slopes, lower.slopes, room, None)
         else:
             log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
             log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
-            slope_room = slopes[first : first + block.shape[0]]
-            _finish(upper.values, lower.values, upper.slopes, lower.slopes, room, slope_room)
+            slope_room = slopes[first : first + n]
+            _finish(n, upper.values, lower.values, upper.slopes, lower.slopes, room, slope_room)
 
 
 @inlined
@@ -223,6 +225,14 @@ def _log_data(target, theta, gradient):
         _evaluate(target, index, theta, values, slopes)
         pull_back(target.features, index, slopes, gradient)
     return add_up(values, n_bright)
+
+
+@implements(data_gradient, Firefly)
+def _data_gradient(target, theta, gradient):
+    memory = target.memory
+    index = memory.partition.order[: memory.partition.n_bright[0]]
+    _evaluate(target, index, theta, None, memory.proposed_slopes)
+    pull_back(target.features, index, memory.proposed_slopes, gradient)
 
 
 @implements(keep, Firefly)

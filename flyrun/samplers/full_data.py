@@ -8,7 +8,7 @@ from flyrun.compiled import copy_into, dot_jit, implements
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
 from flyrun.samplers.known_base import KnownBase, known_base
-from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
 
 
 class FullDataMemory(NamedTuple):
@@ -87,6 +87,11 @@ def _log_data(target, theta, gradient):
     memory.queries[0] += n_data
     memory.kept[1] = total
     return total
+
+
+@implements(data_gradient, FullData)
+def _data_gradient(target, theta, gradient):
+    log_data(target, theta, gradient)
 
 
 @implements(keep, FullData)

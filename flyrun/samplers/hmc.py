@@ -24,7 +24,7 @@ from flyrun.errors import DensityError
 from flyrun.samplers.dual_averaging import DualAveraging, dual_averaging, learn
 from flyrun.samplers.metric import Reference, colour, covariance_times, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
-from flyrun.samplers.target import keep, kept_log_data, log_data
+from flyrun.samplers.target import data_gradient, keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
 
 LABEL = "Hamiltonian"
@@ -120,7 +120,11 @@ def _hmc(kernel, rng, target, theta):
                 position[d] = reference.mean[d] + away[d]
             gradient[:] = 0.0
             log_there = log_base_over(reference.kind, target.base, position, away, pull, gradient)
-            log_there += log_data(target, position, gradient)
+            if i < n_steps:
+                data_gradient(target, position, gradient)
+                log_there += _dot(gradient, gradient)  # only whether it is a number matters
+            else:
+                log_there += log_data(target, position, gradient)
             if log_there != log_there:
                 _refuse_nan(log_there, _dot(away, pull))
         covariance_times(reference.metric, gradient, kick)

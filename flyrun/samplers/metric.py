@@ -14,7 +14,7 @@ from flyrun.models.kronecker import Kronecker
 from flyrun.models.laplace import LaplaceTimesBounds
 from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
-from flyrun.models.rows import first_dot, row_dot
+from flyrun.models.rows import first_dot, four_dots, row_dot
 from flyrun.samplers.state import unsaved
 
 
@@ -76,7 +76,11 @@ def dense_metric(precision: np.ndarray) -> Dense:
 
 @jit
 def _times(matrix, vector, out):
-    for d in range(out.shape[0]):
+    size = out.shape[0]
+    whole = size & -4
+    for d in range(0, whole, 4):
+        out[d], out[d + 1], out[d + 2], out[d + 3] = four_dots(matrix, d, d + 1, d + 2, d + 3, vector)
+    for d in range(whole, size):
         out[d] = row_dot(matrix, d, vector)
 
 

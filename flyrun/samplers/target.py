@@ -27,6 +27,13 @@ def log_data(target, theta, gradient):
 
 
 @inlined
+def data_gradient(target, theta, gradient):
+    """Add the gradient of the data part at θ, (P,), to gradient, (P,), where nobody asks for the value: on
+    the way to a proposal. Metered as `log_data` is.
+    """
+
+
+@inlined
 def keep(target):
     """Make the proposal last given to `log_data` the current position."""
 

@@ -16,7 +16,7 @@ from flyrun.samplers import brightness as sweeps
 from flyrun.samplers import elliptical_slice, independence, mala, random_walk, slice
 from flyrun.samplers.chain import empty_draws, run_chain
 from flyrun.samplers.firefly import light, look, query
-from flyrun.samplers.target import bright_count, keep, kept_log_data, log_data, start
+from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
 from tests.exactness.chains import TOYS, firefly_target, full_target, reference
 
 
@@ -41,6 +41,12 @@ def counted(target):
 def _log_data(target, theta, gradient):
     target.evaluations[0] += 1
     return log_data(target.inner, theta, gradient)
+
+
+@implements(data_gradient, Counted)
+def _data_gradient(target, theta, gradient):
+    target.evaluations[0] += 1
+    data_gradient(target.inner, theta, gradient)
 
 
 @implements(query, Counted)

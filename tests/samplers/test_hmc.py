@@ -11,7 +11,7 @@ from flyrun.errors import DensityError
 from flyrun.models.likelihood import Quadratic
 from flyrun.samplers import brightness, hmc
 from flyrun.samplers.metric import reference_at
-from flyrun.samplers.target import kept_log_data, log_data
+from flyrun.samplers.target import data_gradient, kept_log_data, log_data
 from flyrun.samplers.update import update
 from tests.exactness.chains import full_target, sample, toy
 
@@ -32,6 +32,11 @@ class Broken(NamedTuple):
 @implements(log_data, Broken)
 def _log_data(target, theta, gradient):
     return np.nan
+
+
+@implements(data_gradient, Broken)
+def _data_gradient(target, theta, gradient):
+    gradient[:] = np.nan
 
 
 @implements(kept_log_data, Broken)
