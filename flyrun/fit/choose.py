@@ -32,7 +32,7 @@ PAYS = 4.0
 TALL = 100_000
 _MOST_PARAMETERS = 3_000
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
-_LONG = ("bound=map", "brightness=per_datum", "sampler=hmc")
+_LONG = ("bound=map", "bound.slack=0.3", "brightness=per_datum", "sampler=hmc")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _bright(job: Job) -> float:
     except OSError as error:
         raise unwritable(folder, error) from error
     with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-        pseudo = setup.expected_bright(arm, problem, setup.posterior_curvature(arm, problem))
+        pseudo = setup.expected_pseudo(arm, problem, setup.posterior_curvature(arm, problem))
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
 
 

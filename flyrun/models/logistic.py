@@ -97,6 +97,11 @@ def map_bound(model: Logistic, predictors: np.ndarray) -> JaakkolaJordan:
     return tight_at(predictors[:, 0])
 
 
+def lower(bound: JaakkolaJordan, by: np.ndarray) -> None:
+    """Put the bounds lower, in place, by so much of the log density each, (N,)."""
+    bound.curve[:, 1] -= by
+
+
 def curvature(model: Logistic, predictors: np.ndarray) -> np.ndarray:
     """−∂² log L_n/∂η² = p(1 − p), (N, 1, 1), at margins (N, 1)."""
     small = np.exp(-np.abs(predictors))

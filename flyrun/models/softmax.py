@@ -124,6 +124,11 @@ def map_bound(model: Softmax, predictors: np.ndarray) -> Bohning:
     return tight_at(predictors, model.labels)
 
 
+def lower(bound: Bohning, by: np.ndarray) -> None:
+    """Put the bounds lower, in place, by so much of the log density each, (N,)."""
+    bound.tangent[:, -1] -= by
+
+
 def curvature(model: Softmax, predictors: np.ndarray) -> np.ndarray:
     """−∂² log L_n/∂η² = diag(p) − ppᵀ, (N, K, K), at predictors (N, K)."""
     p = softmax(predictors, axis=1)

@@ -99,6 +99,11 @@ def map_bound(model: StudentT, predictors: np.ndarray) -> TangentInSquare:
     return tight_at(model, (model.target - predictors[:, 0]) / model.scale)
 
 
+def lower(bound: TangentInSquare, by: np.ndarray) -> None:
+    """Put the bounds lower, in place, by so much of the log density each, (N,)."""
+    bound.curve[:, 0] -= by
+
+
 def curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
     """−∂² log L_n/∂η² = (ν+1)(ν − r²)/((ν + r²)²σ²), (N, 1, 1), at (N, 1); outliers' is negative."""
     square = ((model.target[:, None] - predictors) / model.scale) ** 2

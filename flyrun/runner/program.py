@@ -102,21 +102,25 @@ class Program:
             shaped = getattr(arm.sampler, "metric", "identity") != "identity"
             looks = self.n_data if shaped or arm.protocol.init == "map" else 0
             return full, sweeps.build(arm.brightness, self.n_data), looks
-        if arm.bound.name == "map":
-            bound = self._bound_at(setup.bound_centre(arm, problem))
-        else:
-            model = setup.model_module(arm.model.name)
+        model, config = setup.model_module(arm.model.name), arm.brightness
+        if arm.bound.name != "map":
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
-        target = firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
-        config = arm.brightness
+            return self._firefly(bound), sweeps.build(config, self.n_data), self.n_data
+        bound, expected = self._bound_at(setup.bound_centre(arm, problem)), np.empty(0)
+        if arm.bound.slack > 0 or config.name == "per_datum" or getattr(config, "q", None) == "auto":
+            expected = setup.expected_pseudo(arm, problem, self._curvature)
+            by, expected = setup.lowered(expected, arm.bound.slack)
+            model.lower(bound, by)
+        target = self._firefly(bound)
         if config.name == "per_datum":
-            expected = setup.expected_bright(arm, problem, self._curvature)
             return target, per_datum(rates(expected, config.factor)), self.n_data
         if getattr(config, "q", None) == "auto":
-            config = replace(
-                config, q=sweeps.global_rate(setup.expected_bright(arm, problem, self._curvature))
-            )
+            config = replace(config, q=sweeps.global_rate(expected))
         return target, sweeps.build(config, self.n_data), self.n_data
+
+    def _firefly(self, bound: Any) -> Any:
+        problem = self.problem
+        return firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
 
     def _make_kernel(self) -> Any:
         """θ-update; one that is shaped by a Gaussian near the target is given it."""

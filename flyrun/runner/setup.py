@@ -74,7 +74,7 @@ def _log_prior(prior, theta):
     return log_base(prior, theta, None)
 
 
-def expected_bright(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:
+def expected_pseudo(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:
     """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
 
     η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's `curvature` at the MAP.
@@ -94,6 +94,15 @@ def expected_bright(arm: Any, problem: Problem, curvature: np.ndarray) -> np.nda
         return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, variance)
 
     return passes.gathered(len(features.rows), work)
+
+
+def lowered(expected: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
+    """By how much bounds with slack lie below tight ones, (N,), and what E L̃_n, (N,), is then.
+
+    1 + L̃ is the likelihood over its bound: bounds lower by s multiply it by e^s.
+    """
+    by = slack * expected
+    return by, np.expm1(by) * (1.0 + expected) + expected
 
 
 def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:

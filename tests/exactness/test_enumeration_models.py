@@ -14,7 +14,7 @@ from flyrun.samplers.firefly import firefly, query
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import brighten, is_bright
-from flyrun.samplers.target import kept_log_data, log_data
+from flyrun.samplers.target import data_gradient, kept_log_data, log_data
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
@@ -45,10 +45,13 @@ def _thetas(n_params):
 
 def _bounds(likelihood, model, features, n_params):
     at = np.random.default_rng(9).normal(size=n_params).reshape(model.n_predictors, -1)
+    slack = likelihood.map_bound(model, features.rows @ at.T)
+    likelihood.lower(slack, np.random.default_rng(7).uniform(0.0, 0.5, len(features.rows)))
     return [
         likelihood.untuned_bound(model, features, 0.0),
         likelihood.untuned_bound(model, features, 1.5),
         likelihood.map_bound(model, features.rows @ at.T),
+        slack,
     ]
 
 
@@ -60,6 +63,12 @@ def _joint(target, theta, gradient):
 @outer_jit
 def _proposed(target, theta, gradient):
     return log_base(target.base, theta, gradient) + log_data(target, theta, gradient)
+
+
+@outer_jit
+def _on_the_way(target, theta, gradient):
+    log_base(target.base, theta, gradient)
+    data_gradient(target, theta, gradient)
 
 
 def _target(problem, bound, theta, z):
@@ -110,6 +119,10 @@ def test_gradients_kept_and_proposed_are_those_of_the_density(name):
             assert target.memory.queries[0] == spent  # what is kept costs nothing
             _proposed(target, theta, proposed)
             assert target.memory.queries[0] == spent + sum(z)
+            on_the_way = np.zeros(n_params)
+            _on_the_way(target, theta, on_the_way)
+            assert target.memory.queries[0] == spent + 2 * sum(z)
+            np.testing.assert_array_equal(on_the_way, proposed)
             np.testing.assert_allclose(kept, proposed, rtol=1e-12, atol=1e-12)
             there = [_proposed(target, theta + u, np.zeros(n_params)) for u in units]
             back = [_proposed(target, theta - u, np.zeros(n_params)) for u in units]

@@ -23,6 +23,12 @@ def _kernel(target, shape=None, step=None, n_steps=3):
     return hmc.build(config, 2, shape or reference(PROBLEM, target))
 
 
+def _with_slack():
+    bound = logistic.map_bound(PROBLEM.model, PROBLEM.features.rows @ PROBLEM.mode[:, None])
+    logistic.lower(bound, np.random.default_rng(2).uniform(0.0, 0.2, N))
+    return bound
+
+
 ARMS = {
     "full data": lambda: (full_target(PROBLEM), brightness.NoBrightness()),
     "firefly implicit": lambda: (firefly_target(PROBLEM, gradients=True), brightness.implicit(0.3, N)),
@@ -32,6 +38,10 @@ ARMS = {
     ),
     "firefly per datum": lambda: (
         firefly_target(PROBLEM, gradients=True),
+        per_datum(np.random.default_rng(0).uniform(0.02, 0.9, N)),
+    ),
+    "firefly, bounds with slack": lambda: (
+        firefly_target(PROBLEM, gradients=True, bound=_with_slack()),
         per_datum(np.random.default_rng(0).uniform(0.02, 0.9, N)),
     ),
     "firefly untuned": lambda: (

@@ -49,7 +49,8 @@ def of(problem: Problem) -> dict[str, Contestant]:
             config.RandomWalk(), config.Map(), config.Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
         ),
         "firefly_elliptical_slice": ours.contestant(config.EllipticalSlice(), *firefly, burn_in=1000),
-        BEST: ours.contestant(config.Hmc(n_steps=5), *firefly),
+        "firefly_hmc_tight": ours.contestant(config.Hmc(n_steps=5), *firefly),
+        BEST: ours.contestant(config.Hmc(n_steps=5), config.Map(slack=0.5), firefly[1]),
     }
 
 

@@ -9,7 +9,7 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.runner.program import prepare
-from flyrun.runner.setup import expected_bright, posterior_curvature
+from flyrun.runner.setup import expected_pseudo, lowered, posterior_curvature
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 
@@ -70,12 +70,13 @@ def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
     assert np.array_equal(starts[0], starts[2])
 
 
-def test_rates_of_each_datum_foretell_how_many_are_bright(tmp_path):
+@pytest.mark.parametrize("slack", [0.0, 1.0])
+def test_rates_of_each_datum_foretell_how_many_are_bright(slack, tmp_path):
     words = ["sampler=hmc", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
-    program = _program(tmp_path, *words, "protocol.burn_in=500")
-    expected = expected_bright(
-        program.arm, program.problem, posterior_curvature(program.arm, program.problem)
-    )
+    program = _program(tmp_path, *words, "protocol.burn_in=500", f"bound.slack={slack}")
+    tight = expected_pseudo(program.arm, program.problem, posterior_curvature(program.arm, program.problem))
+    expected = lowered(tight, slack)[1]
+    assert expected.sum() == pytest.approx((1.0 + slack) * tight.sum(), rel=0.01)
     state, _ = program.advance(program.init(1), 500)
     _, draws = program.advance(state, 2500)
     # second-order theory: within a fifth
@@ -91,7 +92,7 @@ def test_rates_need_bounds_at_the_map():
 def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
     words = ["brightness.q=auto", "protocol.init=map", "protocol.iterations=400", "protocol.burn_in=100"]
     program = _program(tmp_path, *words)
-    expected = expected_bright(
+    expected = expected_pseudo(
         program.arm, program.problem, posterior_curvature(program.arm, program.problem)
     ).sum()
     state, draws = program.advance(program.init(1), 400)
