@@ -31,6 +31,14 @@ from flyrun.runner.chain import failed, run_cell
 from flyrun.runner.environment import ONE_THREAD, cores
 from flyrun.runner.executors import RESTARTS, Report, gave_up
 
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": RESTARTS,
+    # A nanny would put MALLOC_TRIM_THRESHOLD_ into this process's own environment and leave it there: all that
+    # makes large arrays after it takes half as long again. Threads are limited already.
+    "distributed.nanny.pre-spawn-environ": {},
+    # Looks at the workers' stacks a hundred times a second, for a dashboard that nobody has asked for.
+    "distributed.worker.profile.enabled": False,
+}
 _PATIENCE_S = 30.0
 _REPEAT_S = 1.0
 
@@ -88,7 +96,7 @@ class DaskPool:
         """Client of the cluster that the settings name; the stack closes both."""
         settings = self.settings
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we tell ourselves when a worker dies
-        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": RESTARTS}))
+        stack.enter_context(dask.config.set(_SETTINGS))
         with _sigint_blocked():
             if settings.address is not None:
                 return stack.enter_context(_client_at(settings.address))
