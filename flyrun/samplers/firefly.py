@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements, inline_jit, inlined
+from flyrun.errors import DensityError
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.vector_math import log_positive, one_minus_exp_negative
@@ -190,6 +191,9 @@ def _look(target, index, theta):
         _evaluate(target, index, theta, values, None)
     else:
         _evaluate(target, index, theta, values, slopes)
+    total = add_up(values, index.shape[0])
+    if total != total:  # it would never be lit, and never be missed
+        raise DensityError("a likelihood is not a number: look for huge values in the data")
 
 
 @inline_jit

@@ -8,7 +8,7 @@ import pytest
 from flyrun.errors import DensityError
 from flyrun.samplers import brightness, random_walk
 from flyrun.samplers.update import update
-from tests.exactness.chains import full_target, sample, toy
+from tests.exactness.chains import firefly_target, full_target, sample, toy
 from tests.samplers.known_draws import KnownDraws
 
 PROBLEM = toy()
@@ -46,10 +46,22 @@ def test_a_given_step_is_kept():
     assert kernel.step.current[0] == 0.123
 
 
-def test_a_density_that_is_not_a_number_is_an_error():
+def _broken(target):
     rows = PROBLEM.features.rows.copy()
     rows[1, 0] = np.nan
-    broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
+    return target._replace(features=type(PROBLEM.features)(rows))
+
+
+def test_a_density_that_is_not_a_number_is_an_error():
+    broken = _broken(full_target(PROBLEM))
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.5), 2)
     with pytest.raises(DensityError, match="not a number"):
         sample(broken, kernel, brightness.NoBrightness(), [0, 0], 10, 1, burn_in=5)
+
+
+def test_so_is_one_of_a_datum_that_would_have_stayed_dark():
+    kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.5), 2)
+    with pytest.raises(DensityError, match="not a number"):
+        sample(
+            _broken(firefly_target(PROBLEM)), kernel, brightness.implicit(0.3, 40), [0, 0], 10, 1, burn_in=5
+        )
