@@ -118,15 +118,23 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
 
 @inline_jit
 def _finish(n, log_l, log_b, slopes_l, slopes_b, values, slopes):
-    """log L̃ and its slopes, unless None, of a block of n data from log L and log B."""
+    """log L̃ and its slopes, unless None, of a block of n data from log L and log B. log_l is overwritten."""
     for i in range(n):
         gap = max(log_l[i] - log_b[i], TIGHT)
         share = one_minus_exp_negative(-gap)
         if values is not None:
             values[i] = gap + log_positive(share)
         if slopes is not None:
-            for k in range(slopes.shape[1]):
-                slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / share
+            log_l[i] = share
+    if slopes is not None:
+        # a loop of its own, over one class as over none: else all of this is done number by number
+        if slopes.shape[1] == 1:
+            for i in range(n):
+                slopes[i, 0] = (slopes_l[i, 0] - slopes_b[i, 0]) / log_l[i]
+        else:
+            for i in range(n):
+                for k in range(slopes.shape[1]):
+                    slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / log_l[i]
 
 
 @inline_jit

@@ -102,7 +102,8 @@ def _per_datum_sweep(brightness, rng, target, theta):
             if place >= first[b + 1]:
                 break
             n = members[place]
-            if not is_bright(partition, n) and rest < brightness.member_rate[place]:
+            # in this order: the first needs no look at a place far off
+            if rest < brightness.member_rate[place] and not is_bright(partition, n):
                 expect(target.features, n)
                 proposed[n_proposed] = n
                 brightness.chance[n_proposed] = rest
