@@ -33,8 +33,8 @@ from flyrun.runner.executors import RESTARTS, Report, gave_up
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,
-    # A nanny would put MALLOC_TRIM_THRESHOLD_ into this process's own environment and leave it there: all that
-    # makes large arrays after it takes half as long again. Threads are limited already.
+    # A nanny would put MALLOC_TRIM_THRESHOLD_ into this process's own environment and leave it there: all
+    # that makes large arrays after it takes half as long again. Threads are limited already.
     "distributed.nanny.pre-spawn-environ": {},
     # Looks at the workers' stacks a hundred times a second, for a dashboard that nobody has asked for.
     "distributed.worker.profile.enabled": False,
