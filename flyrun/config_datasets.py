@@ -49,7 +49,7 @@ class Qm9Gap(Choice):
     split: Literal["all", "held_out"] = "all"
     limit: int | None = ranged(None, at_least=1)
     bias: bool = False
-    dtype: Literal["float64", "float32"] = "float64"
+    dtype: Literal["float64", "float32"] = "float32"
 
 
 @option("dataset", "opv_cep")

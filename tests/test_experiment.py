@@ -255,3 +255,9 @@ def test_bad_experiment_files_in_one_line(tmp_path, content, text):
 def test_words_that_hydra_accepts_and_back(word, hydra):
     assert to_hydra(read([word], multirun=True)[0]) == hydra
     assert from_hydra([hydra]) == [word.lstrip("+")]
+
+
+def test_the_robust_experiment_takes_the_other_molecules_too():
+    assert compose_job(["experiment=opv_robust", "dataset=opv_scale"]).arms[0].dataset.name == "opv_scale"
+    job = compose_job(["experiment=opv_robust", "dataset=opv_cep", "dataset.path=hce.csv"])
+    assert job.arms[0].dataset.name == "opv_cep"
