@@ -11,12 +11,12 @@ from flyrun.errors import ConfigError, DataError
 
 @pytest.fixture(scope="module")
 def held_out():
-    return data.load(Qm9Gap(split="held_out"))
+    return data.load(Qm9Gap(split="held_out", dtype="float64"))
 
 
 @pytest.fixture(scope="module")
 def every():
-    return data.load(Qm9Gap())
+    return data.load(Qm9Gap(dtype="float64"))
 
 
 def test_counts_and_standardisation(every, held_out):
@@ -58,7 +58,7 @@ def test_least_squares_explains_held_out_gaps(held_out):
 
 
 def test_limit_keeps_the_first_rows_and_a_bias_is_last(every):
-    some = data.load(Qm9Gap(limit=500, bias=True))
+    some = data.load(Qm9Gap(limit=500, bias=True, dtype="float64"))
     np.testing.assert_array_equal(some.features[:, :57], every.features[:500])
     assert np.all(some.features[:, 57] == 1)
     assert some.feature_names[-1] == "bias"
