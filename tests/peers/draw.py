@@ -22,8 +22,9 @@ that look at all data, firefly those that look at a few, all in double precision
 samples a perturbed posterior; all others are exact.
 
 The peers get the quickest form of the log density that we found (stored transposed, gradient written out) and
-are compiled once; nuts_dense_model is the same NUTS on a model as NumPyro's manual has one write it. Every
-chain begins at a draw of the Gaussian at the posterior's mode."""
+are compiled once; nuts_dense_model is the same NUTS on a model as NumPyro's manual has one write it.
+firefly_hmc has bounds with slack 0.5, firefly_hmc_tight tight ones. Every chain begins at a draw of the
+Gaussian at the posterior's mode."""
 
 _SPEED = f"""\
 ESS: effective draws by R-CODA's estimator, the worse of those of θ and of (θ - mean)², mean over coordinates;
