@@ -14,7 +14,8 @@ from tests.benchmarks import stored_ratios
 
 
 def _products(rows, n_predictors, gradients):
-    theta, slopes = np.ones((rows.shape[1], n_predictors)), np.ones((n_predictors, len(rows)))
+    kind = rows.dtype  # of another, NumPy would convert the rows first, which is no product
+    theta, slopes = np.ones((rows.shape[1], n_predictors), kind), np.ones((n_predictors, len(rows)), kind)
 
     def run():
         rows @ theta
