@@ -144,7 +144,7 @@ class Map(Choice):
     """Each datum's bound tight at the MAP, or `offset_sds` posterior sds from it by draw `direction_seed`.
 
     slack puts it lower, by slack times its expected pseudo-likelihood: (1 + slack) times as many data are
-    bright, and θ moves more freely between them. 0 as in the paper; 0.5 serves Firefly-HMC best.
+    bright, and θ moves more freely between them. 0 as in the paper; 0.3 to 0.5 serve Firefly-HMC best.
     """
 
     firefly: ClassVar[bool] = True

@@ -127,7 +127,8 @@ def _finish(n, log_l, log_b, slopes_l, slopes_b, values, slopes):
         if slopes is not None:
             log_l[i] = share
     if slopes is not None:
-        # a loop of its own, over one class as over none: else all of this is done number by number
+        # a loop of its own, and with no inner loop for one predictor: else the compiler would do all of this,
+        # exponentials and logarithms included, number by number
         if slopes.shape[1] == 1:
             for i in range(n):
                 slopes[i, 0] = (slopes_l[i, 0] - slopes_b[i, 0]) / log_l[i]
