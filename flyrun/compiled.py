@@ -71,6 +71,10 @@ class MissingMethodError(TypeError):
 _KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
+INLINE_KERNEL: Any = _KERNEL | {"forceinline": True}
+"""Options for numba's `overload` of what a kernel's inner loops call."""
+
+
 def jit(function: Callable) -> Callable:
     """Compile `function`, keep the result on disk, let other threads run meanwhile. It may make no arrays."""
     return numba.njit(cache=True, **_KERNEL)(function)
@@ -86,7 +90,7 @@ def inline_jit(function: Callable) -> Callable:
 
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
-    return numba.njit(cache=True, forceinline=True, **_KERNEL)(function)
+    return numba.njit(cache=True, **INLINE_KERNEL)(function)
 
 
 def dot_jit(function: Callable) -> Callable:

@@ -10,7 +10,7 @@ import numpy as np
 
 from flyrun.compiled import generic, implements, inlined
 from flyrun.models.likelihood import Quadratic
-from flyrun.models.rows import first_dot, row_dot
+from flyrun.models.rows import first_dot, first_four_dots, row_dot
 
 
 class Penalty(NamedTuple):
@@ -50,16 +50,28 @@ def dense(base):
 
 @implements(log_base, Quadratic)
 def _log_quadratic(base, theta, gradient):
+    matrix, linear, size = base.precision, base.linear, theta.shape[0]
     value = base.constant[0]
-    if gradient is None:  # half of a symmetric matrix says it all
-        for d in range(theta.shape[0]):
-            pulled = first_dot(base.precision, d, theta, d + 1) - 0.5 * base.precision[d, d] * theta[d]
-            value += theta[d] * (base.linear[d] - pulled)
+    if gradient is not None:
+        for d in range(size):
+            pulled = row_dot(matrix, d, theta)
+            value += theta[d] * (linear[d] - 0.5 * pulled)
+            gradient[d] += linear[d] - pulled
         return value
-    for d in range(theta.shape[0]):
-        pulled = row_dot(base.precision, d, theta)
-        value += theta[d] * (base.linear[d] - 0.5 * pulled)
-        gradient[d] += base.linear[d] - pulled
+    # half of a symmetric matrix says it all: what is left of the diagonal, four rows at once, and half of it
+    for d in range(0, size & -4, 4):
+        p, q, r, s = first_four_dots(matrix, d, d + 1, d + 2, d + 3, theta, d)
+        t, u, v, w = theta[d], theta[d + 1], theta[d + 2], theta[d + 3]
+        p += 0.5 * matrix[d, d] * t
+        q += matrix[d + 1, d] * t + 0.5 * matrix[d + 1, d + 1] * u
+        r += matrix[d + 2, d] * t + matrix[d + 2, d + 1] * u + 0.5 * matrix[d + 2, d + 2] * v
+        s += matrix[d + 3, d] * t + matrix[d + 3, d + 1] * u + matrix[d + 3, d + 2] * v
+        s += 0.5 * matrix[d + 3, d + 3] * w
+        value += t * (linear[d] - p) + u * (linear[d + 1] - q)
+        value += v * (linear[d + 2] - r) + w * (linear[d + 3] - s)
+    for d in range(size & -4, size):
+        pulled = first_dot(matrix, d, theta, d) + 0.5 * matrix[d, d] * theta[d]
+        value += theta[d] * (linear[d] - pulled)
     return value
 
 

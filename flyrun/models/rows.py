@@ -238,6 +238,12 @@ def four_dots(rows, i, j, k, m, vector):
 
 
 @inline_jit
+def first_four_dots(rows, i, j, k, m, vector, count):
+    """`first_dot` of four rows at once, bit for bit."""
+    return _four_dots(rows, i, j, k, m, vector, count)
+
+
+@inline_jit
 def add_row(rows, n, factor, out):
     """out += factor·x_n; rows and out as for `row_dot`."""
     _add_row(rows, n, factor, out, out.shape[0])

@@ -11,9 +11,11 @@ the power of two is put in and taken out of a double's exponent bits; adding 1.5
 import struct
 
 import numba
+import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
+_TWO_PI = 6.283185307179586
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 cut to 33 bits: n·_LN2_HIGH is exact
 _LN2_LOW = 1.90821492927058770002e-10
@@ -22,6 +24,7 @@ _ROUND_BITS = 0x4338000000000000  # its bits
 _LOWEST = -708.0  # e^−708 ≈ 3e−308, the last normal double
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _ONE_BITS = 0x3FF0000000000000
+_ONE_WORD, _UNUSED = np.uint64(_ONE_BITS), np.uint64(12)
 
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
@@ -56,6 +59,12 @@ else:
 def _inline(function):
     # contract: multiply and add in one rounding, which only gains accuracy
     return numba.njit(forceinline=True, error_model="numpy", fastmath={"contract"})(function)
+
+
+@_inline
+def unit_interval(word):
+    """A multiple of 2⁻⁵² in (0, 1] from the upper bits of 64 random ones, uint64."""
+    return 2.0 - _from_bits((word >> _UNUSED) | _ONE_WORD)
 
 
 @_inline
@@ -132,3 +141,44 @@ def log1p_unit(e):
     large = e > 0.41421356237309503
     f = (e - 1.0) / (e + 3.0) if large else e / (e + 2.0)
     return (0.6931471805599453 if large else 0.0) + _log_ratio(f)
+
+
+@_inline
+def _sin_reduced(x):
+    """sin x for |x| ≤ π/4, Taylor to x¹⁵."""
+    s = x * x
+    p = -7.647163731819816e-13
+    p = p * s + 1.6059043836821613e-10
+    p = p * s - 2.505210838544172e-08
+    p = p * s + 2.7557319223985893e-06
+    p = p * s - 0.0001984126984126984
+    p = p * s + 0.008333333333333333
+    p = p * s - 0.16666666666666666
+    return p * s * x + x
+
+
+@_inline
+def _cos_reduced(x):
+    """cos x for |x| ≤ π/4, Taylor to x¹⁶."""
+    s = x * x
+    p = 4.779477332387385e-14
+    p = p * s - 1.1470745597729725e-11
+    p = p * s + 2.08767569878681e-09
+    p = p * s - 2.755731922398589e-07
+    p = p * s + 2.48015873015873e-05
+    p = p * s - 0.001388888888888889
+    p = p * s + 0.041666666666666664
+    p = p * s - 0.5
+    return p * s + 1.0
+
+
+@_inline
+def cos_sin_of_turn(f):
+    """cos 2πf and sin 2πf for f ∈ [0, 1]."""
+    shifted = f * 4.0 + _ROUND  # the nearest quarter turn
+    quarter = _to_bits(shifted)
+    x = _TWO_PI * (f - (shifted - _ROUND) * 0.25)  # the difference is exact
+    c, s = _cos_reduced(x), _sin_reduced(x)
+    odd = (quarter & 1) == 1
+    cosine, sine = s if odd else c, c if odd else s
+    return cosine * (1 - ((quarter + 1) & 2)), sine * (1 - (quarter & 2))

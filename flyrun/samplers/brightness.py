@@ -11,11 +11,13 @@ import numpy as np
 
 from flyrun.compiled import implements, inlined, outer_jit
 from flyrun.models.features import expect
-from flyrun.models.prefetch import prefetch
-from flyrun.samplers.exponentials import WHOLE, exponentials, minus_log_chances, room_for
-from flyrun.samplers.firefly import light, look, query
-from flyrun.samplers.partition import brighten, darken, is_bright, ith_bright
+from flyrun.samplers.firefly import choose, dim, light, look, query
+from flyrun.samplers.partition import is_bright, ith_bright
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import LANES, Stream, exponentials, stream
+from flyrun.samplers.verdict import lit_among
+
+_ONE = np.uint64(1)
 
 
 @inlined
@@ -47,12 +49,12 @@ def settle(brightness, rng, target, n_proposed):
 
 
 def settle_in_bulk(brightness, rng, target, n_proposed):
-    """What `settle` does for updates with the fields `proposed`, `lit`, `chance` and `draws`.
+    """What `settle` does for updates with the fields `proposed`, `lit`, `chance` and `stream`.
 
-    A dark datum is proposed if a uniform V is below q_n and lit if it is below L̃_n too: that is Algorithm 2's
-    "with probability min(1, L̃/q)" with a uniform that is drawn already. chance[:n_proposed] holds −log(1 − V)
-    of those that were proposed. −log of a uniform is an exponential: "with probability min(1, p)" needs no
-    exp. Verdicts are counted without branches, which the processor would guess wrongly too often.
+    A dark datum is proposed if a uniform V is below q_n and lit if it is below L̃_n too: that is Algorithm
+    2's "with probability min(1, L̃/q)" with a uniform that is drawn already; chance[:n_proposed] tells it (see
+    verdict.py). −log of a uniform is an exponential: "with probability min(1, q/L̃)" needs no exp. Verdicts
+    are counted without branches, which the processor would guess wrongly too often.
     """
     memory = target.memory
     partition = memory.partition
@@ -60,30 +62,24 @@ def settle_in_bulk(brightness, rng, target, n_proposed):
     proposed, lit, chance = brightness.proposed, brightness.lit, brightness.chance
 
     # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
-    n_lit = 0
-    minus_log_chances(chance, n_proposed)
-    for j in range(n_proposed):
-        lit[n_lit] = j
-        n_lit += chance[j] > -memory.proposed_values[j]  # V < L̃
+    n_lit = lit_among(chance, memory.proposed_values, n_proposed, lit)
+    choose(target, lit, n_lit)
 
     # Downwards, so that the swap of a darkened datum only moves data already visited.
-    end = n_lit
-    draws = exponentials(rng, n_bright, brightness.draws)
-    for j in range(n_bright - 1, -1, -1):
-        n = ith_bright(partition, j)
-        lit[end] = n
-        end += draws[j] > max(memory.values[n] - log_rate(brightness, n), 0.0)  # min(1, q/L̃)
-    for j in range(n_lit, end):
-        prefetch(partition.place, lit[j])
+    end = np.uint64(n_lit)
+    draws = brightness.stream.room
+    exponentials(brightness.stream, rng, n_bright)
+    for i in range(n_bright - 1, -1, -1):
+        lit[end] = i
+        level = max(memory.values[i] - log_rate(brightness, ith_bright(partition, i)), 0.0)
+        end += np.uint64(draws[i] > level)  # min(1, q/L̃)
+    for j in range(n_lit, np.int64(end)):
+        dim(target, lit[j])
     for j in range(n_lit):
-        prefetch(partition.place, proposed[lit[j]])
-    for j in range(n_lit, end):
-        darken(partition, lit[j])
-    for j in range(n_lit):
-        light(target, proposed[lit[j]], lit[j])
+        light(target, proposed[lit[j]], j)
 
 
-@unsaved(workspace=("proposed", "lit", "chance", "draws"))
+@unsaved(workspace=("proposed", "lit", "chance"))
 class Implicit(NamedTuple):
     """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
 
@@ -98,24 +94,27 @@ class Implicit(NamedTuple):
     rate: float
     """λ = −log(1 − q), so that ⌊Exponential/λ⌋ is the number of dark data passed over. What the exponential
     has left after that many λ is independent of it: an exponential known to be below λ."""
+    n_draws: int
+    """Exponentials drawn together at first, about as many as a sweep takes: a multiple of LANES."""
     proposed: np.ndarray
-    """(N,) int32: workspace, the dark data proposed to be lit."""
+    """(N,) uint32: workspace, the dark data proposed to be lit."""
     lit: np.ndarray
-    """(N,) int32: workspace, the places in `proposed` of those accepted, then the data that darken."""
+    """(N,) uint32: workspace, places in `proposed` of those accepted, then of bright data that darken."""
     chance: np.ndarray
-    """(≥ N,): workspace, for each proposed datum what says whether it is lit (see settle_in_bulk)."""
-    draws: np.ndarray
-    """(≥ N,): workspace for exponentials."""
+    """(N,): workspace, for each proposed datum what says whether it is lit (see verdict.py)."""
+    stream: Stream
+    """Of exponentials."""
 
 
 def implicit(q: float, n_data: int) -> Implicit:
     """Algorithm 2 with proposal probability 0 < q ≤ 1."""
-    return Implicit(float(np.log(q)), float(skip_rate(q)), *sweep_room(n_data))
+    n_draws = LANES * max(1, int(q * n_data) // LANES)
+    return Implicit(float(np.log(q)), float(skip_rate(q)), n_draws, *sweep_room(n_data))
 
 
-def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The workspace of `settle_in_bulk`: proposed, lit, chance, draws."""
-    return np.zeros(n_data, np.int32), np.zeros(n_data, np.int32), room_for(n_data), room_for(n_data)
+def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Stream]:
+    """What `settle_in_bulk` works with: proposed, lit, chance, stream."""
+    return np.zeros(n_data, np.uint32), np.zeros(n_data, np.uint32), np.zeros(n_data), stream(n_data)
 
 
 def global_rate(expected: np.ndarray) -> float:
@@ -143,22 +142,25 @@ implements(settle, Implicit)(settle_in_bulk)
 
 @implements(resample, Implicit)
 def _implicit_sweep(brightness, rng, target, theta):
-    partition, proposed = target.memory.partition, brightness.proposed
-    n_data, rate = partition.order.shape[0], brightness.rate
+    partition, proposed, chance = target.memory.partition, brightness.proposed, brightness.chance
+    n_data, rate = partition.bright.shape[0], brightness.rate
     skip = 1.0 / rate
-    n_proposed, place = 0, partition.n_bright[0] - 1
-    while place < n_data:
-        draws = exponentials(rng, WHOLE, brightness.draws)
-        for i in range(WHOLE):
+    draws, n_draws = brightness.stream.room, brightness.n_draws
+    count, n = np.uint64(0), -1  # unsigned, as an index of hot loops: see Partition
+    while n < n_data:
+        exponentials(brightness.stream, rng, n_draws)
+        for i in range(n_draws):
             passed = int(skip * draws[i])
-            place += 1 + passed
-            if place >= n_data:
+            n += 1 + passed
+            if n >= n_data:
                 break
-            n = partition.order[place]
             expect(target.features, n)
-            proposed[n_proposed] = n
-            brightness.chance[n_proposed] = draws[i] - passed * rate
-            n_proposed += 1
+            # bright data are passed by: the others are proposed independently of them
+            proposed[count] = n
+            chance[count] = draws[i] - passed * rate
+            count += _ONE - is_bright(partition, n)
+        n_draws = LANES
+    n_proposed = np.int64(count)
     look(target, proposed[:n_proposed], theta)
     settle(brightness, rng, target, n_proposed)
 
@@ -186,7 +188,7 @@ class Explicit(NamedTuple):
     place: np.ndarray
     """(1,) int64: where the next sequential block starts."""
     visits: np.ndarray
-    """(n_visits,) int64: workspace, the data of this sweep."""
+    """(n_visits,) int64: workspace, the dark data of this sweep."""
     stamp: np.ndarray
     """(N,) int64: workspace, the sweep that last visited a datum."""
     sweep: np.ndarray
@@ -229,28 +231,26 @@ def _explicit_sweep(brightness, rng, target, theta):
     visits, stamp = brightness.visits, brightness.stamp
     brightness.sweep[0] += 1
 
-    # Dark data to the front, bright data to the back, each datum once: a second draw of the same z_n at the
-    # same θ has the same distribution as the first, so it would cost a query and change nothing.
-    n_dark, n_bright = 0, 0
+    # Each datum once: a second draw of the same z_n at the same θ has the same distribution as the first, so
+    # it would cost a query and change nothing.
+    n_dark = 0
     for visit in range(visits.shape[0]):
         n = _next_datum(brightness, rng, visit)
-        if stamp[n] == brightness.sweep[0]:
-            continue
-        stamp[n] = brightness.sweep[0]
-        if is_bright(partition, n):
-            n_bright += 1
-            visits[visits.shape[0] - n_bright] = n
-        else:
-            visits[n_dark] = n
-            n_dark += 1
+        if stamp[n] != brightness.sweep[0]:
+            stamp[n] = brightness.sweep[0]
+            if not is_bright(partition, n):
+                visits[n_dark] = n
+                n_dark += 1
     query(target, visits[:n_dark], theta)
 
+    # downwards, so that the datum that takes a place has been looked at
+    for i in range(partition.n_bright[0] - 1, -1, -1):
+        visited = stamp[ith_bright(partition, i)] == brightness.sweep[0]
+        if visited and rng.random() * (1.0 + exp(-memory.values[i])) >= 1.0:
+            dim(target, i)
     for j in range(n_dark):
-        if rng.random() * (1.0 + exp(-memory.values[visits[j]])) < 1.0:
-            brighten(partition, visits[j])
-    for j in range(visits.shape[0] - n_bright, visits.shape[0]):
-        if rng.random() * (1.0 + exp(-memory.values[visits[j]])) >= 1.0:
-            darken(partition, visits[j])
+        if rng.random() * (1.0 + exp(-memory.proposed_values[j])) < 1.0:
+            light(target, visits[j], j)
 
 
 def build(config: Any, n_data: int) -> NoBrightness | Implicit | Explicit:

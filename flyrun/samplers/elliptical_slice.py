@@ -16,6 +16,7 @@ from flyrun.compiled import copy_into, implements
 from flyrun.errors import DensityError
 from flyrun.samplers.metric import Reference, colour, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
 
@@ -34,13 +35,15 @@ class EllipticalSlice(NamedTuple):
     """
 
     reference: Reference
+    stream: Stream
+    """Of normals."""
     work: np.ndarray
     """(7, P): workspace."""
 
 
 def build(config: Any, n_params: int, reference: Reference) -> EllipticalSlice:
     """Kernel about the reference Gaussian."""
-    return EllipticalSlice(reference, np.zeros((7, n_params)))
+    return EllipticalSlice(reference, stream(n_params), np.zeros((7, n_params)))
 
 
 @implements(update, EllipticalSlice)
@@ -50,8 +53,8 @@ def _elliptical_slice(kernel, rng, target, theta):
     start, start_pull = work[3], work[4]  # the same of where it starts
     other, other_pull = work[5], work[6]  # and of the draw that spans the ellipse with it
     size = theta.shape[0]
+    normals(kernel.stream, rng, position)
     for d in range(size):
-        position[d] = rng.standard_normal()
         start[d] = theta[d] - reference.mean[d]
     colour(reference.metric, position, other)
     precision_times(reference.metric, other, other_pull)

@@ -21,7 +21,7 @@ from flyrun.models.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers import partition
 from flyrun.samplers.full_data import Workspace, add_up, workspace
 from flyrun.samplers.known_base import KnownBase, known_base
-from flyrun.samplers.partition import Partition, all_dark, brighten
+from flyrun.samplers.partition import Partition, all_dark, brighten, darken
 from flyrun.samplers.state import packed
 from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
 
@@ -38,12 +38,11 @@ START_BLOCK = 65_536
 
 def _pack(memory: Any) -> dict[str, np.ndarray]:
     # of the dark data nothing is known
-    bright = memory.partition.order[: memory.partition.n_bright[0]].copy()
+    n_bright = memory.partition.n_bright[0]
     return {
         "queries": memory.queries.copy(),
-        "bright": bright,
-        "values": memory.values[bright],
-        "slopes": memory.slopes[bright] if len(memory.slopes) else memory.slopes.copy(),
+        "values": memory.values[:n_bright].copy(),
+        "slopes": memory.slopes[:n_bright].copy(),
         **{f"partition.{name}": values for name, values in partition.pack(memory.partition).items()},
         **{f"known.{name}": values.copy() for name, values in memory.known._asdict().items()},
     }
@@ -59,9 +58,8 @@ def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
         if isinstance(part, np.ndarray)
     }
     room["queries"][:] = arrays["queries"]
-    room["values"][arrays["bright"]] = arrays["values"]
-    if len(room["slopes"]):
-        room["slopes"][arrays["bright"]] = arrays["slopes"]
+    room["values"][: len(arrays["values"])] = arrays["values"]
+    room["slopes"][: len(arrays["slopes"])] = arrays["slopes"]
     known = KnownBase(*(arrays[f"known.{name}"].copy() for name in KnownBase._fields))
     return type(memory)(**room, partition=partition.unpack(size, **placed), known=known)
 
@@ -74,7 +72,7 @@ class FireflyMemory(NamedTuple):
     """(1,) int64: the meter of likelihood queries."""
     partition: Partition
     values: np.ndarray
-    """(N,): log L̃_n at the current position, valid for bright n."""
+    """(N,): log L̃ of the i-th bright datum at the current position, i < n_bright."""
     slopes: np.ndarray
     """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
     proposed_values: np.ndarray
@@ -94,7 +92,7 @@ class Firefly(NamedTuple):
     likelihood_work: Workspace
     bound_work: Workspace
     padded: np.ndarray
-    """(BLOCK,) int32: workspace, the data of a block."""
+    """(BLOCK + VECTOR,) uint32: workspace, the data of a block."""
     memory: FireflyMemory
 
 
@@ -112,42 +110,76 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
         proposed_slopes=np.zeros((room if gradients else 0, k)),
         known=known_base(n_features * k),
     )
-    padded = np.zeros(BLOCK, np.int32)
+    padded = np.zeros(BLOCK + VECTOR, np.uint32)
     return Firefly(base, model, bound, features, workspace(k), workspace(k), padded, memory)
 
 
 @inline_jit
-def _finish(n, log_l, log_b, slopes_l, slopes_b, values, slopes):
-    """log L̃ and its slopes, unless None, of a block of n data from log L and log B. log_l is overwritten."""
+def _gaps(n, log_l, log_b, slopes_l, slopes_b, gaps, slopes):
+    """g and its slopes, unless None, of a block of n data from log L and log B."""
     for i in range(n):
-        gap = max(log_l[i] - log_b[i], TIGHT)
-        share = one_minus_exp_negative(-gap)
+        gaps[i] = max(log_l[i] - log_b[i], TIGHT)
+    if slopes is not None:
+        for i in range(n):
+            for k in range(slopes.shape[1]):
+                slopes[i, k] = slopes_l[i, k] - slopes_b[i, k]
+
+
+@inline_jit
+def _pseudo(n, gaps, shares, values, slopes):
+    """log L̃, unless None, and its slopes, unless None, from g and its slopes, in their place.
+
+    gaps, shares, values: (n,); slopes: (n, K). shares is workspace.
+    """
+    for i in range(n):
+        share = one_minus_exp_negative(-gaps[i])
         if values is not None:
-            values[i] = gap + log_positive(share)
+            values[i] = gaps[i] + log_positive(share)
         if slopes is not None:
-            log_l[i] = share
+            shares[i] = share
     if slopes is not None:
         # a loop of its own, and with no inner loop for one predictor: else the compiler would do all of this,
         # exponentials and logarithms included, number by number
         if slopes.shape[1] == 1:
             for i in range(n):
-                slopes[i, 0] = (slopes_l[i, 0] - slopes_b[i, 0]) / log_l[i]
+                slopes[i, 0] /= shares[i]
         else:
             for i in range(n):
                 for k in range(slopes.shape[1]):
-                    slopes[i, k] = (slopes_l[i, k] - slopes_b[i, k]) / log_l[i]
+                    slopes[i, k] /= shares[i]
 
 
 @inline_jit
 def _fill_up(index, first, padded):
     """A block of index from `first` on, in whole vectors: the last datum stands for what is missing."""
-    count = min(index.shape[0] - first, BLOCK)
+    part = index[
+        first : first + BLOCK
+    ]  # else the compiler allows for places before the array, number by number
+    count = part.shape[0]
     whole = -(-count // VECTOR) * VECTOR
     for i in range(count):
-        padded[i] = index[first + i]
-    for i in range(count, whole):
-        padded[i] = padded[count - 1]
+        padded[i] = part[i]
+    last = part[count - 1]
+    for i in range(VECTOR):
+        padded[np.uint64(count) + np.uint64(i)] = last
     return whole
+
+
+@inline_jit
+def _query_block(target, index, first, theta, gaps, slopes):
+    """Query a block of index from `first` on: g and its slopes, unless None, into whole vectors of gaps,
+    (n,), and slopes, (n, K). Returns n."""
+    upper, lower = target.likelihood_work, target.bound_work
+    block = target.padded[: _fill_up(index, first, target.padded)]
+    predict(target.features, index[first : first + BLOCK], theta, upper.eta)
+    if slopes is None:
+        log_likelihood(target.model, block, upper.eta, upper.values, None)
+        log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
+    else:
+        log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
+        log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
+    _gaps(block.shape[0], upper.values, lower.values, upper.slopes, lower.slopes, gaps, slopes)
+    return block.shape[0]
 
 
 @inline_jit
@@ -156,81 +188,124 @@ def _evaluate(target, index, theta, values, slopes):
 
     What follows in `values` and `slopes` up to a whole vector is overwritten.
     """
-    upper, lower = target.likelihood_work, target.bound_work
+    gaps, shares = target.likelihood_work.values, target.bound_work.values
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
-        block = target.padded[: _fill_up(index, first, target.padded)]
-        n = block.shape[0]
-        room = None if values is None else values[first : first + n]
-        predict(target.features, index[first : first + BLOCK], theta, upper.eta)
-        if slopes is None:
-            log_likelihood(target.model, block, upper.eta, upper.values, None)
-            log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
-            _finish(n, upper.values, lower.values, upper.slopes, lower.slopes, room, None)
-        else:
-            log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
-            log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
-            slope_room = slopes[first : first + n]
-            _finish(n, upper.values, lower.values, upper.slopes, lower.slopes, room, slope_room)
+        slope_room = None if slopes is None else slopes[first : first + BLOCK]
+        n = _query_block(target, index, first, theta, gaps, slope_room)
+        _pseudo(n, gaps, shares, None if values is None else values[first : first + n], slope_room)
 
 
 @inlined
 def look(target, index, theta):
     """Query dark data at the current position θ. index: (n,).
 
-    Until the next evaluation log L̃ of index[j] is in memory.proposed_values[j], slopes in proposed_slopes[j].
+    Until the next evaluation the gap g of index[j] is in memory.proposed_values[j], and its slopes are in
+    proposed_slopes[j].
     """
 
 
 @inlined
-def light(target, n, j):
-    """Make dark datum n bright and remember log L̃ (and slopes) from place j of the last `look`."""
+def choose(target, chosen, n):
+    """Of the data of the last `look` those at places chosen[:n], ascending, move to the front, and what is
+    remembered of them becomes log L̃ and its slopes: (n,) and (n, K)."""
 
 
 @inlined
 def query(target, index, theta):
-    """`look`, and remember all of them: for a part that is not yet known to be lit."""
+    """`look` and `choose` at once, for all the data in index, (n,)."""
+
+
+@inlined
+def light(target, n, j):
+    """Make dark datum n bright and keep log L̃ (and slopes) from place j of the last `choose` or `query`."""
+
+
+@inlined
+def dim(target, i):
+    """Make the i-th bright datum dark and forget what was kept of it; the last bright one takes its place."""
+
+
+@inline_jit
+def _check(values, n):
+    total = add_up(values, n)
+    if total != total:  # it would never be lit, and never be missed
+        raise DensityError("a likelihood is not a number: look for huge values in the data")
 
 
 @implements(look, Firefly)
 def _look(target, index, theta):
     # what was kept of the last proposal is no longer needed once it is kept or refused
+    gaps, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    target.memory.queries[0] += index.shape[0]
+    for first in range(0, index.shape[0], BLOCK):
+        if slopes.shape[0] == 0:
+            _query_block(target, index, first, theta, gaps[first : first + BLOCK], None)
+        else:
+            last = first + BLOCK
+            _query_block(target, index, first, theta, gaps[first:last], slopes[first:last])
+
+
+@implements(choose, Firefly)
+def _choose(target, chosen, n):
+    values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    gaps, shares = target.likelihood_work.values, target.bound_work.values
+    for first in range(0, n, BLOCK):
+        count = min(n - first, BLOCK)
+        last = first - (-count // VECTOR) * VECTOR
+        for i in range(count):
+            gaps[i] = values[chosen[first + i]]
+        if slopes.shape[0] == 0:
+            _pseudo(last - first, gaps, shares, values[first:last], None)
+        else:
+            for i in range(count):
+                for k in range(slopes.shape[1]):
+                    slopes[first + i, k] = slopes[chosen[first + i], k]
+            _pseudo(last - first, gaps, shares, values[first:last], slopes[first:last])
+    _check(values, n)
+
+
+@implements(query, Firefly)
+def _query(target, index, theta):
     values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
     if slopes.shape[0] == 0:
         _evaluate(target, index, theta, values, None)
     else:
         _evaluate(target, index, theta, values, slopes)
-    total = add_up(values, index.shape[0])
-    if total != total:  # it would never be lit, and never be missed
-        raise DensityError("a likelihood is not a number: look for huge values in the data")
+    _check(values, index.shape[0])
 
 
 @inline_jit
-def _remember(memory, n, j):
-    memory.values[n] = memory.proposed_values[j]
-    if memory.slopes.shape[0] > 0:
-        for k in range(memory.slopes.shape[1]):
-            memory.slopes[n, k] = memory.proposed_slopes[j, k]
+def _copy_row(there, i, here, j):
+    """there[i] = here[j], of arrays (n, K) or, where no slopes are kept, (0, K)."""
+    if there.shape[0] > 0:
+        for k in range(there.shape[1]):
+            there[i, k] = here[j, k]
 
 
 @implements(light, Firefly)
 def _light(target, n, j):
-    _remember(target.memory, n, j)
-    brighten(target.memory.partition, n)
+    memory = target.memory
+    i = np.uint64(memory.partition.n_bright[0])
+    brighten(memory.partition, n)
+    memory.values[i] = memory.proposed_values[j]
+    _copy_row(memory.slopes, i, memory.proposed_slopes, j)
 
 
-@implements(query, Firefly)
-def _query(target, index, theta):
-    look(target, index, theta)
-    for j in range(index.shape[0]):
-        _remember(target.memory, index[j], j)
+@implements(dim, Firefly)
+def _dim(target, i):
+    memory = target.memory
+    last = np.uint64(memory.partition.n_bright[0] - 1)
+    darken(memory.partition, i)
+    memory.values[i] = memory.values[last]
+    _copy_row(memory.slopes, i, memory.slopes, last)
 
 
 @implements(log_data, Firefly)
 def _log_data(target, theta, gradient):
     memory = target.memory
     n_bright = memory.partition.n_bright[0]
-    index = memory.partition.order[:n_bright]
+    index = memory.partition.bright[:n_bright]
     values, slopes = memory.proposed_values, memory.proposed_slopes
     if gradient is None:
         _evaluate(target, index, theta, values, None)
@@ -243,34 +318,26 @@ def _log_data(target, theta, gradient):
 @implements(data_gradient, Firefly)
 def _data_gradient(target, theta, gradient):
     memory = target.memory
-    index = memory.partition.order[: memory.partition.n_bright[0]]
+    index = memory.partition.bright[: memory.partition.n_bright[0]]
     _evaluate(target, index, theta, None, memory.proposed_slopes)
     pull_back(target.features, index, memory.proposed_slopes, gradient)
 
 
 @implements(keep, Firefly)
 def _keep(target):
-    partition = target.memory.partition
-    for i in range(partition.n_bright[0]):
-        _remember(target.memory, partition.order[i], i)
+    memory = target.memory
+    for i in range(memory.partition.n_bright[0]):
+        memory.values[i] = memory.proposed_values[i]
+        _copy_row(memory.slopes, i, memory.proposed_slopes, i)
 
 
 @implements(kept_log_data, Firefly)
 def _kept_log_data(target, gradient):
     memory = target.memory
-    bright = memory.partition.order[: memory.partition.n_bright[0]]
-    total = 0.0
-    for i in range(bright.shape[0]):
-        total += memory.values[bright[i]]
+    n_bright = memory.partition.n_bright[0]
     if gradient is not None:
-        gathered = target.likelihood_work.slopes
-        for first in range(0, bright.shape[0], BLOCK):
-            block = bright[first : first + BLOCK]
-            for i in range(block.shape[0]):
-                for k in range(gathered.shape[1]):
-                    gathered[i, k] = memory.slopes[block[i], k]
-            pull_back(target.features, block, gathered, gradient)
-    return total
+        pull_back(target.features, memory.partition.bright[:n_bright], memory.slopes, gradient)
+    return add_up(memory.values, n_bright)
 
 
 @implements(start, Firefly)
@@ -280,10 +347,13 @@ def _start(target, rng, theta):
     n_data = memory.values.shape[0]
     for first in range(0, n_data, START_BLOCK):
         last = min(first + START_BLOCK, n_data)
-        query(target, memory.partition.order[first:last], theta)
+        block = memory.partition.bright[first:last]  # room: of those before `first` no more can be bright
+        for i in range(last - first):
+            block[i] = first + i
+        query(target, block, theta)
         for n in range(first, last):
-            if rng.random() * (1.0 + np.exp(-memory.values[n])) < 1.0:
-                brighten(memory.partition, n)
+            if rng.random() * (1.0 + np.exp(-memory.proposed_values[n - first])) < 1.0:
+                light(target, n, n - first)
 
 
 @implements(bright_count, Firefly)

@@ -24,6 +24,7 @@ from flyrun.errors import DensityError
 from flyrun.samplers.dual_averaging import DualAveraging, dual_averaging, learn
 from flyrun.samplers.metric import Reference, colour, covariance_times, log_base_over, precision_times
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import data_gradient, keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
 
@@ -46,6 +47,8 @@ class Hmc(NamedTuple):
     jitter: float
     """Each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into."""
     reference: Reference
+    stream: Stream
+    """Of normals."""
     work: np.ndarray
     """(8, P): workspace."""
 
@@ -57,6 +60,7 @@ def build(config: Any, n_params: int, reference: Reference) -> Hmc:
         n_steps=config.n_steps,
         jitter=config.jitter,
         reference=reference,
+        stream=stream(n_params),
         work=np.zeros((8, n_params)),
     )
 
@@ -99,8 +103,8 @@ def _hmc(kernel, rng, target, theta):
     spread = kernel.n_steps // 2
     n_steps = kernel.n_steps - spread + int(rng.random() * (2 * spread + 1))
 
+    normals(kernel.stream, rng, noise)
     for d in range(size):
-        noise[d] = rng.standard_normal()
         away[d] = theta[d] - reference.mean[d]
     colour(reference.metric, noise, velocity)
     precision_times(reference.metric, velocity, momentum)

@@ -14,6 +14,7 @@ from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.metric import Reference, colour, precision_times
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
 
@@ -28,13 +29,15 @@ class Independence(NamedTuple):
     freedom: float
     """ν."""
     reference: Reference
+    stream: Stream
+    """Of normals."""
     work: np.ndarray
     """(3, P): workspace."""
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Independence:
     """Kernel from its configuration (freedom) and the Gaussian that shapes the t."""
-    return Independence(float(config.freedom), reference, np.zeros((3, n_params)))
+    return Independence(float(config.freedom), reference, stream(n_params), np.zeros((3, n_params)))
 
 
 @jit
@@ -55,8 +58,7 @@ def _log_t(kernel, theta):
 def _independence(kernel, rng, target, theta):
     proposal, noise = kernel.work[0], kernel.work[1]
     size = theta.shape[0]
-    for d in range(size):
-        noise[d] = rng.standard_normal()
+    normals(kernel.stream, rng, noise)
     colour(kernel.reference.metric, noise, proposal)
     stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom))
     for d in range(size):

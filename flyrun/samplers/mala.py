@@ -14,6 +14,7 @@ from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.metric import IDENTITY, Reference, colour, covariance_times
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -28,6 +29,8 @@ class Mala(NamedTuple):
     step: StepSize
     metric: Any
     """P."""
+    stream: Stream
+    """Of normals."""
     work: np.ndarray
     """(6, P): workspace."""
 
@@ -40,7 +43,8 @@ def build(config: Any, n_params: int, reference: Reference | None = None) -> Mal
     """
     guess = (1.0 if reference else 0.1) * n_params ** (-1 / 6)
     metric = reference.metric if reference else IDENTITY
-    return Mala(step_size(config.target_accept, config.step, guess), metric, np.zeros((6, n_params)))
+    step = step_size(config.target_accept, config.step, guess)
+    return Mala(step, metric, stream(n_params), np.zeros((6, n_params)))
 
 
 @implements(update, Mala)
@@ -53,8 +57,7 @@ def _mala(kernel, rng, target, theta):
     here[:] = 0.0
     log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
     covariance_times(kernel.metric, here, drift)
-    for d in range(theta.shape[0]):
-        noise[d] = rng.standard_normal()
+    normals(kernel.stream, rng, noise)
     colour(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + half * drift[d] + step * proposal[d]

@@ -19,14 +19,14 @@ import numpy as np
 from flyrun.compiled import implements
 from flyrun.models.features import expect
 from flyrun.samplers.brightness import log_rate, resample, settle, settle_in_bulk, skip_rate, sweep_room
-from flyrun.samplers.exponentials import WHOLE, exponentials
 from flyrun.samplers.firefly import look
 from flyrun.samplers.partition import is_bright
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import LANES, Stream, exponentials
 
 
 @unsaved(
-    workspace=("proposed", "lit", "chance", "draws"),
+    workspace=("proposed", "lit", "chance"),
     fixed=("log_q", "members", "member_rate", "first", "rate"),
 )
 class PerDatum(NamedTuple):
@@ -35,7 +35,7 @@ class PerDatum(NamedTuple):
     log_q: np.ndarray
     """(N,)."""
     members: np.ndarray
-    """(N,) int32: the data, bin after bin."""
+    """(N,) uint32: the data, bin after bin."""
     member_rate: np.ndarray
     """(N,): skip_rate of q of members[i]."""
     first: np.ndarray
@@ -43,26 +43,26 @@ class PerDatum(NamedTuple):
     rate: np.ndarray
     """(bins,): skip_rate of the bin's highest q."""
     proposed: np.ndarray
-    """(N,) int32: workspace, as is all that follows (see Implicit)."""
+    """(N,) uint32: workspace, as is all that follows (see Implicit)."""
     lit: np.ndarray
     chance: np.ndarray
-    draws: np.ndarray
+    stream: Stream
 
 
 def per_datum(q: np.ndarray) -> PerDatum:
     """Update with rates q, (N,), each in (0, 1]."""
     q = np.asarray(q, dtype=np.float64)
     power = np.floor(-np.log2(q)).astype(np.int16)  # 2^−(power+1) < q ≤ 2^−power
-    members = np.argsort(power, kind="stable").astype(np.int32)  # of so short integers it takes O(N)
+    members = np.argsort(power, kind="stable").astype(np.uint32)  # of so short integers it takes O(N)
     counts = np.bincount(power)
     powers = np.flatnonzero(counts)
     return PerDatum(
-        log_q=np.log(q),
-        members=members,
-        member_rate=skip_rate(q)[members],
-        first=np.append(0, np.cumsum(counts[powers])).astype(np.int64),
-        rate=skip_rate(0.5**powers),
-        **dict(zip(("proposed", "lit", "chance", "draws"), sweep_room(q.size), strict=True)),
+        np.log(q),
+        members,
+        skip_rate(q)[members],
+        np.append(0, np.cumsum(counts[powers])).astype(np.int64),
+        skip_rate(0.5**powers),
+        *sweep_room(q.size),
     )
 
 
@@ -88,13 +88,15 @@ def _per_datum_sweep(brightness, rng, target, theta):
     members, first, proposed = brightness.members, brightness.first, brightness.proposed
 
     n_proposed = 0
-    draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
+    draws, drawn = brightness.stream.room, 0
+    exponentials(brightness.stream, rng, LANES)
     for b in range(brightness.rate.shape[0]):
         rate = brightness.rate[b]
         place, skip = first[b] - 1, 1.0 / rate
         while True:
-            if drawn == WHOLE:
-                draws, drawn = exponentials(rng, WHOLE, brightness.draws), 0
+            if drawn == LANES:
+                exponentials(brightness.stream, rng, LANES)
+                drawn = 0
             passed = int(skip * draws[drawn])
             rest = draws[drawn] - passed * rate
             drawn += 1

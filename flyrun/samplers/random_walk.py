@@ -13,6 +13,7 @@ from flyrun.errors import DensityError
 from flyrun.samplers.known_base import log_base_at
 from flyrun.samplers.metric import IDENTITY, Reference, colour
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -27,6 +28,8 @@ class RandomWalk(NamedTuple):
     step: StepSize
     metric: Any
     """P."""
+    stream: Stream
+    """Of normals."""
     noise: np.ndarray
     """(P,): workspace, as is the next."""
     proposal: np.ndarray
@@ -39,15 +42,14 @@ def build(config: Any, n_params: int, reference: Reference | None = None) -> Ran
     """
     step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
     metric = reference.metric if reference else IDENTITY
-    return RandomWalk(step, metric, np.zeros(n_params), np.zeros(n_params))
+    return RandomWalk(step, metric, stream(n_params), np.zeros(n_params), np.zeros(n_params))
 
 
 @implements(update, RandomWalk)
 def _random_walk(kernel, rng, target, theta):
     noise, proposal = kernel.noise, kernel.proposal
     step = kernel.step.current[0]
-    for d in range(theta.shape[0]):
-        noise[d] = rng.standard_normal()
+    normals(kernel.stream, rng, noise)
     colour(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + step * proposal[d]

@@ -9,6 +9,7 @@ from flyrun.compiled import copy_into, implements, jit
 from flyrun.errors import DensityError
 from flyrun.models.base import log_base
 from flyrun.samplers.state import unsaved
+from flyrun.samplers.streams import Stream, normals, stream
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
 
@@ -35,6 +36,8 @@ class Slice(NamedTuple):
     """Neal's m: bounds the interval at most_widenings + 1 widths, shared at random between its ends."""
     counts: np.ndarray
     """(2,): widening and narrowing steps of the last update."""
+    stream: Stream
+    """Of normals."""
     direction: np.ndarray
     """(P,): workspace."""
     point: np.ndarray
@@ -44,7 +47,9 @@ class Slice(NamedTuple):
 def build(config: Any, n_params: int) -> Slice:
     """Kernel from its configuration (width; None is tuned from a first guess)."""
     step = step_size(BALANCE, config.width, 0.1)
-    return Slice(step, config.most_widenings, np.zeros(2), np.zeros(n_params), np.zeros(n_params))
+    return Slice(
+        step, config.most_widenings, np.zeros(2), stream(n_params), np.zeros(n_params), np.zeros(n_params)
+    )
 
 
 @jit
@@ -68,8 +73,8 @@ def _refuse_nan(value):
 def _slice(kernel, rng, target, theta):
     width = kernel.step.current[0]
     square = 0.0
+    normals(kernel.stream, rng, kernel.direction)
     for d in range(theta.shape[0]):
-        kernel.direction[d] = rng.standard_normal()
         square += kernel.direction[d] * kernel.direction[d]
     length = sqrt(square)
     for d in range(theta.shape[0]):

@@ -8,8 +8,8 @@ import numpy as np
 from flyrun.compiled import copy_into, implements, jit
 from flyrun.models.base import log_base
 from flyrun.samplers.brightness import resample, skip_rate
-from flyrun.samplers.firefly import query
-from flyrun.samplers.partition import brighten, darken, ith_bright, ith_dark
+from flyrun.samplers.firefly import dim, light, query
+from flyrun.samplers.partition import is_bright
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import tune, update
 
@@ -39,23 +39,23 @@ def _inverted_sweep(brightness, rng, target, theta):
     memory = target.memory
     partition = memory.partition
     n_bright = partition.n_bright[0]
-    n_dark = partition.order.shape[0] - n_bright
     n_lit = 0
-    i = int(brightness.skip * rng.standard_exponential())
-    while i < n_dark:
-        n = ith_dark(partition, i)
-        brightness.asked[0] = n
-        query(target, brightness.asked, theta)
-        if rng.random() >= exp(min(0.0, memory.values[n] - brightness.log_q)):
-            brightness.proposed[n_lit] = n
-            n_lit += 1
-        i += 1 + int(brightness.skip * rng.standard_exponential())
-    for j in range(n_bright - 1, -1, -1):
-        n = ith_bright(partition, j)
-        if log_uniform_below(rng, brightness.log_q - memory.values[n]):
-            darken(partition, n)
+    n = int(brightness.skip * rng.standard_exponential())
+    while n < partition.bright.shape[0]:
+        if not is_bright(partition, n):
+            brightness.asked[0] = n
+            query(target, brightness.asked, theta)
+            if rng.random() >= exp(min(0.0, memory.proposed_values[0] - brightness.log_q)):
+                brightness.proposed[n_lit] = n
+                n_lit += 1
+        n += 1 + int(brightness.skip * rng.standard_exponential())
+    for i in range(n_bright - 1, -1, -1):
+        if log_uniform_below(rng, brightness.log_q - memory.values[i]):
+            dim(target, i)
     for j in range(n_lit):
-        brighten(partition, brightness.proposed[j])
+        brightness.asked[0] = brightness.proposed[j]
+        query(target, brightness.asked, theta)
+        light(target, brightness.proposed[j], 0)
 
 
 class OneWayMala(NamedTuple):

@@ -147,7 +147,8 @@ def outcomes(run: Callable[[EveryPath], object], most: int) -> Iterator[tuple[fl
 
 
 def with_room_for_symbols(kernel: Any) -> Any:
-    """The same brightness update; its workspace takes what is left of a draw as a symbol."""
-    return (
-        kernel._replace(chance=np.zeros(kernel.chance.shape, object)) if hasattr(kernel, "chance") else kernel
-    )
+    """The same brightness update; its workspace takes draws, and what is left of one, as symbols."""
+    if not hasattr(kernel, "chance"):
+        return kernel
+    stream = kernel.stream._replace(room=np.zeros(kernel.stream.room.shape, object))
+    return kernel._replace(chance=np.zeros(kernel.chance.shape, object), stream=stream)

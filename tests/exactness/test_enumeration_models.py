@@ -10,10 +10,10 @@ from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax, student_t
 from flyrun.models.base import log_base
 from flyrun.samplers import brightness as sweeps
-from flyrun.samplers.firefly import firefly, query
+from flyrun.samplers.firefly import firefly, light, query
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
-from flyrun.samplers.partition import brighten, is_bright
+from flyrun.samplers.partition import is_bright
 from flyrun.samplers.target import data_gradient, kept_log_data, log_data
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
@@ -78,7 +78,7 @@ def _target(problem, bound, theta, z):
     target = firefly(base, model, bound, features, gradients=True)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)
-        brighten(target.memory.partition, n)
+        light(target, n, 0)
     return target
 
 

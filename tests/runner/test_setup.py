@@ -58,7 +58,7 @@ def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
     for name, values in draws.items():
         np.testing.assert_array_equal(np.concatenate([piece[name] for piece in pieces]), values)
     # what is left in workspaces between calls is of no account
-    for name in ("theta", "rng", "memory.partition.order", "memory.bright", "kernel.step.current"):
+    for name in ("theta", "rng", "memory.partition.bright", "memory.values", "kernel.step.current"):
         np.testing.assert_array_equal(state[name], whole[name])
     assert len(draws["theta"]) == 60
 

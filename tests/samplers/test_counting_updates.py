@@ -15,7 +15,7 @@ from flyrun.compiled import implements, outer_jit
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers import elliptical_slice, independence, mala, random_walk, slice
 from flyrun.samplers.chain import empty_draws, run_chain
-from flyrun.samplers.firefly import light, look, query
+from flyrun.samplers.firefly import choose, dim, light, look, query
 from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
 from tests.exactness.chains import firefly_target, full_target, reference, toy
 
@@ -59,6 +59,16 @@ def _query(target, index, theta):
 def _look(target, index, theta):
     target.queried[0] += index.shape[0]
     look(target.inner, index, theta)
+
+
+@implements(choose, Counted)
+def _choose(target, chosen, n):
+    choose(target.inner, chosen, n)
+
+
+@implements(dim, Counted)
+def _dim(target, i):
+    dim(target.inner, i)
 
 
 @implements(light, Counted)

@@ -8,16 +8,20 @@ from flyrun.runner.program import prepare
 from flyrun.samplers import mala
 from flyrun.samplers.metric import IDENTITY
 from flyrun.samplers.state import arrays_of, with_arrays
+from flyrun.samplers.streams import stream
 from flyrun.samplers.update import StepSize
 
 
 def test_workspace_stays_out_and_comes_back_empty():
-    kernel = mala.Mala(StepSize(np.ones(1), np.zeros(1), 0.57, False), IDENTITY, np.ones((6, 4)))
+    step = StepSize(np.ones(1), np.zeros(1), 0.57, False)
+    kernel = mala.Mala(step, IDENTITY, stream(4), np.ones((6, 4)))
+    kernel.stream.room[:] = 1.0
     arrays = arrays_of(kernel, "kernel")
-    assert set(arrays) == {"kernel.step.current", "kernel.step.average"}
+    assert set(arrays) == {"kernel.step.current", "kernel.step.average", "kernel.stream.state"}
     again = with_arrays(kernel, {**arrays, "kernel.step.current": np.array([2.0])}, "kernel")
     assert again.step.current[0] == 2.0
     assert np.all(again.work == 0.0)
+    assert np.all(again.stream.room == 0.0)
     assert np.all(kernel.work == 1.0)
     assert again.step.current is not arrays["kernel.step.current"]
 
