@@ -76,7 +76,7 @@ class FireflyMemory(NamedTuple):
     slopes: np.ndarray
     """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
     proposed_values: np.ndarray
-    """(≥ N,): the same at the last proposal, in the order of the bright data; or of the data last queried."""
+    """(≥ N,): the same at the last proposal, in their order; or what `look`, `choose` and `query` leave."""
     proposed_slopes: np.ndarray
     """(≥ N or 0, K)."""
     known: KnownBase
@@ -152,9 +152,8 @@ def _pseudo(n, gaps, shares, values, slopes):
 @inline_jit
 def _fill_up(index, first, padded):
     """A block of index from `first` on, in whole vectors: the last datum stands for what is missing."""
-    part = index[
-        first : first + BLOCK
-    ]  # else the compiler allows for places before the array, number by number
+    # a part of its own: for first + i the compiler would allow for places before the array, number by number
+    part = index[first : first + BLOCK]
     count = part.shape[0]
     whole = -(-count // VECTOR) * VECTOR
     for i in range(count):

@@ -78,9 +78,7 @@ def _uniforms(stream, rng, n):
     if state[0, 0] == 0:
         _start(state, rng)
     for first in range(0, n, LANES):
-        part = room[
-            first : first + LANES
-        ]  # else the compiler allows for places before the array, number by number
+        part = room[first : first + LANES]  # with first + lane for index these would be scattered one by one
         for lane in range(LANES):
             s, t, u, v = state[0, lane], state[1, lane], state[2, lane], state[3, lane]
             total = s + v
