@@ -61,7 +61,7 @@ def arm_of(cell: StoredCell) -> Arm:
 
 def _bright(state: dict[str, np.ndarray], n_data: int) -> np.ndarray:
     bright = np.zeros(n_data, dtype=bool)
-    bright[state["memory.bright"]] = True
+    bright[state["memory.partition.bright"]] = True
     return bright
 
 

@@ -1,7 +1,7 @@
 """A chain's state as a flat dictionary of arrays: what a checkpoint holds, and nothing else.
 
 Kernels, targets and brightness are nested NamedTuples; their arrays are what changes. The path of an array
-through the field names is its key: `memory.partition.order`. Workspace, which holds nothing between
+through the field names is its key: `memory.partition.bright`. Workspace, which holds nothing between
 iterations, and what never changes stay out (`unsaved`), and what is known of few data is remembered of them
 alone (`packed`): for millions of data that keeps checkpoints small.
 """

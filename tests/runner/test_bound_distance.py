@@ -17,7 +17,7 @@ def _program(folder, *words):
 
 
 def _bright(state):
-    return int(state["memory.partition.n_bright"][0])
+    return len(state["memory.partition.bright"])
 
 
 def test_bright_count_grows_with_the_square_of_the_distance(tmp_path):
