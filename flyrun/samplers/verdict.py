@@ -13,6 +13,9 @@ from numba.extending import overload
 
 from flyrun.compiled import INLINE_KERNEL, inline_jit
 
+SMALLEST = 2.0**-53
+"""Chances are not told apart below this, so that rounding lights nobody whose bound is tight."""
+
 
 def lit_among(rests: Any, gaps: Any, n: int, lit: Any) -> int:
     """The places j < n of the lit data into lit, (≥ n,), ascending; returns how many.
@@ -32,7 +35,7 @@ def lit_among(rests: Any, gaps: Any, n: int, lit: Any) -> int:
 def _lit_among(rests, gaps, n, lit):
     count = np.uint64(0)
     for j in range(n):
-        r, g = rests[j], gaps[j]
+        r, g = max(rests[j], SMALLEST), gaps[j]  # rounding of what was taken off may have left −1e-17
         lower = r * (1.0 - r)
         upper = lower + r * r * r
         verdict = not g <= upper

@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 
+from flyrun.samplers.firefly import TIGHT
 from flyrun.samplers.verdict import lit_among
 
 
@@ -45,9 +46,15 @@ def test_the_frequency_is_the_ratio_of_the_chances():
 
 
 def test_what_is_not_a_number_is_not_passed_over():
-    lit = np.zeros(3, np.uint32)
-    assert _lit(np.array([0.1, 0.1, -1e-17]), np.array([0.0, np.nan, 1e-30]), lit) == 2
-    assert lit[:2].tolist() == [1, 2]
+    lit = np.zeros(2, np.uint32)
+    assert _lit(np.array([0.1, 0.1]), np.array([0.0, np.nan]), lit) == 1
+    assert lit[0] == 1
+
+
+def test_rounding_lights_nobody_whose_bound_is_tight():
+    rests = np.array([0.0, -1e-17, 1e-20])
+    assert _lit(rests, np.full(3, TIGHT), np.zeros(3, np.uint32)) == 0
+    assert _lit(rests, np.full(3, 1e-12), np.zeros(3, np.uint32)) == 3
 
 
 def test_plain_python_says_the_same():
