@@ -34,8 +34,12 @@ def lit_among(rests: Any, gaps: Any, n: int, lit: Any) -> int:
 @inline_jit
 def _lit_among(rests, gaps, n, lit):
     count = np.uint64(0)
+    # Rounding of what was taken off may have left −1e-17. A loop of its own, in vector instructions: within
+    # the other it costs a sixth of an iteration.
     for j in range(n):
-        r, g = max(rests[j], SMALLEST), gaps[j]  # rounding of what was taken off may have left −1e-17
+        rests[j] = max(rests[j], SMALLEST)
+    for j in range(n):
+        r, g = rests[j], gaps[j]
         lower = r * (1.0 - r)
         upper = lower + r * r * r
         verdict = not g <= upper
