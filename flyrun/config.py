@@ -174,7 +174,7 @@ class Implicit(Choice):
 
     firefly: ClassVar[bool] = True
     name: str = "implicit"
-    q: float | Literal["auto"] = ranged(0.01, above=0, at_most=1)
+    q: float | Literal["auto"] = ranged(0.01, at_least=1e-12, at_most=1)
 
 
 @option("brightness", "per_datum")
