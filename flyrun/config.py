@@ -324,6 +324,14 @@ class Arm:
         lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
         return {**shared, "protocol": lengths}
 
+    def method(self) -> dict[str, Any]:
+        """What keys the arm's random numbers: all settings but the protocol's that are not the defaults.
+
+        So neither a longer run, nor a file that moved, nor an option that gains a key has other draws.
+        """
+        chosen = {group: getattr(self, group) for group in ARM_GROUPS if group != "protocol"}
+        return {group: choice.non_default() for group, choice in chosen.items() if choice is not None}
+
     def key_settings(self) -> dict[str, Any]:
         """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""
         kept = self.settings()

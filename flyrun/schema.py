@@ -94,6 +94,12 @@ class Choice(Section):
     suggests: ClassVar[tuple[str, ...]] = ()
     name: str
 
+    def non_default(self) -> dict[str, Any]:
+        """The name, and those settings but a file's place that are not as they are by default."""
+        usual = {item.name: _plain(item.default) for item in fields(self)}
+        given = {key: value for key, value in self.settings().items() if key not in ("name", "path")}
+        return {"name": self.name} | {key: value for key, value in given.items() if value != usual[key]}
+
 
 def option(group: str, name: str):
     """Class decorator: registers a dataclass as the schema of `group`=`name` ("*": of any other name)."""

@@ -27,7 +27,7 @@ from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.metric import reference_at, reference_of
 from flyrun.samplers.per_datum import per_datum, rates
-from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
+from flyrun.samplers.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.target import log_data, start
 
 State = dict[str, np.ndarray]
@@ -155,7 +155,7 @@ class Program:
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
         the MAP itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
         """
-        first = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))))
+        first = seeded(seed)
         theta = np.zeros(self.n_params)
         if self.arm.protocol.init == "map":
             with threadpool_limits(1):
@@ -163,10 +163,7 @@ class Program:
             theta = self.problem.fit.theta_map + away
         else:
             _draw(self.problem.prior, first, theta)
-        # A stream for each kind of arm: arms of one seed share their start, not their luck.
-        label = "|".join((self.arm.sampler.name, self.arm.bound.name, self.arm.brightness.name))
-        words = tuple(label.encode())
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
+        rng = seeded(seed, self.arm.method())
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)
