@@ -20,7 +20,7 @@ from flyrun.compiled import jit, sources_digest
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.base import dense, log_base
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.likelihood import quadratic
 from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
@@ -102,7 +102,8 @@ def lowered(expected: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]
     1 + L̃ is the likelihood over its bound: bounds lower by s multiply it by e^s.
     """
     by = slack * expected
-    return by, np.expm1(by) * (1.0 + expected) + expected
+    # beyond 1e260 a datum is bright for good, and e^by would overflow soon
+    return by, np.expm1(np.minimum(by, 600.0)) * (1.0 + expected) + expected
 
 
 def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
@@ -111,7 +112,7 @@ def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
     For a prior that is not smooth a Gaussian of the same variance stands in.
     """
     module, size = model_module(arm.model.name), problem.fit.theta_map.size
-    nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
+    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     prior = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
     return prior + passes.curvature(module, problem.model, problem.features, problem.fit.theta_map)
 
