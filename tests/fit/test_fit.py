@@ -150,3 +150,27 @@ def test_classifications_as_their_references(name, tmp_path, monkeypatch):
     assert off < 4.4
     assert sds < 0.15
     assert apart(table, wanted, shift=0.5)[0] > 4.4
+
+
+def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    table["y"], table["z"] = table.a + rng.normal(size=60) > 0, rng.permutation(table.b > 0)
+    table.to_csv("mine.csv", index=False)
+    short = ("--budget", "600", "--workers", "1", "--drop")
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 0
+    first = (tmp_path / "results/runs/mine/table.csv").read_text()
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y"]) == 2
+    told = capsys.readouterr().err
+    assert "with other settings (dataset.target=y, now z" in told
+    assert "--name mine_2 keeps both, --fresh replaces them" in told
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z,b"]) == 2
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 0  # the same again is cached
+    assert (tmp_path / "results/runs/mine/table.csv").read_text() == first
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y", "--name", "mine_2"]) == 0
+    assert (tmp_path / "results/runs/mine/table.csv").read_text() == first
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y", "--fresh"]) == 0
+    assert (
+        json.loads((tmp_path / "results/runs/mine/fit.json").read_text())["layout"]["target"]["name"] == "z"
+    )
