@@ -135,6 +135,8 @@ class _Seen:
     def add_text(self, values: pd.Series, decimal: str) -> None:
         """Take text."""
         self.text = True
+        if self.stray is not None and len(self.values) > MOST_LEVELS:
+            return  # it will be refused, and what for is known
         self.count += len(values)
         counts = values.value_counts()
         kinds = {value: kind(value, decimal) for value in counts.index}
