@@ -15,8 +15,10 @@ from flyrun.data.dataset import Dataset
 from flyrun.data.table_columns import Layout
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
-from flyrun.fit.arguments import Request
+from flyrun.fit.arguments import Request, TypedTable
 from flyrun.fit.noise import noise_scale
+from flyrun.overrides import read
+from flyrun.schema import build
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 _TASKS = {model: task for task, model in _MODELS.items()}
@@ -47,8 +49,7 @@ class Problem:
 
 def problem(request: Request) -> Problem:
     """Read the table and make the job. Raises DataError or ConfigError in one line."""
-    task: Any = _TASKS[request.model] if request.model else "auto"
-    table = Table(path=request.file, target=request.target, task=task, **request.table)
+    table = _table(request)
     dataset = flyrun.data.load(table)
     layout = Layout.from_dict(dataset.info["layout"])
     model = _MODELS[dataset.task]
@@ -70,6 +71,26 @@ def problem(request: Request) -> Problem:
     return Problem(job, layout, _lines(dataset, layout, job), n_params)
 
 
+def _table(request: Request) -> TypedTable:
+    """What the options and the typed keys say of the table. Raises ConfigError where they do not agree."""
+    given: dict[str, Any] = {"path": request.file, "target": request.target, **request.table}
+    typed = {one.key: one for one in read(request.overrides)}
+    for key in ("dataset", "dataset.name"):
+        if key in typed:
+            raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
+    model = request.model or (typed["model"].value if "model" in typed else None)
+    if model in _TASKS:
+        given["task"] = _TASKS[model]
+    values = {key.partition(".")[2]: one.value for key, one in typed.items() if one.group == "dataset"}
+    checked = build("dataset", {"name": "table", **values})
+    for key in values:
+        if key in given and getattr(checked, key) != given[key]:
+            other = {"path": request.file, "task": f"--model {model}"}
+            option = other.get(key, TypedTable().say(key))
+            raise ConfigError(f"fit: {option} and {typed[f'dataset.{key}'].text} disagree; keep one of them")
+    return TypedTable(**{**values, **given})
+
+
 def _keys(request: Request) -> set[str]:
     return {word.partition("=")[0] for word in request.overrides}
 
@@ -77,8 +98,9 @@ def _keys(request: Request) -> set[str]:
 def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     """One arm with these words and those typed, which win."""
     words = [word for word in words if word.partition("=")[0] not in _keys(request)]
+    others = [word for word in request.overrides if not word.startswith("dataset.")]  # `table` has these
     name = request.name if request.name is not None else run_name(request.file)
-    job = compose_job(["dataset=table", "protocol=fit", *words, f"name={name}", *request.overrides])
+    job = compose_job(["dataset=table", "protocol=fit", *words, f"name={name}", *others])
     arm = job.arms[0]
     label = f"firefly_{arm.sampler.name}" if arm.bound.firefly else arm.sampler.name
     return replace(
@@ -128,6 +150,8 @@ def _lines(dataset: Dataset, layout: Layout, job: Job) -> list[str]:
     lines = [
         f"{Path(str(arm.dataset.path)).name}: {shape}" + (" a class" if layout.task == "classes" else "")
     ]
+    if layout.row_numbers:
+        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
     references = [f"{one.name} against {one.levels[0]}" for one in layout.features if one.levels]
     if references:
         lines.append(f"categories: {', '.join(references)}")
@@ -149,7 +173,8 @@ def _lines(dataset: Dataset, layout: Layout, job: Job) -> list[str]:
             f"regression of {target.name} with Student-t noise of {arm.model.nu:g} degrees of freedom and "
             f"scale {arm.model.scale * target.sd:.4g}, its maximum likelihood value, held fixed"
         )
-    per = "sd of the target per sd of a column" if layout.task == "regression" else "per sd of a column"
+    unit = "sd" if arm.dataset.standardize else "unit"
+    per = (f"{unit} of the target " if layout.task == "regression" else "") + f"per {unit} of a column"
     prior = (
         f"{arm.prior.name} prior" if arm.prior.name != "gaussian" else f"prior N(0, {arm.prior.scale}²) {per}"
     )

@@ -79,13 +79,15 @@ def legend(run: Run) -> list[str]:
         if task == "regression"
         else "in log odds per unit of its column"
     )
+    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
     return [
         f"A coefficient is {unit}; name[level] is that level's difference from the first. 3 % and 97 %: "
         "quantiles of the posterior, the ends of a 94 % interval. ESS: effective draws of all chains "
         "(rank-normalised bulk, and the smaller of the 5 % and 95 % tails); R-hat: rank-normalised, split "
         "(ArviZ's, Vehtari et al. 2021).",
         "posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns "
-        "are per sd of a number column" + (", in sds of the target." if task == "regression" else "."),
+        f"are per {per} of a number column"
+        + (f", in {per}s of the target." if task == "regression" else "."),
     ]
 
 

@@ -48,8 +48,9 @@ def intervals(run: Run, run_dir: Path) -> Any:
     axis.set_yticklabels([_short(name) for name in shown], parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     layout = run.info["fit"]["layout"]
-    unit = "sds of the target" if layout["task"] == "regression" else "log odds"
-    axis.set_xlabel(f"coefficient per sd of its column, or of a level ({unit})")
+    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
+    unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
+    axis.set_xlabel(f"coefficient per {per} of its column, or of a level ({unit})")
     left_out = f" (the {MOST} largest of {len(names)})" if len(names) > MOST else ""
     axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)
     if len(classes) > 1:
