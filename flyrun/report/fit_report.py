@@ -56,6 +56,7 @@ def caveats(run: Run) -> list[str]:
             f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
             "same command with a longer --budget goes on from here."
         )
+    found += [text[0].upper() + text[1:] for text in of_arms.about_a_gaussian(arm)]
     return found + _prior_like(run, rows)
 
 
