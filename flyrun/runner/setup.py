@@ -1,8 +1,8 @@
 """What is worked out once before any chain: prior scale, MAP estimate, bounds, pseudo-prior; and its cost.
 
 One likelihood query is one L_n(θ). Charged here: every evaluation of the fits (N each; for a scale that is
-`held_out` one fit per value tried and one pass over the test rows), and N for the pass that makes a bound's
-parabolas and their sum.
+`held_out` one fit per value tried and one pass over the test rows, for one that is `estimated` every pass
+over the rows); program.py counts the passes that make bounds and shapes.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
 from flyrun.samplers.newton_fit import find_newton_map
+from flyrun.samplers.noise_fit import noise_scale
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
@@ -116,11 +117,11 @@ def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
     return prior + passes.curvature(module, problem.model, problem.features, problem.fit.theta_map)
 
 
-def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
+def bound_centre(arm: Any, problem: Problem, curvature: np.ndarray | None = None) -> np.ndarray:
     """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
 
     offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in
-    root mean square.
+    root mean square. curvature: RRᵀ, the posterior's at the MAP, where it is known already.
     """
     theta_map, bound = problem.fit.theta_map, arm.bound
     if bound.offset_sds == 0:
@@ -128,7 +129,7 @@ def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
     stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
     z = stream.standard_normal(theta_map.size)
     z *= np.sqrt(z.size) / np.linalg.norm(z)
-    root = np.linalg.cholesky(posterior_curvature(arm, problem))
+    root = np.linalg.cholesky(posterior_curvature(arm, problem) if curvature is None else curvature)
     return theta_map + bound.offset_sds * np.linalg.solve(root.T, z)
 
 
@@ -169,7 +170,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
                 f"{group}.scale=held_out: dataset={arm.dataset.name} keeps no rows apart as it is set up; "
                 f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
             )
-    elif not needs_map:
+    elif not needs_map and "estimated" not in scales:
         return Fit(float(scales[0]), float(scales[1]), np.zeros(0), float("nan"), 0, 0.0, [], [])
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     wanted = [*settings, dataset.sha256, sources_digest()]
@@ -196,7 +197,7 @@ class _Search:
     def run(self) -> Fit:
         """Choose the scales that are held out, the likelihood's first, at the widest prior."""
         scale = getattr(self.arm.model, "scale", float("nan"))
-        passes.compile_for(*self._model(self.arm.model.grid[0] if scale == "held_out" else scale))
+        passes.compile_for(*self._model(self.arm.model.grid[0] if isinstance(scale, str) else scale))
         started = time.perf_counter()
         arm, nothing = self.arm, float("nan")
         prior_held_out = arm.prior.scale == "held_out"
@@ -207,6 +208,9 @@ class _Search:
                 found = self._fit(max(prior_scales), scale)
                 tried_model.append([float(scale), self._score(scale, found.theta)])
             model_scale = max(tried_model, key=lambda pair: pair[1])[0]
+        elif model_scale == "estimated":
+            data = self.dataset
+            model_scale, self.queries = noise_scale(data.features, data.target, arm.model.nu)
         fits, tried = [], []
         for scale in prior_scales:
             fits.append((scale, self._fit(scale, model_scale)))

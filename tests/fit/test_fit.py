@@ -84,6 +84,42 @@ def test_a_budget_that_is_too_short_says_so_and_goes_on_later(tmp_path, monkeypa
     assert all(json.loads(path.read_text())["sessions"] >= 2 for path in cells)
 
 
+def test_normal_noise_has_the_widths_of_least_squares(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 2))
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": 1.0 + x @ [2.0, -1.0] + rng.normal(0, 2.0, 400)})
+    frame.to_csv("mine.csv", index=False)
+    words = ["fit", "mine.csv", "--target", "y", "model.nu=1e6"]
+    assert main([*words, "--name", "ml", "protocol.iterations=8500"]) == 0
+    assert ", its maximum likelihood value, held fixed" in capsys.readouterr().out
+    rows = np.column_stack([np.ones(400), x])
+    residuals = frame.y - rows @ np.linalg.lstsq(rows, frame.y)[0]
+    sds = residuals.std() * np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)))  # the variance of most likelihood
+    table = pd.read_csv("results/runs/ml/table.csv")
+    np.testing.assert_allclose(table.sd, sds, rtol=0.03)
+    # a scale that was typed is called that
+    assert main([*words, "--name", "typed", "model.scale=0.5"]) == 0
+    said = capsys.readouterr().out
+    assert f"and scale {0.5 * frame.y.std(ddof=0):.4g}, as given, held fixed" in said
+    assert "maximum likelihood" not in said
+
+
+@pytest.mark.parametrize(("nu", "noise"), [("4", 0.0), ("0.01", 1.0)])
+def test_a_scale_that_has_no_estimate_is_refused(nu, noise, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(30, 2))
+    y = 1.0 + x @ [2.0, -1.0] + rng.normal(size=30) * noise
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("mine.csv", index=False)
+    words = ["fit", "mine.csv", "--target", "y", f"model.nu={nu}"]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("flyrun: error: model.scale=estimated: ")
+    assert error.count("\n") == 1
+    assert main([*words, "model.scale=0.1", "--budget", "700"]) == 0
+
+
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.report.build", lambda folder, console: print("a table") if console else None)
