@@ -16,6 +16,7 @@ from flyrun.data.table_columns import Layout
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.fit.arguments import Request
+from flyrun.schema import listing
 
 if TYPE_CHECKING:
     from flyrun.runner.setup import Fit
@@ -46,6 +47,7 @@ class Problem:
     layout: Layout
     lines: list[str]
     n_params: int
+    caveats: list[str]
 
 
 def problem(request: Request) -> Problem:
@@ -73,8 +75,9 @@ def problem(request: Request) -> Problem:
         fitted = _fitted(job)
         if len(dataset.target) < TALL and len(dataset.target) < PAYS * _bright(job, fitted) ** 2:
             job = _job(request, table, title, [*words, *_SHORT])
-    lines = _lines(dataset, layout, job, fitted.fit if fitted else None)
-    return Problem(job, layout, lines, n_params)
+    fit = fitted.fit if fitted else None
+    caveats = [_several_modes(fit.shares.tolist())] if fit and len(fit.shares) > 1 else []
+    return Problem(job, layout, [*_lines(dataset, layout, job, fit), *caveats], n_params, caveats)
 
 
 def _keys(request: Request) -> set[str]:
@@ -171,3 +174,12 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[
     )
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")
     return lines
+
+
+def _several_modes(shares: list[float]) -> str:
+    words = listing(f"{100 * share:.2g} %" for share in shares)
+    return (
+        f"the posterior has more than one mode: {len(shares)} were found, of about {words} of it by their "
+        "heights and widths; chains start about them in turn, and where they do not pass from one to another "
+        "each tells of its own only"
+    )

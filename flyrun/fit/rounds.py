@@ -215,6 +215,7 @@ class _Rounds:
                 "key": self.key,
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
+                "caveats": self.task.caveats,
                 "layout": layout.as_dict(),
                 "agreed": good,
                 "budget": str(self.request.budget),

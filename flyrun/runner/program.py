@@ -5,6 +5,7 @@ The runner knows only this: `prepare`, and of its result `warm_up`, `init`, `adv
 border. The same state gives the same draws, bit for bit, wherever chunks begin and end.
 """
 
+import contextlib
 import importlib
 import time
 from dataclasses import replace
@@ -77,7 +78,7 @@ class Program:
             self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
             if arm.protocol.init == "map":
-                self._start_root = np.linalg.cholesky(self._curvature)
+                self._start_roots = self._roots()
         self._bind_s = time.perf_counter() - started
 
     @cached_property
@@ -85,6 +86,17 @@ class Program:
         """The posterior's at the MAP, (P, P)."""
         self.bound_queries += self.n_data
         return setup.posterior_curvature(self.arm, self.problem)
+
+    def _roots(self) -> list[np.ndarray]:
+        """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
+        roots = [np.linalg.cholesky(self._curvature)]
+        for mode in self.problem.fit.modes[1:]:
+            self.bound_queries += self.n_data
+            with contextlib.suppress(np.linalg.LinAlgError):
+                roots.append(np.linalg.cholesky(setup.posterior_curvature(self.arm, self.problem, mode)))
+                continue
+            roots.append(roots[0])
+        return roots
 
     def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
@@ -156,14 +168,16 @@ class Program:
 
         The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
-        the MAP itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
+        the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
+        at them. Working out the first state costs N queries.
         """
         first = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))))
         theta = np.zeros(self.n_params)
         if self.arm.protocol.init == "map":
             with threadpool_limits(1):
-                away = np.linalg.solve(self._start_root.T, first.standard_normal(theta.size))
-            theta = self.problem.fit.theta_map + away
+                mode = seed % len(self._start_roots)
+                away = np.linalg.solve(self._start_roots[mode].T, first.standard_normal(theta.size))
+            theta = self.problem.fit.modes[mode] + away
         else:
             _draw(self.problem.prior, first, theta)
         # A stream for each kind of arm: arms of one seed share their start, not their luck.

@@ -25,6 +25,7 @@ from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
+from flyrun.samplers.modes import Modes, find_modes
 from flyrun.samplers.newton_fit import find_newton_map
 from flyrun.samplers.noise_fit import noise_scale
 
@@ -42,6 +43,10 @@ class Fit(NamedTuple):
     theta_map: np.ndarray
     """(P,); empty where none was needed."""
     log_posterior: float
+    modes: np.ndarray
+    """(M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found."""
+    shares: np.ndarray
+    """(M,): of the posterior, by the modes' heights and widths."""
     queries: int
     seconds: float
     held_out: list[list[float]]
@@ -106,15 +111,16 @@ def lowered(expected: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]
     return by, np.expm1(by) * (1.0 + expected) + expected
 
 
-def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
-    """H, (P, P), the posterior's curvature at the MAP: that of the likelihoods, and of the prior.
+def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
+    """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
 
     For a prior that is not smooth a Gaussian of the same variance stands in.
     """
     module, size = model_module(arm.model.name), problem.fit.theta_map.size
     nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
     prior = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
-    return prior + passes.curvature(module, problem.model, problem.features, problem.fit.theta_map)
+    at = problem.fit.theta_map if theta is None else theta
+    return prior + passes.curvature(module, problem.model, problem.features, at)
 
 
 def bound_centre(arm: Any, problem: Problem, curvature: np.ndarray | None = None) -> np.ndarray:
@@ -171,7 +177,10 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
                 f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
             )
     elif not needs_map and "estimated" not in scales:
-        return Fit(float(scales[0]), float(scales[1]), np.zeros(0), float("nan"), 0, 0.0, [], [])
+        none = np.zeros(0)
+        return Fit(
+            float(scales[0]), float(scales[1]), none, float("nan"), none[:, None], none, 0, 0.0, [], []
+        )
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     wanted = [*settings, dataset.sha256, sources_digest()]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
@@ -218,12 +227,15 @@ class _Search:
                 tried.append([float(scale), self._score(model_scale, fits[-1][1].theta)])
         best = int(np.argmax([score for _, score in tried])) if tried else 0
         scale, found = fits[best]
+        modes = self._modes(scale, model_scale, found)
         seconds = time.perf_counter() - started
         return Fit(
             float(scale),
             float(model_scale),
-            found.theta,
-            found.log_posterior,
+            modes.theta[0],
+            modes.log_posterior,
+            modes.theta,
+            modes.shares,
             self.queries,
             seconds,
             tried,
@@ -257,6 +269,17 @@ class _Search:
         self.theta = found.theta
         return found
 
+    def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
+        """The modes, of which `found` is one."""
+        if self.module.LOG_CONCAVE:
+            return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
+        model, features = self._model(model_scale)
+        prior = self.priors.prior(prior_scale)
+        normaliser = _log_prior(prior, np.zeros(found.theta.size))
+        modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
+        self.queries += modes.queries
+        return modes
+
     def _score(self, model_scale: float, theta: np.ndarray) -> float:
         """Mean of log L over the test rows, which no chain sees."""
         data = self.dataset
@@ -278,6 +301,8 @@ def _read(path: Path) -> Fit | None:
         float(stored["model_scale"]),
         stored["theta_map"],
         float(stored["log_posterior"]),
+        stored["modes"],
+        stored["shares"],
         int(stored["queries"]),
         float(stored["seconds"]),
         stored["held_out"].tolist(),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import arviz_stats
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import xarray
 
 from flyrun.cli import main
+from flyrun.samplers import modes
 from tests.fit.reference import LOADERS, reference, stored
 
 
@@ -118,6 +120,42 @@ def test_a_scale_that_has_no_estimate_is_refused(nu, noise, tmp_path, monkeypatc
     assert error.startswith("flyrun: error: model.scale=estimated: ")
     assert error.count("\n") == 1
     assert main([*words, "model.scale=0.1", "--budget", "700"]) == 0
+
+
+def two_groups(folder):
+    """30 rows about each of two planes 40 apart: two modes of like shares."""
+    rng = np.random.default_rng(5)
+    x, noise = rng.normal(size=30), rng.normal(size=30)
+    y = 20.0 + 2.0 * x + noise
+    frame = pd.DataFrame({"x": np.r_[x, x], "y": np.r_[y, -y]})
+    frame.to_csv(folder / "mine.csv", index=False)
+    return ["fit", "mine.csv", "--target", "y", "model.scale=0.05", "--budget", "1500"]
+
+
+def test_chains_of_two_modes_do_not_agree(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = two_groups(tmp_path)
+    assert main([*words, "--name", "two"]) == 0
+    said = capsys.readouterr().out
+    assert "the chains agree" not in said
+    assert "the posterior has more than one mode: 2 were found, of about 50 % and 50 % of it" in said
+    assert "The posterior has more than one mode" in Path("results/runs/two/report.md").read_text()
+    table = pd.read_csv("results/runs/two/table.csv")
+    assert (table.rhat > 1.5).all()
+    assert table.q03[0] < -19
+    assert table.q97[0] > 19
+
+
+def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, capsys):
+    """The control: what finding the modes is for."""
+    monkeypatch.chdir(tmp_path)
+
+    def one(module, model, features, penalty, normaliser, first):
+        return modes.Modes(first.theta[None], first.log_posterior, np.ones(1), 0)
+
+    monkeypatch.setattr("flyrun.runner.setup.find_modes", one)
+    assert main([*two_groups(tmp_path), "--name", "one"]) == 0
+    assert "the chains agree" in capsys.readouterr().out
 
 
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
