@@ -65,14 +65,15 @@ class Softmax(Choice):
 @option("model", "student_t")
 @dataclass(frozen=True)
 class StudentT(Choice):
-    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` takes the best of `grid` as for the prior."""
+    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` as for the prior, `estimated`: most likely."""
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace", "bound=none")
     needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
     task: ClassVar[str] = "regression"
     name: str = "student_t"
-    nu: float = ranged(4.0, above=0)
-    scale: float | Literal["held_out"] = ranged(1.0, above=0)
+    # beyond at_most rounding eats the likelihood, which has long been the normal one
+    nu: float = ranged(4.0, above=0, at_most=1e9)
+    scale: float | Literal["held_out", "estimated"] = ranged(1.0, above=0)
     grid: tuple[float, ...] = ranged((0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0)
 
     def __post_init__(self) -> None:

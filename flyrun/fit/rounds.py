@@ -204,6 +204,7 @@ class _Rounds:
             about = {
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
+                "caveats": self.task.caveats,
                 "layout": layout.as_dict(),
                 "agreed": good,
                 "budget": str(self.request.budget),

@@ -48,6 +48,7 @@ def caveats(run: Run) -> list[str]:
     if arm.fact("exact") is False:
         found.append("This sampler is biased: its draws do not follow the posterior exactly.")
     rows = _rows(run)
+    found += [f"{text[0].upper()}{text[1:]}." for text in run.info["fit"].get("caveats", [])]
     if not run.info["fit"]["agreed"]:
         apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
         worst = max(apart, key=lambda row: row["rhat"])
