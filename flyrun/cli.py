@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         tell("interrupted; what was finished is kept")
         return 130

@@ -64,10 +64,11 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
         for name in names:
             yield name, measure(name)
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
 
-    with ProcessPoolExecutor(min(workers, len(names)), multiprocessing.get_context("spawn")) as pool:
+    from flyrun.children import Pool
+
+    with Pool(min(workers, len(names))) as pool:
         waiting = {pool.submit(measure, name): name for name in names}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
