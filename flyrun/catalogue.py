@@ -34,7 +34,7 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
   flyrun compare A B                         two runs, tables or commits: better, worse or same (out=FILE)
   flyrun check [EXPERIMENT ...] [--update]   short chains against stored ones (workers=N, values=FOLDER)
   flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
-  flyrun --help | --version
+  flyrun [COMMAND] --help | --version
 
 Choices (GROUP=OPTION)
 {groups}
@@ -111,9 +111,6 @@ def _in_short(cls: type) -> str:
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
     """All options of one kind (singular or plural) or of all, a line each. ConfigError for no such kind."""
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--config-dir {folder}: no such folder")
     kinds = {plural(group): group for group in SHOWN} | {group: group for group in SHOWN}
     if kind is not None and kind not in kinds:
         known = [plural(group) for group in SHOWN]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli import VERBS, main
 from flyrun.config import Implicit
 from flyrun.errors import DataError, StoreError
 
@@ -203,6 +203,17 @@ BAD = {
     "report": "a name is missing",
     "report mnist_logreg": "run it first: flyrun experiment=mnist_logreg",
     "report a where=b": "it takes results_dir=… and name=…",
+    "report --results-dir": "--results-dir: a value is missing",
+    "report a --out --level 0.1": "--out: no such option of `flyrun report`",
+    "report a --result-dir x": "did you mean results_dir?",
+    "report a results_dir=": "a value is missing",
+    "report a name=b": "one name is enough",
+    "compare a b --level 7": "level=7: must",
+    "check --workers many": "workers=many: must",
+    "table nothing --out x": "choose from firefly_table1",
+    "publish nothing --out x --results-dir y": "no such run under y/runs",
+    "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",
+    "help lst": "did you mean list?",
     "data": None,
     "data verfy": "did you mean verify?",
     "data info": "a name is missing",
@@ -253,9 +264,29 @@ def test_report_finds_a_run_by_name_by_folder_and_by_key(runs, tmp_path_factory)
     folder = results / "runs" / "mine"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
-    for line in (["mine", f"results_dir={results}"], [str(folder)], ["name=mine", f"results_dir={results}"]):
+    for line in (
+        ["mine", f"results_dir={results}"],
+        [str(folder)],
+        ["name=mine", f"results_dir={results}"],
+        ["--results-dir", str(results), "mine"],
+        ["mine", f"--results-dir={results}"],
+        ["--results_dir", str(results), "--name", "mine"],
+    ):
         assert main(["report", *line]) == 0
-    assert runs.reports == [folder] * 3
+    assert runs.reports == [folder] * 6
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_help_of_its_own(runs, capsys, verb):
+    printed = []
+    for words in ([verb, "--help"], ["help", verb], [verb, "x", "-h"], ["-h", verb]):
+        assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+    assert len(set(printed)) == 1
+    assert printed[0].startswith(f"flyrun {verb} ")
+    assert "Examples\n  flyrun " in printed[0]
+    for line in printed[0].partition("Examples\n")[2].splitlines():
+        assert line.startswith(f"  flyrun {verb}")
 
 
 def test_options_of_ones_own_are_listed_told_and_run(runs, tmp_path_factory, capsys):
