@@ -117,7 +117,9 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
         raise ConfigError(f"list {kind}: no such kind{did_you_mean(kind, kinds)}; there are {listing(known)}")
     blocks = []
     for group in SHOWN if kind is None else [kinds[kind]]:
-        lines = [f"  {name:<14}{text}" for name, text in described(group, folders).items()]
+        found = described(group, folders)
+        width = _width(found)
+        lines = [f"  {name:<{width}}{text}".rstrip() for name, text in found.items()]
         blocks.append("\n".join([plural(group), *lines]))
     return "\n\n".join(blocks)
 
@@ -139,9 +141,17 @@ def data_text() -> str:
     """One line for each dataset: name, state of its file, description."""
     from flyrun.data import registry
 
-    names = registry.names()
-    comments = described("dataset")
-    return "\n".join(f"{name:<14}{registry.state(name):<10}{comments.get(name, '')}" for name in names)
+    names, comments = registry.names(), described("dataset")
+    states = {name: registry.state(name) for name in names}
+    first, second = _width(names), _width(states.values())
+    return "\n".join(
+        f"{name:<{first}}{states[name]:<{second}}{comments.get(name, '')}".rstrip() for name in names
+    )
+
+
+def _width(words: Iterable[str]) -> int:
+    """Of a column of these words, two blanks after the longest."""
+    return max(map(len, words), default=0) + 2
 
 
 def runs(results_dir: str | Path) -> list[str]:

@@ -326,3 +326,17 @@ def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, 
     words = capsys.readouterr().out.split()
     assert set(offered) <= set(words)
     assert not set(not_offered) & set(words)
+
+
+def test_lists_have_straight_columns(runs, capsys, monkeypatch):
+    assert main(["list", "samplers"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    column = len("  elliptical_slice  ")
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
+    monkeypatch.setattr("flyrun.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
+    monkeypatch.setattr(
+        "flyrun.data.registry.state", lambda name: "none yet, but soon" if "_f" in name else ""
+    )
+    assert main(["data", "list"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.index("MNIST") == second.index("generated") == len("random_factors  none yet, but soon  ")
