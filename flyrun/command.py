@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,14 +22,14 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from flyrun import outputs, plugins
-from flyrun.cli import explain, tell
+from flyrun.cli import VERBS, explain, tell
 from flyrun.config import Job
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.hydra_errors import one_line
-from flyrun.overrides import Entry, from_hydra, read, to_hydra
+from flyrun.overrides import Entry, from_hydra, known_keys, read, to_hydra
 from flyrun.paths import conf_dir
-from flyrun.schema import did_you_mean
+from flyrun.schema import did_you_mean, listing
 
 #: flags of flyrun's own -> the keys that they set
 _SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
@@ -87,20 +88,43 @@ def run(argv: Sequence[str]) -> int:
 def _arguments(words: list[str]) -> argparse.Namespace:
     """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
     parser = get_args_parser()
+    parser.allow_abbrev = False  # --experiment is no --experimental-rerun
 
     def refuse(message: str) -> NoReturn:
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        if unknown:
+            _refuse_what_is_no_flag(words, unknown[0])
         flags = [flag for action in parser._actions for flag in action.option_strings]
         flags += [*_SHORT, *outputs.FLAGS]
-        unknown = message.partition("unrecognized arguments: ")[2].split()
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")
 
     parser.error = refuse  # type: ignore[method-assign]
     arguments = parser.parse_intermixed_args(words)
+    _refuse_commands(arguments.overrides)
     for name, flag in _REFUSED.items():
         if getattr(arguments, name) is not None:
             raise ConfigError(f"{flag}: is not taken; --config-dir FOLDER adds options of your own")
     return arguments
+
+
+def _refuse_what_is_no_flag(words: list[str], unknown: str) -> None:
+    """Raise ConfigError for --KEY VALUE, and for a command's flag before the command."""
+    _refuse_commands(words)
+    place = next(i for i, word in enumerate(words) if word.startswith(unknown))
+    name, equals, value = words[place].partition("=")
+    after = [*words[place + 1 :], ""][0]
+    if not equals:
+        value = after if after and not after.startswith("-") and "=" not in after else "VALUE"
+    if keys := known_keys(name.lstrip("-").replace("-", "_")):
+        meant = listing((shlex.quote(f"{key}={value}") for key in keys), "or")
+        raise ConfigError(f"{name}: keys are given without dashes; did you mean {meant}?")
+
+
+def _refuse_commands(words: list[str]) -> None:
+    for word in words:
+        if word in VERBS:
+            raise ConfigError(f"{word}: is a command, which stands first; see `flyrun {word} --help`")
 
 
 def _call_hydra(line: _CommandLine, words: list[str]) -> None:

@@ -74,6 +74,11 @@ def test_a_single_arm_and_one_arm_of_several(runs):
     assert runs.jobs[1].arms[2].brightness.q == 0.02
 
 
+def test_lists_may_hold_blanks(runs):
+    assert main([EXPERIMENT, "only=[regular, map_tuned]", "protocol.seeds=[0, 1]"]) == 0
+    assert [arm.name for arm in runs.jobs[0].arms] == ["regular", "map_tuned"]
+
+
 def test_flags_may_stand_anywhere(runs):
     assert main(["--fresh", EXPERIMENT, "-m", "prior.scale=1,2"]) == 0
     assert main(["-m", EXPERIMENT, "prior.scale=1"]) == 0
@@ -191,6 +196,19 @@ BAD = {
     f"{EXPERIMENT} --cfg": "expected one argument",
     f"{EXPERIMENT} -m --cfg job": "Only one of",
     "-m experiment=mnist,mnist_logreg": "experiment=mnist: no such experiment",
+    f"{EXPERIMENT} only=[a, b]": "did you mean only=[a,b]?",
+    f"{EXPERIMENT} only=regular, map_tuned": "did you mean only=[regular,map_tuned]?",
+    f"-m {EXPERIMENT} prior.scale=1, 2": "did you mean prior.scale=1,2?",
+    f"{EXPERIMENT} name = mine": "did you mean name=mine?",
+    f"{EXPERIMENT} name= mine": "did you mean name=mine?",
+    f"{EXPERIMENT} only=[[a]]": "only=[[a]]: choose from",
+    "--experiment mnist_logreg": "did you mean experiment=mnist_logreg?",
+    f"--{EXPERIMENT}": "did you mean experiment=mnist_logreg?",
+    f"{EXPERIMENT} --results-dir x": "did you mean results_dir=x?",
+    f"{EXPERIMENT} --workers 2": "did you mean executor.workers=2?",
+    f"{EXPERIMENT} --scale 2": "did you mean model.scale=2 or prior.scale=2?",
+    f"{EXPERIMENT} report": "report: is a command, which stands first; see `flyrun report --help`",
+    "--quiet fit a.csv --target y": "fit: is a command, which stands first",
     "protocol=smoke": "dataset: none is chosen; add dataset=NAME",
     "lst": "did you mean list?",
     "mnist_logreg": "run it with `flyrun experiment=mnist_logreg`",
