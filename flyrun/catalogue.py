@@ -58,7 +58,7 @@ Flags
   --quiet                      print errors and the table's path only
   --json                       print events, one JSON object a line
   --skip-bad                   leave out, and count, a file's bad rows (dataset.skip_bad=true)
-  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder
+  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder; a table of all
   --cfg job                    show the configuration instead of running
   --config-dir FOLDER          add options of your own (FOLDER/experiment/mine.yaml)
   --info, --hydra-help         Hydra's own

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
@@ -47,6 +48,7 @@ class _CommandLine:
     typed: list[Entry]
     config_dir: str | None
     output: str = ""  # "quiet", "json" or, for a person, ""
+    sweep: str = ""  # folder where the jobs of a sweep leave how they ended
     codes: list[int] = field(default_factory=list)
     process: int = field(default_factory=os.getpid)
 
@@ -73,8 +75,10 @@ def run(argv: Sequence[str]) -> int:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
     line = _CommandLine(typed, arguments.config_dir, output)
-    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
-        if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
+    shared = next((Path(entry.value) for entry in typed if entry.key == "hydra.sweep.dir"), None)
+    with _folder_of_jobs(shared) as folder:
+        line.sweep = folder if multirun else ""
+        if multirun and shared is None:
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
@@ -82,7 +86,28 @@ def run(argv: Sequence[str]) -> int:
         except KeyboardInterrupt:
             if 130 not in line.codes:  # otherwise the runner has told how to go on
                 raise
+        if line.sweep and 130 not in line.codes:
+            _tell_sweep(line)
     return max(line.codes, default=0)
+
+
+@contextmanager
+def _folder_of_jobs(shared: Path | None) -> Iterator[str]:
+    """A folder for as long as the jobs run; under hydra.sweep.dir where that is given, for all to see."""
+    if shared is not None:
+        shared.mkdir(parents=True, exist_ok=True)
+        shared = shared.absolute()
+    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
+        yield folder
+
+
+def _tell_sweep(line: _CommandLine) -> None:
+    from flyrun.report import sweep
+
+    screen = outputs.screen(line.output)
+    path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
+    if path is not None:
+        screen.sweep(path)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -168,22 +193,43 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
 def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
     screen = outputs.screen(line.output)
+    run_dir, problem = "", ""
     try:
-        line.codes.append(_execute(_compose(line), screen))
+        job = _compose(line)
+        run_dir = str(job.results_dir / "runs" / job.name)
+        line.codes.append(_execute(job, screen))
     except Exception as error:
         line.codes.append(explain(error))
+        problem = " ".join(str(error).split())
         screen.error(error)
     screen.ended(line.codes[-1])
+    if line.sweep:
+        _leave(line, run_dir, problem)
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == 130:
         raise KeyboardInterrupt
 
 
+def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
+    """Leave how a sweep's job ended, for the table of them all."""
+    from flyrun.report import sweep
+
+    swept = _swept(read(from_hydra(_told()["task"])), line.typed)
+    keys = [entry.text.partition("=")[::2] for entry in swept]
+    problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+    sweep.Job(HydraConfig.get().job.num + 1, dict(keys), run_dir, line.codes[-1], problem).write(
+        Path(line.sweep)
+    )
+
+
+def _told() -> Any:
+    """A job's words as typed: read one by one, what looks like an interpolation would be resolved."""
+    return OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+
+
 def _compose(line: _CommandLine) -> Job:
-    given = HydraConfig.get()
-    # as they were typed: reading them one by one would resolve what looks like an interpolation
-    told: Any = OmegaConf.to_container(given.overrides, resolve=False)
+    given, told = HydraConfig.get(), _told()
     words = from_hydra(told["task"])
     search = [word for word in told["hydra"] if word.lstrip("+").startswith("hydra.searchpath=")]
     job = compose_job([*words, *search])
@@ -197,14 +243,19 @@ def _compose(line: _CommandLine) -> Job:
 
 def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
     """Give a sweep's job a run folder of its own: its name ends with what is swept."""
-    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept} | {(None, "name")}
-    swept = [entry.text for entry in entries if (entry.arm, entry.key) not in fixed]
+    swept = [entry.text for entry in _swept(entries, typed) if entry.key != "name"]
     name = "-".join([job.name, *(_sanitised(text) for text in swept)])
     if len(name) > 150:
         name = f"{name[:140]}-{_digest(name)}"
     others = [word for word in job.run_overrides if not word.startswith("name=")]
     title = name if job.title == job.name else job.title
     return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
+
+
+def _swept(entries: list[Entry], typed: list[Entry]) -> list[Entry]:
+    """Of a job's words those that differ between jobs."""
+    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
+    return [entry for entry in entries if (entry.arm, entry.key) not in fixed]
 
 
 def _sanitised(text: str) -> str:
