@@ -133,7 +133,8 @@ def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[st
     ]
     if not blocks:
         known = [one for group in groups for one in options(group, folders)]
-        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see `flyrun list`")
+        where = "`flyrun list`" if groups is SHOWN else f"`flyrun list {groups[0]}`"
+        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see {where}")
     return "\n\n".join(blocks)
 
 
@@ -165,8 +166,15 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
         if (folder / "run.json").is_file():
             return folder
     there = runs(results_dir)
-    known = f"there are {listing(there)}" if there else f"run it first: flyrun experiment={wanted}"
-    raise StoreError(f"report {wanted}: no such run under {Path(results_dir) / 'runs'}; {known}")
+    if wanted in options("experiment"):
+        known = f"run it first: flyrun experiment={wanted}"
+    elif there:
+        known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
+    else:
+        known = (
+            "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
+        )
+    raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")
 
 
 def _first_comment(path: Path) -> str:

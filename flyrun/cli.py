@@ -61,7 +61,7 @@ def _dispatch(words: list[str]) -> int:
     if first in VERBS:
         return VERBS[first](rest)
     if not first.startswith(("-", "~", "+")) and "=" not in first:
-        raise ConfigError(_no_such_verb(first))
+        raise ConfigError(_no_such_verb(first, rest))
     from flyrun.command import run
 
     return run(words)
@@ -79,7 +79,7 @@ def _help(words: list[str]) -> int:
 
         print(usage.HELP[verb])
     elif verb and words[0] == "help":
-        raise ConfigError(_no_such_verb(verb))
+        raise ConfigError(_no_such_verb(verb, []))
     else:
         from flyrun.catalogue import help_text
 
@@ -87,16 +87,27 @@ def _help(words: list[str]) -> int:
     return 0
 
 
-def _no_such_verb(word: str) -> str:
-    from flyrun.catalogue import options
+def _no_such_verb(word: str, rest: list[str]) -> str:
+    from flyrun.catalogue import SHOWN, options, plural
 
-    experiments = options("experiment")
-    if word in experiments:
-        return f"{word}: is an experiment; run it with `flyrun experiment={word}`"
-    close = did_you_mean(word, [*VERBS, "help"])
-    if not close and (guess := did_you_mean(word, experiments)):
+    if word in SHOWN:
+        value = next((one for one in rest if "=" not in one and not one.startswith("-")), "NAME")
+        return f"{word}: is a key; did you mean `flyrun {word}={value}`, or `flyrun list {word}`?"
+    for group in SHOWN:
+        if word == plural(group):
+            return f"{word}: is no command; did you mean `flyrun list {word}`?"
+        if word in options(group):
+            run = (
+                f"run it with `flyrun experiment={word}`"
+                if group == "experiment"
+                else f"chosen by {group}={word}"
+            )
+            return f"{word}: is one of the {plural(group)}; {run}; see `flyrun info {word}`"
+    close = did_you_mean(word, [*VERBS, "help", "--version"])
+    if not close and (guess := did_you_mean(word, options("experiment"))):
         close = guess.replace("mean ", "mean experiment=")
-    return f"{word}: no such command{close}; there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
+    there = f"there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
+    return f"{word or repr(word)}: no such command{close}; {there}"
 
 
 def _take(verb: str, words: list[str], known: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:

@@ -76,6 +76,8 @@ def _parse(parser: OverridesParser, words: list[str], place: int, multirun: bool
             return parser.parse_override(f"{key}='{value}'")
         except HydraException:
             pass
+    if key.lstrip("+") in GROUPS:
+        raise ConfigError(f"{word}: is no option's name; see `flyrun list {key.lstrip('+')}`")
     raise ConfigError(
         f"{word}: cannot be read as key=value; quote unusual characters for Hydra too, as in {key}=\"'…'\""
     )

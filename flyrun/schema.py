@@ -240,7 +240,8 @@ def listing(names: Iterable[Any], last: str = "and") -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the closest known name, or nothing."""
     known = sorted(set(known))
-    longer = [name for name in known if len(word) > 2 and name.startswith(word)]
+    same = [name for name in known if name.lower() == word.lower()]
+    longer = same or [name for name in known if len(word) > 2 and name.startswith(word)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f" (did you mean {close[0]}?)" if close else ""
 

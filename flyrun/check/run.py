@@ -32,9 +32,8 @@ def check(names: Sequence[str], folder: Path, update: bool, workers: int, consol
     known = catalogue.options("experiment")
     for name in names:
         if name not in known:
-            raise ConfigError(
-                f"check {name}: no such experiment{did_you_mean(name, known)}; choose from {listing(known)}"
-            )
+            close = did_you_mean(name, [*known, "--update"])
+            raise ConfigError(f"check {name}: no such experiment{close}; choose from {listing(known)}")
     chosen = list(names) or known
     stored = {name: _read(folder / f"{name}.json") for name in chosen}
     here, began = machine(), time.perf_counter()

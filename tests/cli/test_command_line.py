@@ -232,6 +232,18 @@ BAD = {
     "publish nothing --out x --results-dir y": "no such run under y/runs",
     "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",
     "help lst": "did you mean list?",
+    "samplers": "did you mean `flyrun list samplers`?",
+    "experiment mnist_logreg": "did you mean `flyrun experiment=mnist_logreg`",
+    "mnist_7v9": "chosen by dataset=mnist_7v9; see `flyrun info mnist_7v9`",
+    "LIST": "did you mean list?",
+    "version": "did you mean --version?",
+    "experiment=MNIST_logreg": "did you mean mnist_logreg?",
+    "EXPERIMENT=mnist_logreg": "did you mean experiment?",
+    "experiment=é": "experiment=é: is no option's name; see `flyrun list experiment`",
+    "report nonsense": "run an experiment first (`flyrun list experiments`)",
+    "check update": "did you mean --update?",
+    "data info grd": "did you mean grid?); see `flyrun list dataset`",
+    "-sc query=bash": "is for a shell",
     "data": None,
     "data verfy": "did you mean verify?",
     "data info": "a name is missing",
@@ -245,6 +257,14 @@ def test_bad_lines_say_it_in_one_line_and_exit_2(runs, capsys, line):
     assert main(line.split()) == 2
     assert BAD[line] in one_line(capsys)
     assert not runs.jobs
+
+
+@pytest.mark.parametrize(
+    "words", [[""], ["list", ""], ["report", ""], ["compare", "", ""], ["data", ""], ["=x"]]
+)
+def test_empty_words_are_no_names(runs, capsys, words):
+    assert main(words) == 2
+    assert "experiment=\n" not in one_line(capsys)
 
 
 @pytest.mark.parametrize(
