@@ -34,7 +34,7 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
   flyrun compare A B                         runs, tables, commits: better, worse, same, undecided (out=FILE)
   flyrun check [EXPERIMENT ...] [--update]   short chains against stored ones (workers=N, values=FOLDER)
   flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
-  flyrun --help | --version
+  flyrun [COMMAND] --help | --version
 
 Choices (GROUP=OPTION)
 {groups}
@@ -58,7 +58,7 @@ Flags
   --quiet                      print errors and the table's path only
   --json                       print events, one JSON object a line
   --skip-bad                   leave out, and count, a file's bad rows (dataset.skip_bad=true)
-  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder
+  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder; a table of all
   --cfg job                    show the configuration instead of running
   --config-dir FOLDER          add options of your own (FOLDER/experiment/mine.yaml)
   --info, --hydra-help         Hydra's own
@@ -111,16 +111,15 @@ def _in_short(cls: type) -> str:
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
     """All options of one kind (singular or plural) or of all, a line each. ConfigError for no such kind."""
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--config-dir {folder}: no such folder")
     kinds = {plural(group): group for group in SHOWN} | {group: group for group in SHOWN}
     if kind is not None and kind not in kinds:
         known = [plural(group) for group in SHOWN]
         raise ConfigError(f"list {kind}: no such kind{did_you_mean(kind, kinds)}; there are {listing(known)}")
     blocks = []
     for group in SHOWN if kind is None else [kinds[kind]]:
-        lines = [f"  {name:<14}{text}" for name, text in described(group, folders).items()]
+        found = described(group, folders)
+        width = _width(found)
+        lines = [f"  {name:<{width}}{text}".rstrip() for name, text in found.items()]
         blocks.append("\n".join([plural(group), *lines]))
     return "\n\n".join(blocks)
 
@@ -134,7 +133,8 @@ def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[st
     ]
     if not blocks:
         known = [one for group in groups for one in options(group, folders)]
-        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see `flyrun list`")
+        where = "`flyrun list`" if groups is SHOWN else f"`flyrun list {groups[0]}`"
+        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see {where}")
     return "\n\n".join(blocks)
 
 
@@ -142,9 +142,17 @@ def data_text() -> str:
     """One line for each dataset: name, state of its file, description."""
     from flyrun.data import registry
 
-    names = registry.names()
-    comments = described("dataset")
-    return "\n".join(f"{name:<14}{registry.state(name):<10}{comments.get(name, '')}" for name in names)
+    names, comments = registry.names(), described("dataset")
+    states = {name: registry.state(name) for name in names}
+    first, second = _width(names), _width(states.values())
+    return "\n".join(
+        f"{name:<{first}}{states[name]:<{second}}{comments.get(name, '')}".rstrip() for name in names
+    )
+
+
+def _width(words: Iterable[str]) -> int:
+    """Of a column of these words, two blanks after the longest."""
+    return max(map(len, words), default=0) + 2
 
 
 def runs(results_dir: str | Path) -> list[str]:
@@ -158,8 +166,15 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
         if (folder / "run.json").is_file():
             return folder
     there = runs(results_dir)
-    known = f"there are {listing(there)}" if there else f"run it first: flyrun experiment={wanted}"
-    raise StoreError(f"report {wanted}: no such run under {Path(results_dir) / 'runs'}; {known}")
+    if wanted in options("experiment"):
+        known = f"run it first: flyrun experiment={wanted}"
+    elif there:
+        known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
+    else:
+        known = (
+            "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
+        )
+    raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")
 
 
 def _first_comment(path: Path) -> str:

@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         tell("interrupted; what was finished is kept")
         return 130
@@ -49,15 +51,9 @@ def tell(text: str) -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    if (
-        not words
-        or words[0] in ("-h", "--help", "help")
-        or (words[0] != "fit" and {"-h", "--help"} & set(words))
-    ):
-        from flyrun.catalogue import help_text
-
-        print(help_text())
-        return 0
+    asks = {"-h", "--help"} & set(words) or words[:1] in ([], ["help"])
+    if asks:
+        return _help([word for word in words if word not in ("-h", "--help")])
     if "--version" in words:
         print(f"flyrun {__version__}")
         return 0
@@ -65,51 +61,77 @@ def _dispatch(words: list[str]) -> int:
     if first in VERBS:
         return VERBS[first](rest)
     if not first.startswith(("-", "~", "+")) and "=" not in first:
-        raise ConfigError(_no_such_verb(first))
+        raise ConfigError(_no_such_verb(first, rest))
     from flyrun.command import run
 
     return run(words)
 
 
-def _no_such_verb(word: str) -> str:
-    from flyrun.catalogue import options
+def _help(words: list[str]) -> int:
+    """Print the help of the verb that the words name, or that of the command."""
+    verb = next((word for word in words if word != "help"), "")
+    if verb == "fit":
+        from flyrun.fit.arguments import HELP
 
-    experiments = options("experiment")
-    if word in experiments:
-        return f"{word}: is an experiment; run it with `flyrun experiment={word}`"
-    close = did_you_mean(word, [*VERBS, "help"])
-    if not close and (guess := did_you_mean(word, experiments)):
+        print(HELP)
+    elif verb in VERBS:
+        from flyrun import usage
+
+        print(usage.HELP[verb])
+    elif verb and words[0] == "help":
+        raise ConfigError(_no_such_verb(verb, []))
+    else:
+        from flyrun.catalogue import help_text
+
+        print(help_text())
+    return 0
+
+
+def _no_such_verb(word: str, rest: list[str]) -> str:
+    from flyrun.catalogue import SHOWN, options, plural
+
+    if word in SHOWN:
+        value = next((one for one in rest if "=" not in one and not one.startswith("-")), "NAME")
+        return f"{word}: is a key; did you mean `flyrun {word}={value}`, or `flyrun list {word}`?"
+    for group in SHOWN:
+        if word == plural(group):
+            return f"{word}: is no command; did you mean `flyrun list {word}`?"
+        if word in options(group):
+            run = (
+                f"run it with `flyrun experiment={word}`"
+                if group == "experiment"
+                else f"chosen by {group}={word}"
+            )
+            return f"{word}: is one of the {plural(group)}; {run}; see `flyrun info {word}`"
+    close = did_you_mean(word, [*VERBS, "help", "--version"])
+    if not close and (guess := did_you_mean(word, options("experiment"))):
         close = guess.replace("mean ", "mean experiment=")
-    return f"{word}: no such command{close}; there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
+    there = f"there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
+    return f"{word or repr(word)}: no such command{close}; {there}"
 
 
-def _take_folders(words: list[str]) -> tuple[list[str], list[str]]:
-    """Part words into those without, and the folders named by, --config-dir."""
-    kept, folders, queue = [], [], list(words)
+def _take(verb: str, words: list[str], known: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
+    """Part words into plain ones and options, KEY=VALUE, --KEY VALUE or --KEY=VALUE with a `known` key."""
+    plain, given, queue = [], {}, list(words)
     while queue:
         word = queue.pop(0)
-        option, _, value = word.partition("=")
-        if option not in ("--config-dir", "-cd"):
-            kept.append(word)
-        elif value or queue:
-            folders.append(value or queue.pop(0))
-        else:
-            raise ConfigError(f"{word}: must be followed by a folder")
-    return kept, folders
-
-
-def _take_keys(verb: str, words: list[str], known: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Part words into plain ones and KEY=VALUE ones, of which only `known` are allowed."""
-    plain, given = [], {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if word.startswith("-") or (equals and key not in known):
-            allowed = f"it takes {listing(f'{one}=…' for one in known)}" if known else "it takes none"
-            raise ConfigError(f"{word}: no such option of `flyrun {verb}`; {allowed}")
-        if equals:
-            given[key] = value
-        else:
+        name, equals, value = word.partition("=")
+        if not equals and not word.startswith("-"):
             plain.append(word)
+            continue
+        key = "config_dir" if name == "-cd" else name.removeprefix("--").replace("-", "_")
+        if key not in known:
+            allowed = f"it takes {listing(f'{one}=…' for one in known)}" if known else "it takes none"
+            close = did_you_mean(key, known)
+            raise ConfigError(
+                f"{word}: no such option of `flyrun {verb}`{close}; {allowed}; "
+                f"see `flyrun {verb.split()[0]} --help`"
+            )
+        if not equals and queue and not queue[0].startswith("--"):
+            value = queue.pop(0)
+        if not value:
+            raise ConfigError(f"{word}: a value is missing; see `flyrun {verb.split()[0]} --help`")
+        given[key] = value
     return plain, given
 
 
@@ -123,26 +145,35 @@ def _one_name(verb: str, words: list[str], example: str) -> str:
 def _list(words: list[str]) -> int:
     from flyrun import catalogue
 
-    words, folders = _take_folders(words)
-    plain, _ = _take_keys("list", words, ())
-    print(catalogue.list_text(_one_name("list", plain, "experiments") if plain else None, folders))
+    plain, given = _take("list", words, ("config_dir",))
+    kind = _one_name("list", plain, "experiments") if plain else None
+    print(catalogue.list_text(kind, _own_folders(given)))
     return 0
 
 
 def _info(words: list[str]) -> int:
     from flyrun import catalogue
 
-    words, folders = _take_folders(words)
-    plain, _ = _take_keys("info", words, ())
-    print(catalogue.info_text(_one_name("info", plain, "mnist_logreg"), folders))
+    plain, given = _take("info", words, ("config_dir",))
+    print(catalogue.info_text(_one_name("info", plain, "mnist_logreg"), _own_folders(given)))
     return 0
+
+
+def _own_folders(given: dict[str, str]) -> list[str]:
+    from pathlib import Path
+
+    folders = [given["config_dir"]] if "config_dir" in given else []
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise ConfigError(f"--config-dir {folder}: no such folder")
+    return folders
 
 
 def _report(words: list[str]) -> int:
     from flyrun.catalogue import find_run
 
-    plain, given = _take_keys("report", words, ("results_dir", "name"))
-    wanted = given.get("name") or _one_name("report", plain, "mnist_logreg")
+    plain, given = _take("report", words, ("results_dir", "name"))
+    wanted = _one_name("report", [*plain, *([given["name"]] if "name" in given else [])], "mnist_logreg")
     folder = find_run(wanted, given.get("results_dir", "results"))
     from rich.console import Console
 
@@ -155,9 +186,9 @@ def _report(words: list[str]) -> int:
 def _fit(words: list[str]) -> int:
     from flyrun.fit import arguments
 
-    if not words or {"-h", "--help"} & set(words):
+    if not words:
         print(arguments.HELP)
-        return 0 if words else 2
+        return 2
     from flyrun import outputs
 
     output, words = outputs.take(words)
@@ -179,7 +210,7 @@ def _table(words: list[str]) -> int:
 
     from flyrun.report import together
 
-    plain, given = _take_keys("table", words, ("results_dir", "out"))
+    plain, given = _take("table", words, ("results_dir", "out"))
     name = _one_name("table", plain, "firefly_table1")
     from rich.console import Console
 
@@ -195,7 +226,7 @@ def _publish(words: list[str]) -> int:
     from flyrun.catalogue import find_run
     from flyrun.report.publish import publish
 
-    plain, given = _take_keys("publish", words, ("results_dir", "out"))
+    plain, given = _take("publish", words, ("results_dir", "out"))
     if not plain:
         raise ConfigError("publish: a name is missing; as in `flyrun publish mnist_logreg`")
     out = Path(given.get("out", "results/measured")).expanduser()
@@ -210,7 +241,7 @@ def _compare(words: list[str]) -> int:
 
     from flyrun.report.compare import LEVEL, MARGIN, compare
 
-    plain, given = _take_keys("compare", words, ("results_dir", "out", "level", "margin"))
+    plain, given = _take("compare", words, ("results_dir", "out", "level", "margin"))
     if len(plain) != 2:
         raise ConfigError("compare: takes two runs, tables or commits; as in `flyrun compare first second`")
     level = _fraction("level", given.get("level", str(LEVEL)))
@@ -237,7 +268,7 @@ def _check(words: list[str]) -> int:
     from pathlib import Path
 
     update = "--update" in words
-    plain, given = _take_keys("check", [word for word in words if word != "--update"], ("values", "workers"))
+    plain, given = _take("check", [word for word in words if word != "--update"], ("values", "workers"))
     workers = given.get("workers")
     if workers is not None and (not workers.isdecimal() or int(workers) < 1):
         raise ConfigError(f"workers={workers}: must be a whole number at least 1")
@@ -260,7 +291,7 @@ def _data(words: list[str]) -> int:
         raise ConfigError(
             f"data {action}: no such command{did_you_mean(action, actions)}; there are {listing(actions)}"
         )
-    plain, given = _take_keys(f"data {action}", words[1:], ("out",) if action == "build" else ())
+    plain, given = _take(f"data {action}", words[1:], ("out",) if action == "build" else ())
     if action == "list":
         _take_none(plain)
         print(catalogue.data_text())

@@ -7,11 +7,13 @@ import hashlib
 import logging
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
@@ -21,14 +23,14 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from flyrun import outputs, plugins
-from flyrun.cli import explain, tell
+from flyrun.cli import VERBS, explain, tell
 from flyrun.config import Job
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
 from flyrun.hydra_errors import one_line
-from flyrun.overrides import Entry, from_hydra, read, to_hydra
+from flyrun.overrides import Entry, from_hydra, known_keys, read, to_hydra
 from flyrun.paths import conf_dir
-from flyrun.schema import did_you_mean
+from flyrun.schema import did_you_mean, listing
 
 #: flags of flyrun's own -> the keys that they set
 _SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
@@ -46,6 +48,7 @@ class _CommandLine:
     typed: list[Entry]
     config_dir: str | None
     output: str = ""  # "quiet", "json" or, for a person, ""
+    sweep: str = ""  # folder where the jobs of a sweep leave how they ended
     codes: list[int] = field(default_factory=list)
     process: int = field(default_factory=os.getpid)
 
@@ -72,8 +75,10 @@ def run(argv: Sequence[str]) -> int:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
     line = _CommandLine(typed, arguments.config_dir, output)
-    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-") as folder:
-        if multirun and not any(entry.key == "hydra.sweep.dir" for entry in typed):
+    shared = next((Path(entry.value) for entry in typed if entry.key == "hydra.sweep.dir"), None)
+    with _folder_of_jobs(shared) as folder:
+        line.sweep = folder if multirun else ""
+        if multirun and shared is None:
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
@@ -81,26 +86,70 @@ def run(argv: Sequence[str]) -> int:
         except KeyboardInterrupt:
             if 130 not in line.codes:  # otherwise the runner has told how to go on
                 raise
+        if line.sweep and 130 not in line.codes:
+            _tell_sweep(line)
     return max(line.codes, default=0)
+
+
+@contextmanager
+def _folder_of_jobs(shared: Path | None) -> Iterator[str]:
+    """A folder for as long as the jobs run; under hydra.sweep.dir where that is given, for all to see."""
+    if shared is not None:
+        shared.mkdir(parents=True, exist_ok=True)
+        shared = shared.absolute()
+    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
+        yield folder
+
+
+def _tell_sweep(line: _CommandLine) -> None:
+    from flyrun.report import sweep
+
+    screen = outputs.screen(line.output)
+    path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
+    if path is not None:
+        screen.sweep(path)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
     """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
     parser = get_args_parser()
+    parser.allow_abbrev = False  # --experiment is no --experimental-rerun
 
     def refuse(message: str) -> NoReturn:
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        if unknown:
+            _refuse_what_is_no_flag(words, unknown[0])
         flags = [flag for action in parser._actions for flag in action.option_strings]
         flags += [*_SHORT, *outputs.FLAGS]
-        unknown = message.partition("unrecognized arguments: ")[2].split()
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")
 
     parser.error = refuse  # type: ignore[method-assign]
     arguments = parser.parse_intermixed_args(words)
+    _refuse_commands(arguments.overrides)
     for name, flag in _REFUSED.items():
         if getattr(arguments, name) is not None:
             raise ConfigError(f"{flag}: is not taken; --config-dir FOLDER adds options of your own")
     return arguments
+
+
+def _refuse_what_is_no_flag(words: list[str], unknown: str) -> None:
+    """Raise ConfigError for --KEY VALUE, and for a command's flag before the command."""
+    _refuse_commands(words)
+    place = next(i for i, word in enumerate(words) if word.startswith(unknown))
+    name, equals, value = words[place].partition("=")
+    after = [*words[place + 1 :], ""][0]
+    if not equals:
+        value = after if after and not after.startswith("-") and "=" not in after else "VALUE"
+    if keys := known_keys(name.lstrip("-").replace("-", "_")):
+        meant = listing((shlex.quote(f"{key}={value}") for key in keys), "or")
+        raise ConfigError(f"{name}: keys are given without dashes; did you mean {meant}?")
+
+
+def _refuse_commands(words: list[str]) -> None:
+    for word in words:
+        if word in VERBS:
+            raise ConfigError(f"{word}: is a command, which stands first; see `flyrun {word} --help`")
 
 
 def _call_hydra(line: _CommandLine, words: list[str]) -> None:
@@ -144,22 +193,43 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
 def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
     screen = outputs.screen(line.output)
+    run_dir, problem = "", ""
     try:
-        line.codes.append(_execute(_compose(line), screen))
+        job = _compose(line)
+        run_dir = str(job.results_dir / "runs" / job.name)
+        line.codes.append(_execute(job, screen))
     except Exception as error:
         line.codes.append(explain(error))
+        problem = " ".join(str(error).split())
         screen.error(error)
     screen.ended(line.codes[-1])
+    if line.sweep:
+        _leave(line, run_dir, problem)
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == 130:
         raise KeyboardInterrupt
 
 
+def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
+    """Leave how a sweep's job ended, for the table of them all."""
+    from flyrun.report import sweep
+
+    swept = _swept(read(from_hydra(_told()["task"])), line.typed)
+    keys = [entry.text.partition("=")[::2] for entry in swept]
+    problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+    sweep.Job(HydraConfig.get().job.num + 1, dict(keys), run_dir, line.codes[-1], problem).write(
+        Path(line.sweep)
+    )
+
+
+def _told() -> Any:
+    """A job's words as typed: read one by one, what looks like an interpolation would be resolved."""
+    return OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+
+
 def _compose(line: _CommandLine) -> Job:
-    given = HydraConfig.get()
-    # as they were typed: reading them one by one would resolve what looks like an interpolation
-    told: Any = OmegaConf.to_container(given.overrides, resolve=False)
+    given, told = HydraConfig.get(), _told()
     words = from_hydra(told["task"])
     search = [word for word in told["hydra"] if word.lstrip("+").startswith("hydra.searchpath=")]
     job = compose_job([*words, *search])
@@ -173,14 +243,19 @@ def _compose(line: _CommandLine) -> Job:
 
 def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
     """Give a sweep's job a run folder of its own: its name ends with what is swept."""
-    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept} | {(None, "name")}
-    swept = [entry.text for entry in entries if (entry.arm, entry.key) not in fixed]
+    swept = [entry.text for entry in _swept(entries, typed) if entry.key != "name"]
     name = "-".join([job.name, *(_sanitised(text) for text in swept)])
     if len(name) > 150:
         name = f"{name[:140]}-{_digest(name)}"
     others = [word for word in job.run_overrides if not word.startswith("name=")]
     title = name if job.title == job.name else job.title
     return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
+
+
+def _swept(entries: list[Entry], typed: list[Entry]) -> list[Entry]:
+    """Of a job's words those that differ between jobs."""
+    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
+    return [entry for entry in entries if (entry.arm, entry.key) not in fixed]
 
 
 def _sanitised(text: str) -> str:

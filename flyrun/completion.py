@@ -31,7 +31,12 @@ def complete(ask_hydra: Callable[[], object]) -> int:
     """Answer a shell's request (COMP_LINE), or let Hydra print the script to install."""
     line = os.environ.get("COMP_LINE")
     if line is None:
-        ask_hydra()
+        try:
+            ask_hydra()
+        except KeyError:
+            raise ConfigError(
+                "-sc query=…: is for a shell, which tells its line; see `flyrun --help`"
+            ) from None
         return 0
     words = line.split()[1:]
     last = "" if line.endswith(" ") or not words else words.pop()

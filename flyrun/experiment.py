@@ -215,7 +215,7 @@ def _selected(base: dict[str, Any]) -> dict[str, list[str]]:
     if only is None:
         return arms
     for name in _names(only) or [""]:
-        if name not in arms:
+        if not isinstance(name, str) or name not in arms:
             raise ConfigError(
                 f"only={show(only)}: choose from {listing(arms)}, as in only=[{','.join(arms)}]"
             )

@@ -47,6 +47,9 @@ class Screen:
     def table(self, run_dir: Path, **further: Path) -> None:
         """Tell where the table is, and what further files there are, where nobody has."""
 
+    def sweep(self, path: Path) -> None:
+        """Tell where the table of a sweep is, where nobody has."""
+
     def error(self, error: Exception) -> None:
         """Tell of an error that is already on stderr."""
 
@@ -77,6 +80,10 @@ class Quiet(Screen):
         """Print the table's path."""
         print(run_dir / "table.csv", flush=True)
 
+    def sweep(self, path: Path) -> None:
+        """Print its path."""
+        print(path, flush=True)
+
 
 class Json(Screen):
     """Events on stdout, listed in flyrun/runner/events.py."""
@@ -94,6 +101,10 @@ class Json(Screen):
         """Say where the files are."""
         files = {kind: run_dir / f"table.{kind}" for kind in ("csv", "json")}
         self.console.write("table", **files, html=run_dir / "report.html", **further)
+
+    def sweep(self, path: Path) -> None:
+        """Say where it is."""
+        self.console.write("sweep", csv=path)
 
     def error(self, error: Exception) -> None:
         """Say what is wrong."""

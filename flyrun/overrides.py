@@ -7,6 +7,8 @@ those for one arm under `per_arm`, and `from_hydra` undoes it inside the job; sw
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,12 +56,15 @@ class Entry:
 
 def read(words: Iterable[str], multirun: bool = False) -> list[Entry]:
     """Parse and check override words. Raises ConfigError naming the word and the remedy."""
-    parser = OverridesParser.create()
-    return [_entry(_parse(parser, word), multirun) for word in words]
+    parser, words = OverridesParser.create(), list(words)
+    return [_entry(_parse(parser, words, place, multirun), multirun) for place in range(len(words))]
 
 
-def _parse(parser: OverridesParser, word: str) -> Override:
+def _parse(parser: OverridesParser, words: list[str], place: int, multirun: bool) -> Override:
+    word = words[place]
     key, equals, value = word.partition("=")
+    if meant := _split_at_blanks(words, place, multirun):
+        raise ConfigError(f"{word}: breaks off, as words do at a blank; did you mean {meant}?")
     if not key.strip("+~ ") or (not equals and not word.startswith("~")):
         raise ConfigError(f"{word}: is not of the form key=value; see `flyrun --help`")
     try:
@@ -71,9 +76,28 @@ def _parse(parser: OverridesParser, word: str) -> Override:
             return parser.parse_override(f"{key}='{value}'")
         except HydraException:
             pass
+    if key.lstrip("+") in GROUPS:
+        raise ConfigError(f"{word}: is no option's name; see `flyrun list {key.lstrip('+')}`")
     raise ConfigError(
         f"{word}: cannot be read as key=value; quote unusual characters for Hydra too, as in {key}=\"'…'\""
     )
+
+
+def _split_at_blanks(words: list[str], place: int, multirun: bool) -> str:
+    """What is meant where a shell has made several words of one, as of only=[a, b] or of name = mine."""
+    word, after = words[place], words[place + 1 :]
+    key, equals, value = word.partition("=")
+    if not equals or not value:
+        following = [*after, ""][0]
+        rest = "".join(after[:2]) if following == "=" else following
+        joined = rest.startswith("=") if not equals else bool(rest) and "=" not in rest
+        return f"{word}{rest}" if joined else ""
+    parts = [value, *itertools.takewhile(lambda other: "=" not in other, after)]
+    is_list = value.startswith("[")
+    if key in _TEXTS or not ("]" not in value if is_list else value.endswith(",") and len(parts) > 1):
+        return ""
+    names = ",".join(filter(None, re.split(r"[][,\s]+", " ".join(parts))))
+    return f"{key}=[{names}]" if is_list or not multirun else f"{key}={names}"
 
 
 def _entry(parsed: Override, multirun: bool) -> Entry:
@@ -88,7 +112,7 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
         raise ConfigError(f"{text}: @packages are not used here; write {key}=VALUE")
     swept = parsed.is_sweep_override()
     if swept and not multirun:
-        values = text.partition("=")[2]
+        values = re.sub(r",\s+", ",", text.partition("=")[2])
         raise ConfigError(
             f"{text}: holds several values; write a list as {key}=[{values}], or add -m to run them in turn"
         )
@@ -119,19 +143,33 @@ def _check_key(entry: Entry) -> None:
 
 def suggest(key: str, allowed: Sequence[str] = (*GROUPS, *JOB_KEYS)) -> str:
     """Return " (did you mean …?)" for the known key closest to an unknown one, or nothing."""
-    known = [
+    known = _dotted(allowed)
+    if key in known:
+        return ""
+    if same := _of_last_part(key, known):
+        return f" (did you mean {listing(same, 'or')}?)"
+    return did_you_mean(key, [*known, *allowed])
+
+
+def known_keys(name: str) -> list[str]:
+    """The key of this name, or those whose last part it is."""
+    known = _dotted(GROUPS)
+    return [name] if name in (*GROUPS, *JOB_KEYS, *known) else _of_last_part(name, known)
+
+
+def _dotted(groups: Iterable[str]) -> list[str]:
+    return [
         f"{group}.{field}"
         for group in SCHEMAS
-        if group in allowed
+        if group in groups
         for cls in SCHEMAS[group].values()
         for field in keys(cls)
     ]
+
+
+def _of_last_part(key: str, known: Iterable[str]) -> list[str]:
     last = key.rpartition(".")[2]
-    if key in known:
-        return ""
-    if same := sorted({one for one in known if one.rpartition(".")[2] == last}):
-        return f" (did you mean {listing(same, 'or')}?)"
-    return did_you_mean(key, [*known, *allowed])
+    return sorted({one for one in known if one.rpartition(".")[2] == last})
 
 
 def to_hydra(entry: Entry) -> str:

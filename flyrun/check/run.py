@@ -32,9 +32,8 @@ def check(names: Sequence[str], folder: Path, update: bool, workers: int, consol
     known = catalogue.options("experiment")
     for name in names:
         if name not in known:
-            raise ConfigError(
-                f"check {name}: no such experiment{did_you_mean(name, known)}; choose from {listing(known)}"
-            )
+            close = did_you_mean(name, [*known, "--update"])
+            raise ConfigError(f"check {name}: no such experiment{close}; choose from {listing(known)}")
     chosen = list(names) or known
     stored = {name: _read(folder / f"{name}.json") for name in chosen}
     here, began = machine(), time.perf_counter()
@@ -64,10 +63,11 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
         for name in names:
             yield name, measure(name)
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
 
-    with ProcessPoolExecutor(min(workers, len(names)), multiprocessing.get_context("spawn")) as pool:
+    from flyrun.children import Pool
+
+    with Pool(min(workers, len(names))) as pool:
         waiting = {pool.submit(measure, name): name for name in names}
         for done in as_completed(waiting):
             yield waiting[done], done.result()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from flyrun.children import Pool
 from flyrun.errors import DataError
 
 QM9_COUNTS = (
@@ -175,9 +176,8 @@ def compute(
     # A daemon, such as a worker of another pool, may not have children.
     if workers <= 1 or len(blocks) <= 2 or multiprocessing.current_process().daemon:
         return _gather(itertools.starmap(_block, blocks), out, echo)
-    # spawn: a forked copy of a process with threads may hang.
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        return _gather(pool.imap(_star, blocks), out, echo)
+    with Pool(workers) as pool:
+        return _gather(pool.map(_star, blocks), out, echo)
 
 
 def _gather(parts, out: np.ndarray, echo: Callable[[str], object]) -> np.ndarray:

@@ -6,12 +6,11 @@ What they compute they leave beside the draws (summaries.cached), where the repo
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
+from flyrun.children import Pool
 from flyrun.errors import StoreError
 from flyrun.report import kinds, summaries
 
@@ -34,11 +33,10 @@ def summarise(arms: Iterable[list[StoredCell]]) -> None:
     if sum(summaries.size_of(cell) for cell in missing) < _WORTH_BYTES:
         return
     workers = min(environment.cores(), len(missing))
-    context = multiprocessing.get_context("spawn")
     with (
         environment.one_thread(),
         contextlib.suppress(BrokenProcessPool),
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        Pool(workers) as pool,
     ):
         list(pool.map(_summarise, [[cell] for cell in missing]))
         # In two rounds: an arm's diagnostics take all of its chains into one process.

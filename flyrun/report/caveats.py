@@ -87,8 +87,8 @@ def about_a_gaussian(arm: ArmResult) -> list[str]:
     if sampler == "independence" and heavy and 0 < ratio < FEW_DATA:
         return [
             f"its proposals are a t at the MAP, and a posterior of {' and '.join(heavy)} with {ratio:.2g} "
-            f"data a coefficient, below {FEW_DATA}, is far from it: chains can stay put for long; sampler=hmc "
-            "moves."
+            f"data a coefficient, below {FEW_DATA}, is far from it: chains can stay put for long; "
+            "sampler=hmc moves."
         ]
     return []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing.resource_tracker
 import os
 import signal
 import tempfile
@@ -24,6 +23,7 @@ import dask
 import distributed
 import threadpoolctl
 
+from flyrun import children
 from flyrun.errors import ConfigError, StoreError
 from flyrun.runner import store
 from flyrun.runner.cell import Outcome, Task, cell_key
@@ -97,7 +97,7 @@ class DaskPool:
         settings = self.settings
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we tell ourselves when a worker dies
         stack.enter_context(dask.config.set(_SETTINGS))
-        with _sigint_blocked():
+        with children.sigint_blocked():
             if settings.address is not None:
                 return stack.enter_context(_client_at(settings.address))
             if settings.slurm.jobs is not None:
@@ -181,18 +181,6 @@ def _client_at(address: str) -> Any:
             f"`dask worker {address} --nthreads 1`"
         ) from error
     return client
-
-
-@contextlib.contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Threads and processes started inside never see Ctrl-C, which reaches the whole group."""
-    # Starting it unblocks SIGINT, so it must be there before.
-    multiprocessing.resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _absolute(task: Task) -> Task:

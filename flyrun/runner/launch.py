@@ -295,5 +295,5 @@ def _interruptible(executor: Any, result: RunResult, say: Callable) -> Iterator[
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in reversed(before.items()):  # SIGINT last: then Ctrl-C may raise again
             signal.signal(number, handler)

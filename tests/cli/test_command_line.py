@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli import VERBS, main
 from flyrun.config import Implicit
 from flyrun.errors import DataError, StoreError
 
@@ -72,6 +72,11 @@ def test_a_single_arm_and_one_arm_of_several(runs):
     assert main([EXPERIMENT, "arms.map_tuned.brightness.q=0.02"]) == 0
     assert [job.name for job in runs.jobs] == ["random_walk-map", "mnist_logreg"]
     assert runs.jobs[1].arms[2].brightness.q == 0.02
+
+
+def test_lists_may_hold_blanks(runs):
+    assert main([EXPERIMENT, "only=[regular, map_tuned]", "protocol.seeds=[0, 1]"]) == 0
+    assert [arm.name for arm in runs.jobs[0].arms] == ["regular", "map_tuned"]
 
 
 def test_flags_may_stand_anywhere(runs):
@@ -191,6 +196,19 @@ BAD = {
     f"{EXPERIMENT} --cfg": "expected one argument",
     f"{EXPERIMENT} -m --cfg job": "Only one of",
     "-m experiment=mnist,mnist_logreg": "experiment=mnist: no such experiment",
+    f"{EXPERIMENT} only=[a, b]": "did you mean only=[a,b]?",
+    f"{EXPERIMENT} only=regular, map_tuned": "did you mean only=[regular,map_tuned]?",
+    f"-m {EXPERIMENT} prior.scale=1, 2": "did you mean prior.scale=1,2?",
+    f"{EXPERIMENT} name = mine": "did you mean name=mine?",
+    f"{EXPERIMENT} name= mine": "did you mean name=mine?",
+    f"{EXPERIMENT} only=[[a]]": "only=[[a]]: choose from",
+    "--experiment mnist_logreg": "did you mean experiment=mnist_logreg?",
+    f"--{EXPERIMENT}": "did you mean experiment=mnist_logreg?",
+    f"{EXPERIMENT} --results-dir x": "did you mean results_dir=x?",
+    f"{EXPERIMENT} --workers 2": "did you mean executor.workers=2?",
+    f"{EXPERIMENT} --scale 2": "did you mean model.scale=2 or prior.scale=2?",
+    f"{EXPERIMENT} report": "report: is a command, which stands first; see `flyrun report --help`",
+    "--quiet fit a.csv --target y": "fit: is a command, which stands first",
     "protocol=smoke": "dataset: none is chosen; add dataset=NAME",
     "lst": "did you mean list?",
     "mnist_logreg": "run it with `flyrun experiment=mnist_logreg`",
@@ -203,6 +221,29 @@ BAD = {
     "report": "a name is missing",
     "report mnist_logreg": "run it first: flyrun experiment=mnist_logreg",
     "report a where=b": "it takes results_dir=… and name=…",
+    "report --results-dir": "--results-dir: a value is missing",
+    "report a --out --level 0.1": "--out: no such option of `flyrun report`",
+    "report a --result-dir x": "did you mean results_dir?",
+    "report a results_dir=": "a value is missing",
+    "report a name=b": "one name is enough",
+    "compare a b --level 7": "level=7: must",
+    "check --workers many": "workers=many: must",
+    "table nothing --out x": "choose from firefly_table1",
+    "publish nothing --out x --results-dir y": "no such run under y/runs",
+    "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",
+    "help lst": "did you mean list?",
+    "samplers": "did you mean `flyrun list samplers`?",
+    "experiment mnist_logreg": "did you mean `flyrun experiment=mnist_logreg`",
+    "mnist_7v9": "chosen by dataset=mnist_7v9; see `flyrun info mnist_7v9`",
+    "LIST": "did you mean list?",
+    "version": "did you mean --version?",
+    "experiment=MNIST_logreg": "did you mean mnist_logreg?",
+    "EXPERIMENT=mnist_logreg": "did you mean experiment?",
+    "experiment=é": "experiment=é: is no option's name; see `flyrun list experiment`",
+    "report nonsense": "run an experiment first (`flyrun list experiments`)",
+    "check update": "did you mean --update?",
+    "data info grd": "did you mean grid?); see `flyrun list dataset`",
+    "-sc query=bash": "is for a shell",
     "data": None,
     "data verfy": "did you mean verify?",
     "data info": "a name is missing",
@@ -216,6 +257,14 @@ def test_bad_lines_say_it_in_one_line_and_exit_2(runs, capsys, line):
     assert main(line.split()) == 2
     assert BAD[line] in one_line(capsys)
     assert not runs.jobs
+
+
+@pytest.mark.parametrize(
+    "words", [[""], ["list", ""], ["report", ""], ["compare", "", ""], ["data", ""], ["=x"]]
+)
+def test_empty_words_are_no_names(runs, capsys, words):
+    assert main(words) == 2
+    assert "experiment=\n" not in one_line(capsys)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +302,29 @@ def test_report_finds_a_run_by_name_by_folder_and_by_key(runs, tmp_path_factory)
     folder = results / "runs" / "mine"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
-    for line in (["mine", f"results_dir={results}"], [str(folder)], ["name=mine", f"results_dir={results}"]):
+    for line in (
+        ["mine", f"results_dir={results}"],
+        [str(folder)],
+        ["name=mine", f"results_dir={results}"],
+        ["--results-dir", str(results), "mine"],
+        ["mine", f"--results-dir={results}"],
+        ["--results_dir", str(results), "--name", "mine"],
+    ):
         assert main(["report", *line]) == 0
-    assert runs.reports == [folder] * 3
+    assert runs.reports == [folder] * 6
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_help_of_its_own(runs, capsys, verb):
+    printed = []
+    for words in ([verb, "--help"], ["help", verb], [verb, "x", "-h"], ["-h", verb]):
+        assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+    assert len(set(printed)) == 1
+    assert printed[0].startswith(f"flyrun {verb} ")
+    assert "Examples\n  flyrun " in printed[0]
+    for line in printed[0].partition("Examples\n")[2].splitlines():
+        assert line.startswith(f"  flyrun {verb}")
 
 
 def test_options_of_ones_own_are_listed_told_and_run(runs, tmp_path_factory, capsys):
@@ -295,3 +364,17 @@ def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, 
     words = capsys.readouterr().out.split()
     assert set(offered) <= set(words)
     assert not set(not_offered) & set(words)
+
+
+def test_lists_have_straight_columns(runs, capsys, monkeypatch):
+    assert main(["list", "samplers"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    column = len("  elliptical_slice  ")
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
+    monkeypatch.setattr("flyrun.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
+    monkeypatch.setattr(
+        "flyrun.data.registry.state", lambda name: "none yet, but soon" if "_f" in name else ""
+    )
+    assert main(["data", "list"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.index("MNIST") == second.index("generated") == len("random_factors  none yet, but soon  ")

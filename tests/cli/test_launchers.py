@@ -1,5 +1,6 @@
 """`flyrun -m` with Hydra's launchers: jobs of a sweep in other processes."""
 
+import csv
 import subprocess
 import sys
 
@@ -28,6 +29,8 @@ def test_every_job_of_the_sweep_leaves_its_results(tmp_path, launcher):
     done = sweep(tmp_path, launcher, "prior.scale=1,2 executor.workers=1 name=swept")
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("results/runs/swept-prior.scale_[12]/report.html"))) == 2
+    with open(tmp_path / "results/runs/swept-prior.scale/table.csv", encoding="utf-8") as file:
+        assert [row["prior.scale"] for row in csv.DictReader(file)] == ["1", "2"]
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 

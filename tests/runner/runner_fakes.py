@@ -205,14 +205,16 @@ if __name__ == "__main__":
     import runner_fakes as fakes
     from rich.console import Console
 
+    from flyrun.__main__ import program
     from flyrun.cli import explain
 
     executor = config.Dask if "dask" in sys.argv else config.Local
     job = fakes.make_job(sys.argv[1], executor=executor(workers=int(sys.argv[2])))
-    try:
-        code = run(job, Console(), fakes.prepare).exit_code
-    except KeyboardInterrupt:
-        code = 130
-    except Exception as error:
-        code = explain(error)
-    sys.exit(code)
+
+    def command():
+        try:
+            return run(job, Console(), fakes.prepare).exit_code
+        except Exception as error:
+            return explain(error)
+
+    sys.exit(program(command))

@@ -1,0 +1,54 @@
+"""Processes of our own: none hears Ctrl-C, which reaches the whole group, and none outlives its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.resource_tracker
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any
+
+
+@contextlib.contextmanager
+def sigint_blocked() -> Iterator[None]:
+    """Threads and processes started inside never see Ctrl-C."""
+    # Starting it unblocks SIGINT, so it must be there before.
+    multiprocessing.resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Pool(ProcessPoolExecutor):
+    """Spawned processes; they end at once when this one does, or an error or Ctrl-C leaves the `with`."""
+
+    def __init__(self, workers: int):
+        context = multiprocessing.get_context("spawn")
+        reader, self._open = context.Pipe(duplex=False)
+        super().__init__(workers, context, _end_with, (reader,))
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future:
+        """As in the base class."""
+        with sigint_blocked():
+            return super().submit(*args, **kwargs)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
+        """Wait for what was submitted; after an error, end it."""
+        if kind is not None:
+            self._open.close()
+        return super().__exit__(kind, error, trace)
+
+
+def _end_with(reader: Any) -> None:
+    def wait() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            reader.recv()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,120 @@
+"""One table of a sweep: a row for each job and arm, what was swept before the columns of the jobs' tables."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyrun.errors import StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from flyrun.report.render import View
+
+TABLE = "table.csv"
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a job ended. swept: key -> value as typed.  run_dir: "" where none was made.  problem: in words."""
+
+    number: int
+    swept: dict[str, str]
+    run_dir: str
+    code: int
+    problem: str = ""
+
+    def write(self, folder: Path) -> None:
+        """Leave it in `folder` for the process that began the sweep."""
+        (folder / f"flyrun-job-{self.number}.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def read(folder: Path) -> list[Job]:
+    """The jobs that have ended, in the sweep's order."""
+    found = [Job(**json.loads(path.read_text("utf-8"))) for path in folder.glob("flyrun-job-*.json")]
+    return sorted(found, key=lambda job: job.number)
+
+
+def build(jobs: list[Job], console: Console | None = None) -> Path | None:
+    """Write runs/<name>-<swept keys>/table.csv beside the jobs' runs; print it when a console is given.
+
+    In it `experiment` is the job's run, so that a row is known by experiment and arm. None, and nothing is
+    written, where nothing is swept or no job has a table.
+    """
+    import pandas as pd
+
+    keys = list(dict.fromkeys(key for job in jobs for key in job.swept))
+    tables = [Path(job.run_dir) / TABLE if job.run_dir and job.code in (0, 1) else None for job in jobs]
+    there = [path for path in tables if path is not None and path.is_file()]
+    if not keys or not there:
+        return None
+    rows = [row for job, path in zip(jobs, tables, strict=True) for row in _rows(job, path)]
+    frame = pd.DataFrame(rows, dtype=object)  # where a job has no table, counts stay whole numbers
+    names = {path.parent.name.partition(f"-{keys[0]}_")[0] for path in there}
+    name = names.pop() if len(names) == 1 else "sweep"
+    path = there[0].parents[1] / "-".join([name, *keys])[:200] / TABLE
+    _write(path, frame.to_csv(index=False))
+    if console is not None:
+        from rich.text import Text
+
+        from flyrun.report import render
+
+        render.print_views(console, [_view(frame, keys)])
+        console.print(Text(f"sweep: {path}"), soft_wrap=True)
+    return path
+
+
+def _rows(job: Job, path: Path | None) -> Iterable[dict[str, Any]]:
+    """A job's rows; one without numbers where it has no table."""
+    import pandas as pd
+
+    told = {"job": job.number, **job.swept}
+    ended = {"exit_code": job.code, "problem": job.problem}
+    if path is None or not path.is_file():
+        return [{**told, "arm": "-", **ended}]
+    table = pd.read_csv(path).to_dict("records")
+    return [{**told, **row, "experiment": path.parent.name, **ended} for row in table]
+
+
+def _view(frame: pd.DataFrame, keys: list[str]) -> View:
+    from flyrun.report.render import Column, measured, plain, seeds_text, table_view
+
+    shown = {
+        "queries_per_iter": Column("queries/iter", measured("queries_per_iter")),
+        "ess_per_1000": Column("ESS/1000 iter", measured("ess_per_1000")),
+        "speedup": Column("speedup", measured("speedup")),
+        "ess_per_s": Column("ESS/s", measured("ess_per_s")),
+        "rhat_max": Column("R-hat", plain("rhat_max")),
+        "error": Column("error", measured("error")),
+        "factors_actual": Column("factors actual", measured("factors_actual")),
+        "us_per_update": Column("µs/update", measured("us_per_update")),
+        "accept_rate": Column("accepted", plain("accept_rate")),
+        "seeds_wanted": Column("seeds", seeds_text),
+    }
+    columns = [Column(key, lambda row, key=key: str(row[key])) for key in keys]  # type: ignore[misc]
+    columns += [Column("arm", lambda row: str(row["arm"]))]
+    columns += [column for name, column in shown.items() if name in frame and frame[name].notna().any()]
+    if frame["exit_code"].any():
+        columns.append(
+            Column("problem", lambda row: textwrap.shorten(str(row["problem"]), 70, placeholder=" …"))
+        )
+    return table_view(f"Sweep of {', '.join(keys)} (mean ± sd over seeds)", columns, frame.to_dict("records"))
+
+
+def _write(path: Path, text: str) -> None:
+    from flyrun.report.build import write_text
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(
+            f"{path}: the sweep's table cannot be written ({reason}); make room or free it"
+        ) from error

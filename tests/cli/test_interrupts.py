@@ -1,0 +1,97 @@
+"""Ctrl-C at any moment of `python -m flyrun`: exit code 130, or 0 where all was done, and no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
+# SIGINT may be ignored here, as in a shell's background. What precedes flyrun's first line is not its own.
+BEGIN = """
+import os, signal, sys, time, flyrun
+signal.signal(signal.SIGINT, signal.default_int_handler)
+path = flyrun.__path__[0] + "/__main__.py"
+with open(path) as file:
+    code = compile(file.read(), path, "exec")
+
+def press(process=os.getpid(), kill=os.kill, number=signal.SIGINT):
+    kill(process, number)
+{more}
+print("begins", flush=True)
+exec(code, {{"__name__": "__main__", "__file__": path}})
+"""
+# Imports make other errors of what is raised in them: of __set_name__, in Python 3.11, a RuntimeError.
+IMPORTED = """
+class Press:
+    def find_spec(self, name, *rest):
+        if name == "{}":
+            try:
+                press()
+            except KeyboardInterrupt as error:
+                raise RuntimeError from error
+
+sys.meta_path.insert(0, Press())
+"""
+COLLECTED = """
+class Press:
+    def __del__(self, press=press):
+        press()
+"""
+LISTING = """
+def press_unheard(frame, event, argument):
+    if frame.f_code.co_name == "list_text":
+        sys.setprofile(None)
+        Press()
+        time.sleep(20)
+
+sys.setprofile(press_unheard)
+"""
+
+
+def start(words, folder, more=""):
+    command = [sys.executable, "-c", BEGIN.format(more=more), *words.split()]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begins\n"
+    return process
+
+
+def end(process):
+    _, error = process.communicate(timeout=60)
+    assert "Traceback" not in error, error
+    assert "Exception" not in error, error
+    assert "unexpected" not in error, error
+    return process.returncode
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [("list", "flyrun.cli"), ("list", "flyrun.schema"), (ARM, "hydra"), (ARM, "numba")],
+)
+def test_while_importing(tmp_path, words, module):
+    assert end(start(words, tmp_path, IMPORTED.format(module))) == 130
+
+
+def test_where_python_cannot_raise(tmp_path):
+    began = time.monotonic()
+    assert end(start("list", tmp_path, COLLECTED + LISTING)) == 130
+    assert time.monotonic() - began < 15
+
+
+def test_when_python_is_ending(tmp_path):
+    assert end(start("--version", tmp_path, COLLECTED + "last = Press()\n")) == 0
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_at_many_moments(tmp_path, presses):
+    codes = set()
+    for delay in (0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3):
+        process = start("list", tmp_path)
+        for _ in range(presses):
+            time.sleep(delay)
+            process.send_signal(2)
+        codes.add(end(process))
+    assert codes <= {0, 130}
+    assert 130 in codes
