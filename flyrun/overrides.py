@@ -23,6 +23,8 @@ from flyrun.schema import SCHEMAS, did_you_mean, keys, listing
 
 #: keys of the whole job; all others start with a group's name
 JOB_KEYS = ("name", "only", "results_dir", "fresh")
+#: keys whose values are names, even where they look like numbers
+_NAMES = ("name", "dataset.path", "dataset.target")
 #: keys whose values may hold characters that Hydra wants quoted
 _TEXTS = ("results_dir", "name", "dataset.path", "dataset.target", "dataset.decimal")
 _PER_ARM = "per_arm."
@@ -67,11 +69,15 @@ def _parse(parser: OverridesParser, words: list[str], place: int, multirun: bool
         raise ConfigError(f"{word}: breaks off, as words do at a blank; did you mean {meant}?")
     if not key.strip("+~ ") or (not equals and not word.startswith("~")):
         raise ConfigError(f"{word}: is not of the form key=value; see `flyrun --help`")
+    is_text = key.lstrip("+") in _TEXTS
     try:
-        return parser.parse_override(word)
+        parsed = parser.parse_override(word)
+        # a file 2024.csv, a column 7: names, not the numbers that Hydra reads
+        if key not in _NAMES or not isinstance(parsed._value, (bool, int, float)):
+            return parsed
     except HydraException:
         pass
-    if key.lstrip("+") in _TEXTS and "'" not in value:
+    if is_text and "'" not in value:
         try:  # paths hold characters, ~ and =, that Hydra wants quoted
             return parser.parse_override(f"{key}='{value}'")
         except HydraException:

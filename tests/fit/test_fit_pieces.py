@@ -8,6 +8,7 @@ from scipy import optimize, special, stats
 from flyrun.cli import main
 from flyrun.data.table_columns import Column, Layout
 from flyrun.errors import ConfigError
+from flyrun.experiment import compose_job
 from flyrun.fit import arguments, choose, coefficients
 from flyrun.report import fit_report
 from flyrun.samplers.noise_fit import noise_scale
@@ -67,6 +68,14 @@ def test_what_cannot_be_fitted_exits_with_2(words, tmp_path, monkeypatch, capsys
     assert error.startswith("flyrun: error: ")
     assert error.count("\n") == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_a_file_or_a_name_may_be_a_number():
+    job = compose_job(["experiment=mnist_logreg", "only=regular", "name=2024"])
+    assert job.name == "2024"
+    words = ["dataset=table", "dataset.path=2024", "dataset.target=7", "model=logistic", "sampler=hmc"]
+    dataset = compose_job(words).arms[0].dataset
+    assert (dataset.path, dataset.target) == ("2024", "7")
 
 
 def test_the_example_names_a_column_of_the_file(tmp_path):
