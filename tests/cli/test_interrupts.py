@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 import time
 
 import pytest
+
+from flyrun.children import Pool
 
 ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
 # SIGINT may be ignored here, as in a shell's background. What precedes flyrun's first line is not its own.
@@ -95,3 +98,22 @@ def test_at_many_moments(tmp_path, presses):
         codes.add(end(process))
     assert codes <= {0, 130}
     assert 130 in codes
+
+
+def test_a_pool_ends_at_once_with_what_waits_for_it():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Pool(2) as pool:
+        waiting = [pool.submit(time.sleep, 60) for _ in range(2)]
+        while not all(one.running() for one in waiting):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < 30
+    assert not multiprocessing.active_children()
+
+
+def test_nobody_reads_the_last_line(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flyrun", "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
