@@ -100,20 +100,24 @@ def test_at_many_moments(tmp_path, presses):
     assert 130 in codes
 
 
-def test_a_pool_ends_at_once_with_what_waits_for_it():
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), Pool(2) as pool:
+def interrupted_pool():
+    with Pool(2) as pool:
         waiting = [pool.submit(time.sleep, 60) for _ in range(2)]
         while not all(one.running() for one in waiting):
             time.sleep(0.01)
         raise KeyboardInterrupt
+
+
+def test_a_pool_ends_at_once_with_what_waits_for_it():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_pool()
     assert time.monotonic() - began < 30
     assert not multiprocessing.active_children()
 
 
-def test_nobody_reads_the_last_line(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flyrun", "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.close()
-    assert process.stderr.read() == b""
+def test_nobody_reads_the_last_line():
+    command = [sys.executable, "-m", "flyrun", "--version"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
