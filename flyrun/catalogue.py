@@ -31,7 +31,7 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
   flyrun report EXPERIMENT|FOLDER            build and show a run's report again (results_dir=…, name=…)
   flyrun table REFERENCE                     a published table as a whole, ours beside (out=FILE: .md, .csv)
   flyrun publish NAME ...                    copy finished runs' reports to results/measured (out=FOLDER)
-  flyrun compare A B                         two runs, tables or commits: better, worse or same (out=FILE)
+  flyrun compare A B                         runs, tables, commits: better, worse, same, undecided (out=FILE)
   flyrun check [EXPERIMENT ...] [--update]   short chains against stored ones (workers=N, values=FOLDER)
   flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
   flyrun [COMMAND] --help | --version

@@ -245,16 +245,18 @@ def _publish(words: list[str]) -> int:
 def _compare(words: list[str]) -> int:
     from pathlib import Path
 
-    from flyrun.report.compare import LEVEL, compare
+    from flyrun.report.compare import LEVEL, MARGIN, compare
 
-    plain, given = _take("compare", words, ("results_dir", "out", "level"))
+    plain, given = _take("compare", words, ("results_dir", "out", "level", "margin"))
     if len(plain) != 2:
         raise ConfigError("compare: takes two runs, tables or commits; as in `flyrun compare first second`")
     level = _fraction("level", given.get("level", str(LEVEL)))
+    margin = _fraction("margin", given.get("margin", str(MARGIN)))
     from rich.console import Console
 
     out = Path(given["out"]).expanduser() if given.get("out") else None
-    compare(plain[0], plain[1], given.get("results_dir", "results"), level, out, Console(highlight=False))
+    results_dir = given.get("results_dir", "results")
+    compare(plain[0], plain[1], results_dir, level, margin, out, Console(highlight=False))
     return 0
 
 

@@ -68,10 +68,8 @@ def _of_fit(words: list[str]) -> list[str]:
     """Flags, and what can follow one; nothing where a file's name can stand: the shell completes these."""
     from flyrun.fit import arguments
 
-    if words[-1] == "--model":
-        return list(arguments.MODELS)
-    if words[-1] == "--missing":
-        return list(arguments.MISSING)
+    if (option := words[-1].removeprefix("--")) in arguments.CHOICES:
+        return list(arguments.CHOICES[option])
     if words[-1] in ("--target", "--features", "--drop", "--categorical"):
         return arguments.columns(next((word for word in words[1:] if not word.startswith("-")), ""))
     return list(arguments.FLAGS) if len(words) > 1 else []

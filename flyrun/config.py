@@ -65,14 +65,15 @@ class Softmax(Choice):
 @option("model", "student_t")
 @dataclass(frozen=True)
 class StudentT(Choice):
-    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` takes the best of `grid` as for the prior."""
+    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` as for the prior, `estimated`: most likely."""
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace", "bound=none")
     needs: ClassVar[tuple[str, ...]] = ("prior", "bound", "brightness")
     task: ClassVar[str] = "regression"
     name: str = "student_t"
-    nu: float = ranged(4.0, above=0)
-    scale: float | Literal["held_out"] = ranged(1.0, above=0)
+    # beyond at_most rounding eats the likelihood, which has long been the normal one
+    nu: float = ranged(4.0, above=0, at_most=1e9)
+    scale: float | Literal["held_out", "estimated"] = ranged(1.0, above=0)
     grid: tuple[float, ...] = ranged((0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0)
 
     def __post_init__(self) -> None:
@@ -174,7 +175,7 @@ class Implicit(Choice):
 
     firefly: ClassVar[bool] = True
     name: str = "implicit"
-    q: float | Literal["auto"] = ranged(0.01, above=0, at_most=1)
+    q: float | Literal["auto"] = ranged(0.01, at_least=1e-12, at_most=1)
 
 
 @option("brightness", "per_datum")
@@ -323,6 +324,14 @@ class Arm:
         shared: dict[str, Any] = {name: kept[name] for name in ("dataset", "model", "prior") if name in kept}
         lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
         return {**shared, "protocol": lengths}
+
+    def method(self) -> dict[str, Any]:
+        """What keys the arm's random numbers: all settings but the protocol's that are not the defaults.
+
+        So neither a longer run, nor a file that moved, nor an option that gains a key has other draws.
+        """
+        chosen = {group: getattr(self, group) for group in ARM_GROUPS if group != "protocol"}
+        return {group: choice.non_default() for group, choice in chosen.items() if choice is not None}
 
     def key_settings(self) -> dict[str, Any]:
         """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from flyrun.errors import ConfigError
-from flyrun.schema import Choice, option, ranged, show
+from flyrun.schema import Choice, option, quoted, ranged, show
 
 
 @option("dataset", "mnist_7v9")
@@ -87,8 +88,24 @@ class Table(Choice):
     categorical: tuple[str, ...] = ()
     standardize: bool = True
     missing: Literal["refuse", "drop"] = "refuse"
+    decimal: Literal[".", ","] = "."
     task: Literal["auto", "binary", "classes", "regression"] = "auto"
     limit: int | None = ranged(None, at_least=1)
+
+    def say(self, key: str, value: str | None = None) -> str:
+        """How a key is typed where this table was asked for; a column's name joins those of a list."""
+        if key == "model":
+            return f"model={value}"
+        if value is not None and isinstance(there := getattr(self, key), tuple):
+            value = f"[{','.join(map(_hydra_word, [*there, value]))}]"
+        return f"dataset.{key}" if value is None else quoted(f"dataset.{key}={value}")
+
+
+def _hydra_word(name: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    if plain and name.lower() not in ("null", "true", "false", "nan", "inf"):
+        return name
+    return "'" + name.replace("'", "\\'") + "'"
 
 
 @option("dataset", "tall")

@@ -24,7 +24,7 @@ from flyrun.schema import SCHEMAS, did_you_mean, keys, listing
 #: keys of the whole job; all others start with a group's name
 JOB_KEYS = ("name", "only", "results_dir", "fresh")
 #: keys whose values may hold characters that Hydra wants quoted
-_TEXTS = ("results_dir", "name", "dataset.path", "dataset.target")
+_TEXTS = ("results_dir", "name", "dataset.path", "dataset.target", "dataset.decimal")
 _PER_ARM = "per_arm."
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
+import shlex
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -93,6 +95,12 @@ class Choice(Section):
     #: overrides filling in groups that nobody chose, e.g. a bound suggests the brightness that goes with it
     suggests: ClassVar[tuple[str, ...]] = ()
     name: str
+
+    def non_default(self) -> dict[str, Any]:
+        """The name, and those settings but a file's place that are not as they are by default."""
+        usual = {item.name: _plain(item.default) for item in fields(self)}
+        given = {key: value for key, value in self.settings().items() if key not in ("name", "path")}
+        return {"name": self.name} | {key: value for key, value in given.items() if value != usual[key]}
 
 
 def option(group: str, name: str):
@@ -231,6 +239,13 @@ def show(value: Any) -> str:
     return " ".join(str(value).split())
 
 
+def quoted(word: str) -> str:
+    """Write a word as a shell takes it."""
+    if re.fullmatch(r"[\w@%+=:,./\[\]-]+", word):
+        return word
+    return shlex.quote(word) if set(word) & set('"$`\\!') else f'"{word}"'
+
+
 def listing(names: Iterable[Any], last: str = "and") -> str:
     """Join names for a sentence: a, b and c."""
     words = [str(name) for name in names if name != "*"]
@@ -239,11 +254,17 @@ def listing(names: Iterable[Any], last: str = "and") -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean X?)" for the closest known name, or nothing."""
+    close = closest(word, known)
+    return f" (did you mean {close}?)" if close is not None else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name most like a word: the same but for case, the only one it begins, or the closest."""
     known = sorted(set(known))
-    same = [name for name in known if name.lower() == word.lower()]
-    longer = same or [name for name in known if len(word) > 2 and name.startswith(word)]
+    same = [name for name in known if name.strip().casefold() == word.strip().casefold()]
+    longer = [name for name in known if len(word) > 2 and name.startswith(word)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return next(iter([*same, *close]), None)
 
 
 @cache

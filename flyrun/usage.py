@@ -78,10 +78,10 @@ Examples
   flyrun publish mnist_logreg
   flyrun publish mnist_logreg toy_flymc --out kept""",
     "compare": f"""\
-flyrun compare A B [results_dir=FOLDER] [out=FILE] [level=0.05]
+flyrun compare A B [results_dir=FOLDER] [out=FILE] [level=0.05] [margin=0.05]
 
-Tells for each arm and each figure of merit whether B is better than A, worse or the same, by a test
-over seeds that allows for the number of comparisons.
+Tells for each arm and each figure of merit whether B is better than A, worse, the same, or whether too few
+seeds leave it undecided, by tests over seeds that allow for the number of comparisons.
 
 A, B                   a run (name or folder); a table (table.csv, table.json, a folder with one, a name in
                        results/measured); or a commit, for all tables in results/measured as of then, or
@@ -89,6 +89,7 @@ A, B                   a run (name or folder); a table (table.csv, table.json, a
 {_RESULTS}
 out=FILE               write the comparison there as well: .md or .csv
 level=0.05             probability of finding any difference where there is none
+margin=0.05            what counts as the same: within this share of A
 
 {_BOTH}
 

@@ -88,7 +88,7 @@ def test_accepts_the_ends_of_ranges():
     st.floats() | st.integers() | st.text(max_size=5) | st.none() | st.booleans() | st.lists(st.integers())
 )
 def test_q_is_in_its_range_or_refused(value):
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and 1e-12 <= value <= 1
     if good:
         assert config.Implicit(q=value).q == value
     else:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
-ENCODING = 2
-WHERE = f"a {table_files.FORMATS} file; name it with dataset.path=FILE and dataset.target=COLUMN"
+ENCODING = 3
 
 
 def load(config: Table) -> Dataset:
@@ -41,14 +40,14 @@ def load(config: Table) -> Dataset:
     info: "layout" (table_columns.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
     """
-    path = store().path(config.path)
+    path = _path(config)
     digest = _sha256(path, *_stamp(path))
     target, chosen = _columns(config, path)
     folder = _folder(config, path, digest)
     layout = _stored_layout(folder)
     if layout is None:
-        reader = functools.partial(table_files.pieces, path, [*chosen, target])
-        layout = scan(reader, target, chosen, set(config.categorical), config, str(path))
+        reader = functools.partial(table_files.pieces, path, [*chosen, target], config)
+        layout = scan(reader, target, chosen, config, str(path))
         # What task=auto turns out to be is kept under its own name, where a model will look for it.
         folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
     size = (layout.rows, len(layout.names))
@@ -86,13 +85,21 @@ def load(config: Table) -> Dataset:
 
 def fingerprint(config: Table) -> str:
     """sha256 of the file; DataError where it is not there."""
-    path = store().path(config.path)
+    path = _path(config)
     return _sha256(path, *_stamp(path))
 
 
-def store() -> YourFile:
+def store(config: Table | None = None) -> YourFile:
     """The file, which is not ours."""
-    return YourFile(NAME, WHERE)
+    from flyrun.config import Table
+
+    say = (config or Table()).say
+    needs = f"a {table_files.FORMATS} file, as in {say('path', 'FILE')} {say('target', 'COLUMN')}"
+    return YourFile(NAME, needs, endings=table_files.ENDINGS)
+
+
+def _path(config: Table) -> Path:
+    return store(config).path(config.path, config.path and config.say("path", config.path))
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -111,17 +118,22 @@ def _sha256(path: Path, size: int, changed_ns: int) -> str:
 
 def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
     """(target, features) that the configuration names; DataError for one that the file has not."""
+    if config.decimal != "." and not table_files.is_csv(path):
+        raise DataError(f"{config.say('decimal', config.decimal)}: is for CSV files, which {path} is not")
     known = table_files.names(path)
-    asked = {"features": config.features or (), "drop": config.drop, "categorical": config.categorical}
     if config.target is None:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
+    asked = {"features": config.features or (), "drop": config.drop, "categorical": config.categorical}
     for key, names in (("target", (config.target,)), *asked.items()):
         for name in names:
             if name not in known:
                 close = did_you_mean(name, known)
-                raise DataError(f"dataset.{key}: {path} has no column {name!r}{close}; it has {_some(known)}")
-    if config.target in asked["features"]:
-        raise DataError(f"dataset.features: {config.target} is the target; leave it out")
+                raise DataError(
+                    f"{config.say(key)}: {path} has no column {name!r}{close}; it has {_some(known)}"
+                )
+    for key in ("features", "drop"):
+        if config.target in asked[key]:
+            raise DataError(f"{config.say(key)}: {config.target} is the target; leave it out there")
     chosen = [name for name in config.features or known if name not in (config.target, *config.drop)]
     if not chosen:
         raise DataError(f"{path}: no column is left beside the target {config.target}")
@@ -150,8 +162,8 @@ def _stored_layout(folder: Path) -> Layout | None:
 def _pieces(
     config: Table, path: Path, layout: Layout, columns: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    text = text_columns(layout)
-    for piece, _ in usable(table_files.pieces(path, columns, text), config, str(path)):
+    read = table_files.pieces(path, columns, config, text_columns(layout))
+    for piece, _ in usable(read, config, str(path)):
         yield encode(piece, layout)
 
 

@@ -1,12 +1,13 @@
 """Tables on disk read piece by piece: CSV (also gzipped, tab- or semicolon-separated), Parquet, .npz.
 
 A piece is a pandas frame of some rows of the columns asked for; its index counts the file's rows from 0 below
-the header.
+the header. A column without a name is called as pandas calls it, "Unnamed: 0".
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 import zipfile
 import zlib
@@ -21,10 +22,24 @@ from flyrun.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flyrun.config import Table
+
 _CELLS = 1 << 21  # values in a piece
 _SEPARATORS = ",;\t|"
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+ENDINGS = (*_CSV, ".npz", ".parquet", ".pq")
 FORMATS = ".csv, .tsv (or .csv.gz), .parquet or .npz"
+_NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
+
+
+def is_nameless(name: str) -> bool:
+    """Whether a column had no name, as an index that was written along."""
+    return _NAMELESS.fullmatch(name) is not None
+
+
+def is_csv(path: Path | str) -> bool:
+    """Whether a file holds text, which has decimal signs."""
+    return str(path).lower().endswith(_CSV)
 
 
 def names(path: Path) -> list[str]:
@@ -37,18 +52,25 @@ def names(path: Path) -> list[str]:
     return found
 
 
-def pieces(path: Path, columns: Sequence[str], text: Collection[str]) -> Iterator[pd.DataFrame]:
-    """The columns asked for, some rows at a time, in this order; those in `text` as strings."""
+def pieces(
+    path: Path, columns: Sequence[str], options: Table, text: Collection[str]
+) -> Iterator[pd.DataFrame]:
+    """The columns asked for, some rows at a time, in this order; those in `text` as strings, stripped.
+
+    options: decimal, the sign that a CSV file's numbers have; limit.
+    """
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
+    if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
+        rows = min(rows, options.limit)
     with _explained(path):
-        for piece in _reader(path).pieces(list(columns), rows, set(text)):
-            yield piece[list(columns)]
+        for piece in _reader(path, options.decimal).pieces(list(columns), rows, set(text)):
+            yield _tidied(piece[list(columns)], text)
 
 
-def _reader(path: Path) -> Any:
+def _reader(path: Path, decimal: str = ".") -> Any:
     name = path.name.lower()
-    if name.endswith(_CSV):
-        return _Csv(path)
+    if is_csv(path):
+        return _Csv(path, decimal)
     if name.endswith(".npz"):
         return _Npz(path)
     if name.endswith((".parquet", ".pq")):
@@ -70,20 +92,27 @@ def _explained(path: Path) -> Iterator[None]:
         zlib.error,
     ) as error:  # pandas' are ValueErrors, some of zipfile's RuntimeErrors
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: cannot be read ({reason[:200]}); mend or write it again") from error
+        remedy = "save it as UTF-8" if isinstance(error, UnicodeError) else "mend or write it again"
+        raise DataError(f"{path}: cannot be read ({reason[:200]}); {remedy}") from error
 
 
 class _Csv:
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, decimal: str):
         self.path = path
-        self.options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
+        self.options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True, "decimal": decimal}
 
     def names(self) -> list[str]:
         import pandas as pd
 
         # Without a header pandas renames no column that occurs twice.
         head = pd.read_csv(self.path, sep=self._separator(), header=None, nrows=1, dtype=str, **self.options)
-        return [str(name).strip() for name in head.iloc[0].fillna("")]
+        found = [str(name).strip() for name in head.iloc[0].fillna("")]
+        for k, name in enumerate(found):
+            if not name:
+                found[k] = f"Unnamed: {k}"
+                while found.count(found[k]) > 1:
+                    found[k] += ".1"
+        return found
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
         import pandas as pd
@@ -122,7 +151,11 @@ class _Csv:
             head = handle.handle.readline()
         if not str(head).strip():
             raise DataError(f"{self.path}: begins with an empty line; the first line must name the columns")
-        return max(_SEPARATORS, key=str(head).count)
+        if str(head).lower().startswith("sep="):
+            raise DataError(
+                f"{self.path}: begins with a line {str(head).strip()!r} for spreadsheets; delete it"
+            )
+        return max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", str(head)).count)
 
 
 class _Parquet:
@@ -142,10 +175,10 @@ class _Parquet:
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
         first = 0
         for batch in self.file.iter_batches(batch_size=rows, columns=columns):
-            piece = batch.to_pandas()
+            piece = batch.to_pandas(ignore_metadata=True)  # which would make its index of a column again
             piece.index = range(first, first + len(piece))
             first += len(piece)
-            yield _as_text(piece, text)
+            yield piece
 
 
 class _Npz:
@@ -186,7 +219,7 @@ class _Npz:
                     for column, values in zip(self._columns(name), read(count), strict=True)
                     if column in columns
                 }
-                yield _as_text(pd.DataFrame(parts, index=range(first, first + count)), text)
+                yield pd.DataFrame(parts, index=range(first, first + count))
 
     def _rows(self, archive: zipfile.ZipFile, stack: contextlib.ExitStack, name: str) -> Any:
         """A function that reads the next so many rows of an array, column by column."""
@@ -213,14 +246,29 @@ def _header(stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(stream)
-    if len(shape) not in (1, 2) or dtype.hasobject:
+    if len(shape) not in (1, 2) or dtype.kind in "OcV":
         raise DataError(f"{what}: must be numbers or text in one or two dimensions, not {dtype} {shape}")
     return shape, fortran, dtype
 
 
-def _as_text(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
-    for name in piece.columns:
+def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
+    """Text stripped, blank cells missing; long and decimal numbers, to pandas objects, as floats."""
+    import pandas as pd
+
+    columns = {}
+    for name, values in piece.items():
         if name in text:
-            missing = piece[name].isna()
-            piece[name] = piece[name].astype(str).where(~missing)
-    return piece
+            # a whole number beside missing ones is a float in its piece, and an integer in others
+            whole = values.dtype.kind == "f"
+            words = (
+                values.map(lambda one: repr(float(one)).removesuffix(".0")) if whole else values.astype(str)
+            )
+            values = words.where(values.notna())
+        found = pd.api.types.infer_dtype(values) if values.dtype.kind == "O" else ""
+        if found == "string":
+            values = values.str.strip()
+            values = values.mask(values == "")
+        elif found in ("integer", "decimal"):
+            values = values.astype(np.float64)
+        columns[name] = values
+    return pd.DataFrame(columns, index=piece.index)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flyrun import outputs
-from flyrun.config import GROUPS
+from flyrun.config import GROUPS, Table
 from flyrun.errors import ConfigError
-from flyrun.schema import did_you_mean, listing
+from flyrun.schema import did_you_mean, listing, quoted
 
 MODELS = ("logistic", "softmax", "student_t")
-MISSING = ("refuse", "drop")
+_LISTS = ("features", "drop", "categorical")
+CHOICES = {"model": MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
 
 HELP = """\
 flyrun fit FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]
@@ -34,7 +35,9 @@ FILE                   .csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parqu
 --features A,B         the columns that explain it (default: all others)
 --drop A,B             columns to leave out, as names and row numbers
 --categorical A,B      columns of numbers that are names, as postcodes; text is taken so anyhow
+                       (a column's name that holds a comma goes in quotes: --drop '"a, b",c')
 --missing refuse|drop  rows that lack a value: an error naming the first (default), or left out, counted
+--decimal ,            the decimal sign of a CSV file, where it is a comma
 --rows N               only the first N rows
 --prior-scale 2.5      sd of the normal prior on a coefficient per sd of its column
 --budget 10m           when to stop if the chains do not agree: seconds (90s), minutes, hours (2h), or
@@ -44,7 +47,8 @@ FILE                   .csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parqu
 --workers N            processes (default: as many as pay)
 --quiet | --json       print the table's path only, or events for machines, one JSON object a line
 --fresh                begin again; without it chains go on from where they are, as after Ctrl-C
-KEY=VALUE              anything else that an arm takes, as sampler.n_steps=8 or protocol.seeds=8
+KEY=VALUE              anything else that an arm takes, as sampler.n_steps=8, protocol.seeds=8 or
+                       dataset.standardize=false
 
 Numbers are standardised for sampling; a category of L levels has L-1 coefficients, against its first level.
 
@@ -60,7 +64,8 @@ _FLAGS = {
     "--drop": "drop",
     "--categorical": "categorical",
     "--missing": "missing",
-    "--rows": "rows",
+    "--decimal": "decimal",
+    "--rows": "limit",
     "--prior-scale": "prior_scale",
     "--budget": "budget",
     "--name": "name",
@@ -107,7 +112,8 @@ class Request:
 
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
-    plain, given, overrides, fresh = [], {}, [], False
+    plain, overrides, fresh = [], [], False
+    given: dict[str, str] = {}
     queue = list(words)
     while queue:
         word = queue.pop(0)
@@ -117,7 +123,10 @@ def parse(words: Sequence[str]) -> Request:
         elif flag in _FLAGS:
             if not equals and not queue:
                 raise ConfigError(f"fit: {flag} must be followed by a value; see `flyrun fit --help`")
-            given[_FLAGS[flag]] = value if equals else queue.pop(0)
+            key, value = _FLAGS[flag], value if equals else queue.pop(0)
+            if key in given and key not in _LISTS:
+                raise ConfigError(f"fit {flag}: is given twice; keep one of them")
+            given[key] = f"{given[key]},{value}" if key in given else value
         elif word.startswith("-"):
             close = did_you_mean(flag, FLAGS)
             raise ConfigError(f"fit {flag}: no such option{close}; see `flyrun fit --help`")
@@ -131,24 +140,16 @@ def parse(words: Sequence[str]) -> Request:
     if "target" not in given:
         raise ConfigError(
             "fit: name the column to explain, as in "
-            f"`flyrun fit {plain[0]} --target {(columns(plain[0]) or ['COLUMN'])[-1]}`"
+            f"`flyrun fit {quoted(plain[0])} --target {quoted((columns(plain[0]) or ['COLUMN'])[-1])}`"
         )
-    if given.get("model") not in (None, *MODELS):
-        close = did_you_mean(given["model"], MODELS)
-        raise ConfigError(
-            f"fit --model {given['model']}: no such model{close}; choose {listing(MODELS, 'or')}"
-        )
-    table: dict[str, Any] = {
-        key: tuple(one.strip() for one in given[key].split(",") if one.strip())
-        for key in ("features", "drop", "categorical")
-        if key in given
-    }
-    if "missing" in given:
-        if given["missing"] not in MISSING:
-            raise ConfigError(f"fit --missing {given['missing']}: must be {listing(MISSING, 'or')}")
-        table["missing"] = given["missing"]
-    if "rows" in given:
-        table["limit"] = _whole("--rows", given["rows"])
+    for key, known in CHOICES.items():
+        if given.get(key) not in (None, *known):
+            close = did_you_mean(given[key], known)
+            raise ConfigError(f"fit --{key} {given[key]}: must be {listing(known, 'or')}{close}")
+    table: dict[str, Any] = {key: _names(given[key]) for key in _LISTS if key in given}
+    table |= {key: given[key] for key in ("missing", "decimal") if key in given}
+    if "limit" in given:
+        table["limit"] = _whole("--rows", given["limit"])
     return Request(
         file=plain[0],
         target=given["target"],
@@ -163,6 +164,30 @@ def parse(words: Sequence[str]) -> Request:
         overrides=tuple(overrides),
         words=tuple(word for word in words if word != "--fresh"),
     )
+
+
+class TypedTable(Table):
+    """The table of `flyrun fit`, whose errors name this command's options."""
+
+    def say(self, key: str, value: str | None = None) -> str:
+        """An option as it is typed; a column's name joins those of a list."""
+        flag = next((flag for flag, known in _FLAGS.items() if known == key), "")
+        if value is not None and isinstance(there := getattr(self, key, None), tuple):
+            value = ",".join(map(_listed, [*there, value]))
+        return " ".join(word for word in (flag, value and quoted(value)) if word)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas; those that hold a comma stand in quotes."""
+    found = re.findall(r'\s*"((?:[^"]|"")+)"\s*(?:,|$)|([^,]+)', text)
+    names = (whole.replace('""', '"') or plain.strip() for whole, plain in found)
+    return tuple(name for name in dict.fromkeys(names) if name)
+
+
+def _listed(name: str) -> str:
+    if name == name.strip() and "," not in name and not name.startswith('"'):
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def columns(file: str) -> list[str]:

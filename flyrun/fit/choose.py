@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 import flyrun.data
-from flyrun.config import Job, StudentT, Table
+from flyrun.config import Job, Table
 from flyrun.data.dataset import Dataset
 from flyrun.data.table_columns import Layout
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
-from flyrun.fit.arguments import Request
-from flyrun.fit.noise import noise_scale
+from flyrun.fit.arguments import Request, TypedTable
+from flyrun.overrides import read
+from flyrun.schema import build, listing
+
+if TYPE_CHECKING:
+    from flyrun.runner.setup import Fit
+    from flyrun.runner.setup import Problem as Bound
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 _TASKS = {model: task for task, model in _MODELS.items()}
@@ -43,12 +48,12 @@ class Problem:
     layout: Layout
     lines: list[str]
     n_params: int
+    caveats: list[str]
 
 
 def problem(request: Request) -> Problem:
     """Read the table and make the job. Raises DataError or ConfigError in one line."""
-    task: Any = _TASKS[request.model] if request.model else "auto"
-    table = Table(path=request.file, target=request.target, task=task, **request.table)
+    table = _table(request)
     dataset = flyrun.data.load(table)
     layout = Layout.from_dict(dataset.info["layout"])
     model = _MODELS[dataset.task]
@@ -61,13 +66,38 @@ def problem(request: Request) -> Problem:
         )
     words = [f"model={model}", "prior=gaussian", f"prior.scale={request.prior_scale:g}"]
     if model == "student_t" and "model.scale" not in _keys(request):
-        words.append(f"model.scale={_noise(dataset):.4g}")
+        words.append("model.scale=estimated")
     table = replace(table, task=dataset.task)
     title = f"{Path(request.file).name}: {layout.target.name}"
     job = _job(request, table, title, [*words, *_LONG])
-    if len(dataset.target) < TALL and len(dataset.target) < PAYS * _bright(job) ** 2:
-        job = _job(request, table, title, [*words, *_SHORT])
-    return Problem(job, layout, _lines(dataset, layout, job), n_params)
+    fitted = None
+    if len(dataset.target) < TALL or model == "student_t":
+        fitted = _fitted(job)
+        if len(dataset.target) < TALL and len(dataset.target) < PAYS * _bright(job, fitted) ** 2:
+            job = _job(request, table, title, [*words, *_SHORT])
+    fit = fitted.fit if fitted else None
+    caveats = [_several_modes(fit.shares.tolist())] if fit and len(fit.shares) > 1 else []
+    return Problem(job, layout, [*_lines(dataset, layout, job, fit), *caveats], n_params, caveats)
+
+
+def _table(request: Request) -> TypedTable:
+    """What the options and the typed keys say of the table. Raises ConfigError where they do not agree."""
+    given: dict[str, Any] = {"path": request.file, "target": request.target, **request.table}
+    typed = {one.key: one for one in read(request.overrides)}
+    for key in ("dataset", "dataset.name"):
+        if key in typed:
+            raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
+    model = request.model or (typed["model"].value if "model" in typed else None)
+    if model in _TASKS:
+        given["task"] = _TASKS[model]
+    values = {key.partition(".")[2]: one.value for key, one in typed.items() if one.group == "dataset"}
+    checked = build("dataset", {"name": "table", **values})
+    for key in values:
+        if key in given and getattr(checked, key) != given[key]:
+            other = {"path": request.file, "task": f"--model {model}"}
+            option = other.get(key, TypedTable().say(key))
+            raise ConfigError(f"fit: {option} and {typed[f'dataset.{key}'].text} disagree; keep one of them")
+    return TypedTable(**{**values, **given})
 
 
 def _keys(request: Request) -> set[str]:
@@ -77,8 +107,9 @@ def _keys(request: Request) -> set[str]:
 def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     """One arm with these words and those typed, which win."""
     words = [word for word in words if word.partition("=")[0] not in _keys(request)]
+    others = [word for word in request.overrides if not word.startswith("dataset.")]  # `table` has these
     name = request.name if request.name is not None else run_name(request.file)
-    job = compose_job(["dataset=table", "protocol=fit", *words, f"name={name}", *request.overrides])
+    job = compose_job(["dataset=table", "protocol=fit", *words, f"name={name}", *others])
     arm = job.arms[0]
     label = f"firefly_{arm.sampler.name}" if arm.bound.firefly else arm.sampler.name
     return replace(
@@ -93,17 +124,24 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     )
 
 
-def _bright(job: Job) -> float:
-    """Expected number of rows bright at the MAP, a linear predictor; the MAP is kept for the run."""
+def _fitted(job: Job) -> Bound:
+    """Data, scales and MAP, which are kept for the run."""
     from flyrun.runner import setup
     from flyrun.runner.cell import run_dir
     from flyrun.runner.chain import unwritable
 
     arm, folder = job.arms[0], run_dir(job) / "setup"
     try:
-        problem = setup.bind(arm, folder, needs_map=True)
+        return setup.bind(arm, folder, needs_map=True)
     except OSError as error:
         raise unwritable(folder, error) from error
+
+
+def _bright(job: Job, problem: Bound) -> float:
+    """Expected number of rows bright at the MAP, a linear predictor."""
+    from flyrun.runner import setup
+
+    arm = job.arms[0]
     with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
         pseudo = setup.expected_pseudo(arm, problem, setup.posterior_curvature(arm, problem))
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
@@ -115,19 +153,16 @@ def run_name(file: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", stem).lstrip(".")[:150] or "fit"
 
 
-def _noise(dataset: Dataset) -> float:
-    with threadpool_limits(1):
-        return noise_scale(dataset.features, dataset.target, StudentT().nu)
-
-
-def _lines(dataset: Dataset, layout: Layout, job: Job) -> list[str]:
-    """What was read and what will be done, in words."""
+def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[str]:
+    """What was read and what will be done, in words. fit: of a regression, whose scale it holds."""
     arm, target = job.arms[0], layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     shape = f"{layout.rows:,} rows{lost}, {len(layout.features)} columns, {len(layout.names)} coefficients"
     lines = [
         f"{Path(str(arm.dataset.path)).name}: {shape}" + (" a class" if layout.task == "classes" else "")
     ]
+    if layout.row_numbers:
+        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
     references = [f"{one.name} against {one.levels[0]}" for one in layout.features if one.levels]
     if references:
         lines.append(f"categories: {', '.join(references)}")
@@ -145,11 +180,14 @@ def _lines(dataset: Dataset, layout: Layout, job: Job) -> list[str]:
             f"{target.levels[0]}"
         )
     else:
+        assert fit is not None
+        origin = "its maximum likelihood value" if arm.model.scale == "estimated" else "as given"
         lines.append(
             f"regression of {target.name} with Student-t noise of {arm.model.nu:g} degrees of freedom and "
-            f"scale {arm.model.scale * target.sd:.4g}, its maximum likelihood value, held fixed"
+            f"scale {fit.model_scale * target.sd:.4g}, {origin}, held fixed"
         )
-    per = "sd of the target per sd of a column" if layout.task == "regression" else "per sd of a column"
+    unit = "sd" if arm.dataset.standardize else "unit"
+    per = (f"{unit} of the target " if layout.task == "regression" else "") + f"per {unit} of a column"
     prior = (
         f"{arm.prior.name} prior" if arm.prior.name != "gaussian" else f"prior N(0, {arm.prior.scale}²) {per}"
     )
@@ -160,3 +198,12 @@ def _lines(dataset: Dataset, layout: Layout, job: Job) -> list[str]:
     )
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")
     return lines
+
+
+def _several_modes(shares: list[float]) -> str:
+    words = listing(f"{100 * share:.2g} %" for share in shares)
+    return (
+        f"the posterior has more than one mode: {len(shares)} were found, of about {words} of it by their "
+        "heights and widths; chains start about them in turn, and where they do not pass from one to another "
+        "each tells of its own only"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from dataclasses import replace
@@ -17,7 +16,7 @@ from flyrun.fit.choose import Problem, problem
 from flyrun.outputs import Screen
 from flyrun.report.arms import FIT
 from flyrun.runner import files, progress, store
-from flyrun.runner.cell import cell_key, cells, run_dir
+from flyrun.runner.cell import cells, run_dir
 
 POSTERIOR = "posterior.nc"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
@@ -47,7 +46,6 @@ class _Rounds:
         self.request, self.task, self.screen = request, task, screen
         self.job: Job = task.job
         self.folder = run_dir(self.job)
-        self.key = cell_key(self.job.arms[0])
         self.protocol = self.job.arms[0].protocol
         self.started = time.monotonic()
         self.done = 0
@@ -72,7 +70,9 @@ class _Rounds:
         """Exit code: 0 with a posterior written, agreed or not; 1 where a chain failed or is too short."""
         from flyrun.runner.launch import run
 
-        self._forget_others()
+        if self.job.fresh:
+            for name in (FIT, POSTERIOR):
+                (self.folder / name).unlink(missing_ok=True)
         total, fresh, number = self._first(), self.job.fresh, 0
         while True:
             number += 1
@@ -104,16 +104,6 @@ class _Rounds:
                 self._write(rows, total, good)
                 return 0
             total = following
-
-    def _forget_others(self) -> None:
-        """Remove what a fit of something else left under this name; its chains stay where they are."""
-        path = self.folder / FIT
-        with contextlib.suppress(files.DamagedFile, KeyError, TypeError, OSError):
-            about = files.read_json(path)
-            if about["key"] != self.key:
-                self.say(f"{self.folder} held another fit, of {about['file']}; --name=… keeps both reports")
-                path.unlink()
-                (self.folder / POSTERIOR).unlink()
 
     def _first(self) -> int:
         """Length of the first round: what is asked for, or where stored chains are."""
@@ -212,9 +202,9 @@ class _Rounds:
         try:
             coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
-                "key": self.key,
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
+                "caveats": self.task.caveats,
                 "layout": layout.as_dict(),
                 "agreed": good,
                 "budget": str(self.request.budget),

@@ -4,7 +4,7 @@ For full-data sampling the base is the prior; for Firefly Monte Carlo it is the 
 the collapsed bounds (Maclaurin & Adams 2014, eq. 2).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,25 +43,42 @@ def add_gaussian(base, precision, log_normaliser):
 
 
 @generic
+def about(base, centre):
+    """The same collapsed bounds held about another centre, (P,). Python only."""
+
+
+@generic
+def top(base):
+    """Where collapsed bounds and a Gaussian together are highest, (P,). Python only."""
+
+
+def at_top(base: Any) -> Any:
+    """The same function held about its top, where it is evaluated to most digits."""
+    return about(base, top(base))
+
+
+@generic
 def dense(base):
-    """Collapsed bounds or a pseudo-prior as a Quadratic, whatever structure they have; for what is not smooth
-    a Gaussian of the same variance stands in. Python only."""
+    """Collapsed bounds or a pseudo-prior as a Quadratic about 0, whatever structure they have; for what is
+    not smooth a Gaussian of the same variance stands in. Python only."""
 
 
 @implements(log_base, Quadratic)
 def _log_quadratic(base, theta, gradient):
-    matrix, linear, size = base.precision, base.linear, theta.shape[0]
+    matrix, linear, away, size = base.precision, base.linear, base.away, theta.shape[0]
     value = base.constant[0]
+    for d in range(size):
+        away[d] = theta[d] - base.centre[d]
     if gradient is not None:
         for d in range(size):
-            pulled = row_dot(matrix, d, theta)
-            value += theta[d] * (linear[d] - 0.5 * pulled)
+            pulled = row_dot(matrix, d, away)
+            value += away[d] * (linear[d] - 0.5 * pulled)
             gradient[d] += linear[d] - pulled
         return value
     # half of a symmetric matrix says it all: what is left of the diagonal, four rows at once, and half of it
     for d in range(0, size & -4, 4):
-        p, q, r, s = first_four_dots(matrix, d, d + 1, d + 2, d + 3, theta, d)
-        t, u, v, w = theta[d], theta[d + 1], theta[d + 2], theta[d + 3]
+        p, q, r, s = first_four_dots(matrix, d, d + 1, d + 2, d + 3, away, d)
+        t, u, v, w = away[d], away[d + 1], away[d + 2], away[d + 3]
         p += 0.5 * matrix[d, d] * t
         q += matrix[d + 1, d] * t + 0.5 * matrix[d + 1, d + 1] * u
         r += matrix[d + 2, d] * t + matrix[d + 2, d + 1] * u + 0.5 * matrix[d + 2, d + 2] * v
@@ -70,8 +87,8 @@ def _log_quadratic(base, theta, gradient):
         value += t * (linear[d] - p) + u * (linear[d + 1] - q)
         value += v * (linear[d + 2] - r) + w * (linear[d + 3] - s)
     for d in range(size & -4, size):
-        pulled = first_dot(matrix, d, theta, d) + 0.5 * matrix[d, d] * theta[d]
-        value += theta[d] * (linear[d] - pulled)
+        pulled = first_dot(matrix, d, away, d) + 0.5 * matrix[d, d] * away[d]
+        value += away[d] * (linear[d] - pulled)
     return value
 
 
@@ -82,10 +99,26 @@ def _nothing_beyond(base, theta, gradient):
 
 @implements(add_gaussian, Quadratic)
 def _add_gaussian(base, precision, log_normaliser):
-    with_prior = base.precision + np.eye(len(base.linear)) * precision
-    return Quadratic(with_prior, base.linear.copy(), base.constant + log_normaliser)
+    return base._replace(
+        precision=base.precision + np.eye(len(base.linear)) * precision,
+        linear=base.linear - precision * base.centre,
+        constant=base.constant + log_normaliser - 0.5 * precision * base.centre @ base.centre,
+    )
+
+
+@implements(about, Quadratic)
+def _about(base, centre):
+    step = centre - base.centre
+    pulled = base.precision @ step
+    height = base.constant + step @ (base.linear - 0.5 * pulled)
+    return base._replace(centre=centre, linear=base.linear - pulled, constant=height)
+
+
+@implements(top, Quadratic)
+def _top(base):
+    return base.centre + np.linalg.solve(base.precision, base.linear)
 
 
 @implements(dense, Quadratic)
 def _dense(base):
-    return base
+    return about(base, np.zeros(len(base.linear)))

@@ -4,7 +4,7 @@ from math import log, pi
 from typing import Any, NamedTuple
 
 from flyrun.compiled import dot_jit, implements
-from flyrun.models.base import Penalty, add_gaussian, draw_base, log_base
+from flyrun.models.base import Penalty, add_gaussian, at_top, draw_base, log_base
 
 SMOOTH = True
 
@@ -52,5 +52,5 @@ def _draw_isotropic(base, rng, out):
 
 def pseudo_prior(prior: IsotropicGaussian, bounds: Any) -> Any:
     """Gaussian prior times collapsed bounds: of the bounds' own kind, Quadratic or Kronecker."""
-    size = bounds.linear.shape[0]
-    return add_gaussian(bounds, 1.0 / prior.scale**2, -size * (prior.log_scale + 0.5 * log(2.0 * pi)))
+    normaliser = bounds.linear.size * (prior.log_scale + 0.5 * log(2.0 * pi))
+    return at_top(add_gaussian(bounds, 1.0 / prior.scale**2, -normaliser))

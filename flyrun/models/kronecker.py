@@ -9,16 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.models.base import add_gaussian, dense, log_base, log_beyond
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.base import about, add_gaussian, dense, log_base, log_beyond, top
+from flyrun.models.likelihood import quadratic
 from flyrun.models.multi_linear import rows_times
 
 
 class Kronecker(NamedTuple):
-    """−½ θᵀ(A ⊗ S + ridge·I)θ + hᵀθ + c."""
+    """−½ δᵀ(A ⊗ S + ridge·I)δ + hᵀδ + c, δ = θ − m (see Quadratic)."""
 
     gram: np.ndarray
     """S, (D, D), symmetric."""
+    centre: np.ndarray
+    """m, (K·D,)."""
     linear: np.ndarray
     """h, (K·D,)."""
     ridge: float
@@ -33,23 +35,26 @@ class Kronecker(NamedTuple):
 
 
 def kronecker(gram: np.ndarray, linear: np.ndarray, constant: float) -> Kronecker:
-    """Collapsed bounds alone. gram: (D, D); linear: (K, D)."""
+    """Collapsed bounds alone, about m = 0. gram: (D, D); linear: (K, D)."""
     room = np.zeros(linear.shape), np.zeros(linear.shape[::-1])
-    return Kronecker(gram, linear.ravel(), 0.0, np.array([float(constant)]), *room, np.arange(len(gram)))
+    height = np.array([float(constant)])
+    return Kronecker(gram, np.zeros(linear.size), linear.ravel(), 0.0, height, *room, np.arange(len(gram)))
 
 
 @implements(log_base, Kronecker)
 def _log_kronecker(base, theta, gradient):
     centred, pulled = base.centred, base.pulled
     n_classes, size = centred.shape
-    matrix, linear = theta.reshape((n_classes, size)), base.linear.reshape((n_classes, size))
+    shape = n_classes, size
+    matrix, centre, linear = theta.reshape(shape), base.centre.reshape(shape), base.linear.reshape(shape)
     for d in range(size):
         mean = 0.0
         for k in range(n_classes):
-            mean += matrix[k, d]
+            centred[k, d] = matrix[k, d] - centre[k, d]
+            mean += centred[k, d]
         mean /= n_classes
         for k in range(n_classes):
-            centred[k, d] = matrix[k, d] - mean
+            centred[k, d] -= mean
     rows_times(base.gram, base.everyone, centred, n_classes - 1, pulled)
     for d in range(size):
         last = 0.0
@@ -59,13 +64,15 @@ def _log_kronecker(base, theta, gradient):
     value = base.constant[0]
     for k in range(n_classes):
         for d in range(size):
-            value += matrix[k, d] * (linear[k, d] - 0.5 * base.ridge * matrix[k, d])
+            away = matrix[k, d] - centre[k, d]
+            value += away * (linear[k, d] - 0.5 * base.ridge * away)
             value -= 0.25 * centred[k, d] * pulled[d, k]
     if gradient is not None:
         out = gradient.reshape((n_classes, size))
         for k in range(n_classes):
             for d in range(size):
-                out[k, d] += linear[k, d] - base.ridge * matrix[k, d] - 0.5 * pulled[d, k]
+                away = matrix[k, d] - centre[k, d]
+                out[k, d] += linear[k, d] - base.ridge * away - 0.5 * pulled[d, k]
     return value
 
 
@@ -76,7 +83,33 @@ def _nothing_beyond(base, theta, gradient):
 
 @implements(add_gaussian, Kronecker)
 def _add_gaussian(base, precision, log_normaliser):
-    return base._replace(ridge=base.ridge + precision, constant=base.constant + log_normaliser)
+    return base._replace(
+        ridge=base.ridge + precision,
+        linear=base.linear - precision * base.centre,
+        constant=base.constant + log_normaliser - 0.5 * precision * base.centre @ base.centre,
+    )
+
+
+def _pulled(base: Kronecker, step: np.ndarray) -> np.ndarray:
+    """(A ⊗ S + ridge·I)·step, (K·D,)."""
+    moves = step.reshape(base.centred.shape)
+    return (0.5 * (moves - moves.mean(axis=0)) @ base.gram).ravel() + base.ridge * step
+
+
+@implements(about, Kronecker)
+def _about(base, centre):
+    step = centre - base.centre
+    pulled = _pulled(base, step)
+    height = base.constant + step @ (base.linear - 0.5 * pulled)
+    return base._replace(centre=centre, linear=base.linear - pulled, constant=height)
+
+
+@implements(top, Kronecker)
+def _top(base):
+    slopes = base.linear.reshape(base.centred.shape)
+    shared = slopes.mean(axis=0)
+    apart = np.linalg.solve(0.5 * base.gram + base.ridge * np.eye(len(base.gram)), (slopes - shared).T).T
+    return base.centre + (apart + shared / base.ridge).ravel()
 
 
 @implements(dense, Kronecker)
@@ -84,4 +117,5 @@ def _dense(base):
     n_classes = len(base.centred)
     curvature = 0.5 * (np.eye(n_classes) - 1.0 / n_classes)
     precision = np.kron(curvature, base.gram) + base.ridge * np.eye(len(base.linear))
-    return Quadratic(precision, base.linear.copy(), base.constant.copy())
+    here = about(base, np.zeros(len(base.linear)))
+    return quadratic(precision, here.linear, here.constant[0])

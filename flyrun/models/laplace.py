@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import implements
-from flyrun.models.base import Penalty, add_gaussian, dense, draw_base, log_base, log_beyond
+from flyrun.models.base import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond, top
 
 SMOOTH = False
 
@@ -57,7 +57,12 @@ def _draw_laplace(base, rng, out):
 
 def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
     """Laplace prior times collapsed bounds."""
-    return LaplaceTimesBounds(prior, bounds)
+    return LaplaceTimesBounds(prior, about(bounds, top(gaussian_in_place(LaplaceTimesBounds(prior, bounds)))))
+
+
+def gaussian_in_place(base: LaplaceTimesBounds) -> Any:
+    """The bounds times the Gaussian of the prior's variance."""
+    return add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0)
 
 
 @implements(log_base, LaplaceTimesBounds)
@@ -78,4 +83,4 @@ def _ridge_of_absolute_values(base, theta, gradient):
 
 @implements(dense, LaplaceTimesBounds)
 def _dense(base):
-    return dense(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0))
+    return dense(gaussian_in_place(base))

@@ -26,11 +26,26 @@ def log_bound(bound, model, index, eta, values, slopes):
 
 
 class Quadratic(NamedTuple):
-    """The function −½ θᵀPθ + hᵀθ + c of θ: what a product of Gaussian-shaped bounds collapses into."""
+    """The function −½ δᵀPδ + hᵀδ + c of δ = θ − m: what a product of Gaussian-shaped bounds collapses into.
+
+    About m = 0 its terms may be millions of times what is left of their sum, as for small noise; near its top
+    they are not (`at_top`).
+    """
 
     precision: np.ndarray
     """P, (P, P), symmetric."""
+    centre: np.ndarray
+    """m, (P,)."""
     linear: np.ndarray
-    """h, (P,)."""
+    """h, (P,): the gradient at m."""
     constant: np.ndarray
-    """c, (1,)."""
+    """c, (1,): the value at m."""
+    away: np.ndarray
+    """(P,): workspace, δ."""
+
+
+def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Quadratic:
+    """Of P, h and c about m = 0."""
+    return Quadratic(
+        precision, np.zeros(len(linear)), linear, np.array([float(constant)]), np.zeros(len(linear))
+    )

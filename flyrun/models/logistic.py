@@ -12,7 +12,7 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood
+from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import exp_negative, log1p_unit
 
@@ -129,4 +129,4 @@ def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadra
         return rows.T @ (rows * (-2.0 * curve[:, :1])), rows.sum(axis=0), curve[:, 1].sum()
 
     precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return Quadratic((precision + precision.T) / 2.0, 0.5 * linear, np.array([constant]))
+    return quadratic((precision + precision.T) / 2.0, 0.5 * linear, constant)

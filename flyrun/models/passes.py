@@ -116,6 +116,22 @@ def mean_log_likelihood(module: Any, model: Any, features: Any, theta: np.ndarra
     return float(total / len(features.rows))
 
 
+class Likelihoods(NamedTuple):
+    """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K)."""
+
+    values: np.ndarray
+    slopes: np.ndarray
+    curvature: np.ndarray
+
+
+def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> Likelihoods:
+    """One pass, N queries; for few rows, whose values are wanted one by one."""
+    eta = block_predictors(model, features, theta, slice(0, len(features.rows)))
+    values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
+    _log_likelihoods(model, np.arange(len(eta)), eta, values, slopes)
+    return Likelihoods(values, slopes, module.curvature(model, eta))
+
+
 class Look(NamedTuple):
     """Σ log L_n about a position θ, to second order."""
 

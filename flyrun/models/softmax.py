@@ -19,6 +19,7 @@ from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import exp_negative, log_positive
 
+LOG_CONCAVE = True
 SHIFT_FREE = True
 """The likelihood knows nothing of Θ + 1vᵀ: along v the posterior is the prior."""
 

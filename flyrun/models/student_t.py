@@ -12,7 +12,7 @@ import numpy as np
 
 from flyrun.compiled import implements
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood
+from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
 from flyrun.models.vector_math import log_positive
 
@@ -131,4 +131,4 @@ def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadr
         return rows.T @ weighted, target @ weighted, (height - weight * target**2).sum()
 
     precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return Quadratic((precision + precision.T) / 2.0, linear, np.array([constant]))
+    return quadratic((precision + precision.T) / 2.0, linear, constant)

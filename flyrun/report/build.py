@@ -42,7 +42,7 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
     warnings = kind.caveats(run)
     tables = kind.views(frame)
     try:
-        drawn = figures.draw(run, run_dir / "figures", kind.plots, kind.colours(run))
+        drawn = figures.draw(run, run_dir / "figures", kind.plots, kind.looks(run))
         further, left_out = figures.draw_further(run, run_dir)
         drawn, warnings = further | drawn, warnings + left_out
         text = document.compose(run, tables, warnings, drawn)

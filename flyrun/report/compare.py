@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flyrun.diagnostics.difference import welch
+from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.errors import ConfigError, StoreError
 from flyrun.report.compare_sources import Side, read
 from flyrun.schema import listing
 
 LEVEL = 0.05
+#: a difference that does not matter, as a share of A's value
+MARGIN = 0.05
 #: column -> heading, and whether more is better
 METRICS = {
     "queries_per_iter": ("queries/iter", False),
@@ -35,8 +37,9 @@ _SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values
 class Difference:
     """One metric of one arm. a, b: (mean, sd over seeds).  se: of b - a.
 
-    verdict: same, better, worse (B against A) or unknown.
+    verdict: better, worse (B against A), same or undecided.
     p: probability of such a difference or a larger one by luck alone; NaN where nothing tells.
+    p_same: of two this close by luck alone, though they differ by the margin or more; NaN likewise.
     """
 
     experiment: str
@@ -46,7 +49,8 @@ class Difference:
     b: tuple[float, float]
     se: float
     p: float
-    verdict: str = "unknown"
+    p_same: float = math.nan
+    verdict: str = "undecided"
 
     @property
     def value(self) -> float:
@@ -55,7 +59,7 @@ class Difference:
 
 
 def compare(
-    a: str, b: str, results_dir: str, level: float, out: Path | None, console: Any
+    a: str, b: str, results_dir: str, level: float, margin: float, out: Path | None, console: Any
 ) -> list[Difference]:
     """Compare two runs, tables or commits; print the result, and write it to `out` (.md or .csv).
 
@@ -68,11 +72,11 @@ def compare(
         raise ConfigError(f"out={out}: must end in .md or .csv")
     sides = read(a, results_dir), read(b, results_dir)
     pairs, left_out = _pairs(*sides)
-    found = judged([one for pair in pairs for one in _differences(sides, *pair)], level)
+    found = judged([one for pair in pairs for one in _differences(sides, *pair, margin)], level)
     if not found:
         raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
     lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
-    remarks = [*_remarks(sides, pairs, level), *left_out]
+    remarks = [_meaning(found, level, margin), *_remarks(sides, pairs), *left_out]
     view = _view(found)
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
@@ -118,9 +122,10 @@ def _other_data(a: Side, b: Side, ours: tuple[str, str], others: tuple[str, str]
 
 
 def _differences(
-    sides: tuple[Side, Side], ours: tuple[str, str], others: tuple[str, str]
+    sides: tuple[Side, Side], ours: tuple[str, str], others: tuple[str, str], margin: float
 ) -> list[Difference]:
     rows = sides[0].rows[ours], sides[1].rows[others]
+    seeds = [_seeds(sides[0], ours), _seeds(sides[1], others)]
     found = []
     for metric in METRICS:
         values = [row[metric] for row in rows if row.get(metric) is not None]
@@ -129,37 +134,48 @@ def _differences(
         if len(values) < 2 or ("speedup" in metric and sds == [0, 0] and values == [1, 1]):
             continue
         a, b = (
-            (float(value), math.nan if sd is None else float(sd))
-            for value, sd in zip(values, sds, strict=True)
+            (float(value), math.nan if sd is None or n < 2 else float(sd))
+            for value, sd, n in zip(values, sds, seeds, strict=True)
         )
-        se, p = welch(a, b, [float(row.get("seeds") or 0) for row in rows])
-        found.append(Difference(*ours, metric, a, b, se, p))
+        p_same = equivalence(a, b, seeds, margin * abs(a[0]))
+        found.append(Difference(*ours, metric, a, b, *welch(a, b, seeds), p_same))
     return found
 
 
 def judged(found: list[Difference], level: float) -> list[Difference]:
-    """Verdicts by Holm's step-down.
+    """Better or worse by Holm's step-down, else same where p_same is at most `level`, else undecided.
 
-    With equal runs one that is not "same" appears with probability at most `level`.
+    With equal runs a "better" or "worse" appears with probability at most `level`; each "same" is wrong with
+    probability at most `level`. A difference that is sure is told even inside the margin: how small it is
+    stands beside it, and counts without spread differ surely or not at all.
     """
     known = sorted((one.p, place) for place, one in enumerate(found) if not math.isnan(one.p))
-    verdicts, open_ = ["unknown"] * len(found), True
+    verdicts = ["same" if one.p_same <= level else "undecided" for one in found]
     for rank, (p, place) in enumerate(known):
-        open_ = open_ and p <= level / (len(known) - rank)
+        if p > level / (len(known) - rank):
+            break
         more_is_better = METRICS[found[place].metric][1]
-        verdicts[place] = "same"
-        if open_:
-            verdicts[place] = "better" if (found[place].value > 0) == more_is_better else "worse"
+        verdicts[place] = "better" if (found[place].value > 0) == more_is_better else "worse"
     return [replace(one, verdict=verdict) for one, verdict in zip(found, verdicts, strict=True)]
 
 
-def _remarks(sides: tuple[Side, Side], pairs: list, level: float) -> list[str]:
+def _meaning(found: list[Difference], level: float, margin: float) -> str:
+    """What the columns and verdicts mean."""
+    said = (
+        "B against A; the difference ± its standard error over seeds. `better`, `worse`: by Welch's t-test, "
+        f"together at level {level:g} (Holm), so two equal runs get any with probability at most {level:g}. "
+        f"`same`: shown to differ by less than {100 * margin:g} % of A's value (margin={margin:g}), by two "
+        f"one-sided t-tests of level {level:g} for each metric."
+    )
+    if any(one.verdict == "undecided" for one in found):
+        said += " `undecided`: neither is shown; more seeds could."
+    return said
+
+
+def _remarks(sides: tuple[Side, Side], pairs: list) -> list[str]:
     """What to know before trusting the verdicts."""
     a, b = sides
-    said = [
-        "B against A; the difference ± its standard error over seeds. Verdicts by Welch's t-test, together "
-        f"at level {level:g} (Holm): two equal runs get any but `same` with probability at most {level:g}."
-    ]
+    said = []
     single = [ours[1] for ours, others in pairs if min(_seeds(a, ours), _seeds(b, others)) < 2]
     if single:
         said.append(f"{listing(single)}: fewer than two seeds on a side, so no uncertainty is known.")
@@ -241,10 +257,23 @@ def _csv(found: list[Difference]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(
-        ("experiment", "arm", "metric", "a", "a_sd", "b", "b_sd", "difference", "se", "p", "verdict")
+        (
+            "experiment",
+            "arm",
+            "metric",
+            "a",
+            "a_sd",
+            "b",
+            "b_sd",
+            "difference",
+            "se",
+            "p",
+            "p_same",
+            "verdict",
+        )
     )
     for one in found:
-        numbers = [*one.a, *one.b, one.value, one.se, one.p]
+        numbers = [*one.a, *one.b, one.value, one.se, one.p, one.p_same]
         cells = ["" if math.isnan(number) else repr(number) for number in numbers]
         writer.writerow([one.experiment, one.arm, one.metric, *cells, one.verdict])
     return buffer.getvalue()

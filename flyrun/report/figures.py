@@ -13,6 +13,7 @@ import numpy as np
 
 from flyrun.errors import FlyrunError
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import Look, looks
 from flyrun.report.plots import known_figures
 from flyrun.report.summaries import GROWTH_COORDINATES
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 Plots = dict[str, tuple[str, Callable[..., Any]]]
 
-# The paper's blue, green and orange, from the set that colour-blind readers tell apart (Okabe & Ito 2008).
-PAPER_COLOURS = {"regular": "#0072B2", "untuned": "#009E73", "map_tuned": "#E69F00"}
-OTHER_COLOURS = ("#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#7F7F7F")
 # Text and axes are drawn in this colour, which a page replaces by its own.
 INK = "#4d4d4c"
 _STYLE: dict[Any, Any] = {
@@ -42,10 +40,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw(run: Run, folder: Path, plots: Plots, colours: dict[str, str]) -> dict[str, tuple[str, str]]:
+def draw(run: Run, folder: Path, plots: Plots, styles: dict[str, Look]) -> dict[str, tuple[str, str]]:
     """Write every figure as .png and .svg; name -> (caption, SVG text). Arms not yet run are left out.
 
-    plots: name -> (caption, plot), plot(arms, colours, title) returning a matplotlib Figure,
+    plots: name -> (caption, plot), plot(arms, styles, title) returning a matplotlib Figure,
     or None where there is nothing to show.
     """
     import matplotlib
@@ -57,7 +55,7 @@ def draw(run: Run, folder: Path, plots: Plots, colours: dict[str, str]) -> dict[
     made = {}
     for name, (caption, plot) in plots.items():
         with matplotlib.rc_context(_STYLE):
-            figure = plot(arms, colours, str(run.info.get("title") or run.info.get("name") or ""))
+            figure = plot(arms, styles, str(run.info.get("title") or run.info.get("name") or ""))
             if figure is not None:
                 made[name] = (caption, _save(figure, folder / name))
     return made
@@ -86,23 +84,20 @@ def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], l
     return made, left_out
 
 
-def colours_of(run: Run) -> dict[str, str]:
-    """A colour for each arm: the paper's for its three, others in order, then the paper's that are left."""
-    arms = [arm.name for arm in run.arms]
-    others = [name for name in arms if name not in PAPER_COLOURS]
-    free = (*OTHER_COLOURS, *(colour for name, colour in PAPER_COLOURS.items() if name not in arms))
-    return PAPER_COLOURS | {name: free[i % len(free)] for i, name in enumerate(others)}
+def looks_of(run: Run) -> dict[str, Look]:
+    """A look for each arm, by its name."""
+    return looks({arm.name: arm.name for arm in run.arms})
 
 
-def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
     figure, (top, bottom) = axes(2, title, height=5.6)
     plotted = []
     for arm in arms:
         iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
-        band(top, iteration + 1, values, colours[arm.name], arm.name)
+        band(top, iteration + 1, values, styles[arm.name], arm.name)
         plotted.append(values)
         iteration, values = common(arm, "curve_iteration", "curve_queries")
-        band(bottom, iteration, values, colours[arm.name], arm.name, positive=True)
+        band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):
         for axis in (top, bottom):
@@ -111,7 +106,7 @@ def _convergence(arms: list[ArmResult], colours: dict[str, str], title: str) -> 
             "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="right", fontsize=8,
         )  # fmt: skip
-    top.ticklabel_format(axis="y", style="plain", useOffset=False)
+    top.yaxis.set_major_formatter("{x:,.10g}")
     _deficit_scale(top, plotted)
     top.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
@@ -161,30 +156,32 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
     return ticks
 
 
-def _autocorrelation(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+def _autocorrelation(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
     figure, (axis,) = axes(1, title)
-    reach = 1
+    reach = 10.0  # a decade at least
     for arm in arms:
         lags, values = common(arm, "lags", "autocorrelation")
-        band(axis, lags, values, colours[arm.name], arm.name)
+        band(axis, lags[1:], values[:, 1:], styles[arm.name], arm.name)
         correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
         reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
-    longest = max(arm.cells[0].lags[-1] for arm in arms)
+    first, longest = (min(arm.cells[0].lags[1] for arm in arms), max(arm.cells[0].lags[-1] for arm in arms))
     axis.set(
-        xlabel="lag (iterations)", ylabel="autocorrelation", xlim=(0, min(reach, longest)), ylim=(-0.15, 1.02)
-    )
+        xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", xlim=(first, min(reach, longest)),
+        ylim=(-0.15, 1.02),
+    )  # fmt: skip
+    round_numbers(axis.xaxis)
     axis.axhline(0, color=INK, linewidth=0.6)
     legend_below(figure, axis)
     return figure
 
 
-def _ess_against_time(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
     figure, (axis,) = axes(1, title)
     for arm in arms:
         seconds, values = common(arm, "growth_s", "growth_ess")
         # Seeds take different times for the same share of a run.
         seconds = np.mean([cell.growth_s for cell in arm.cells], axis=0)
-        band(axis, seconds, values, colours[arm.name], arm.name, positive=True, marker="o")
+        band(axis, seconds, values, styles[arm.name], arm.name, positive=True, marker="o")
     axis.set(xlabel="seconds of sampling, one chain", ylabel="effective draws", xscale="log", yscale="log")
     round_numbers(axis.xaxis)
     round_numbers(axis.yaxis)
@@ -200,7 +197,8 @@ FIGURES: Plots = {
         _convergence,
     ),
     "autocorrelation": (
-        "Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs.",
+        "Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs; lags on a "
+        "logarithmic axis, from the first on.",
         _autocorrelation,
     ),
     "ess_time": (
@@ -236,10 +234,11 @@ def legend_below(figure: Figure, *panels: Any) -> None:
 
 
 def round_numbers(axis: Any) -> None:
-    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, written out."""
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, on a long one at these, written out."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -251,16 +250,17 @@ def common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(getattr(arm.cells[0], x)[:size], dtype=float), values
 
 
-def band(axis, x, values, colour: str, label: str, positive: bool = False, marker: str | None = None) -> None:
+def band(axis, x, values, look: Look, label: str, positive: bool = False, marker: str | None = None) -> None:
     """Mean line and a band of one sd; on a logarithmic axis the band stays above 0."""
     mean = values.mean(axis=0)
     axis.plot(
-        x, mean, color=colour, label=label.replace("_", " "), linewidth=1.4, marker=marker, markersize=3
-    )
+        x, mean, color=look.colour, linestyle=look.line, label=label.replace("_", " "), linewidth=1.4,
+        marker=marker, markersize=3,
+    )  # fmt: skip
     if len(values) > 1:
         sd = values.std(axis=0, ddof=1)
         low = np.maximum(mean - sd, 0.1 * mean) if positive else mean - sd
-        axis.fill_between(x, low, mean + sd, color=colour, alpha=0.25, linewidth=0)
+        axis.fill_between(x, low, mean + sd, color=look.colour, alpha=0.25, linewidth=0)
 
 
 def _save(figure: Figure, path: Path) -> str:

@@ -48,6 +48,7 @@ def caveats(run: Run) -> list[str]:
     if arm.fact("exact") is False:
         found.append("This sampler is biased: its draws do not follow the posterior exactly.")
     rows = _rows(run)
+    found += [f"{text[0].upper()}{text[1:]}." for text in run.info["fit"].get("caveats", [])]
     if not run.info["fit"]["agreed"]:
         apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
         worst = max(apart, key=lambda row: row["rhat"])
@@ -56,6 +57,7 @@ def caveats(run: Run) -> list[str]:
             f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
             "same command with a longer --budget goes on from here."
         )
+    found += [text[0].upper() + text[1:] for text in of_arms.about_a_gaussian(arm)]
     return found + _prior_like(run, rows)
 
 
@@ -79,13 +81,15 @@ def legend(run: Run) -> list[str]:
         if task == "regression"
         else "in log odds per unit of its column"
     )
+    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
     return [
         f"A coefficient is {unit}; name[level] is that level's difference from the first. 3 % and 97 %: "
         "quantiles of the posterior, the ends of a 94 % interval. ESS: effective draws of all chains "
         "(rank-normalised bulk, and the smaller of the 5 % and 95 % tails); R-hat: rank-normalised, split "
         "(ArviZ's, Vehtari et al. 2021).",
         "posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns "
-        "are per sd of a number column" + (", in sds of the target." if task == "regression" else "."),
+        f"are per {per} of a number column"
+        + (f", in {per}s of the target." if task == "regression" else "."),
     ]
 
 

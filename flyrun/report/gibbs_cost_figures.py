@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import Look, looks
 from flyrun.report.figures import Plots, axes, band, common, legend_below, round_numbers
 from flyrun.report.gibbs_cost_table import SYMBOL, graph_of, sampler_of
-from flyrun.report.gibbs_figures import COLOURS, MARKERS, PLAIN, label
+from flyrun.report.gibbs_figures import MARKERS, label
 from flyrun.report.gibbs_table import per_seed
 from flyrun.report.slopes import COSTS, PARAMETERS, growing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OTHERS = [name for name in COSTS if name != "gibbs"]
+
+def looks_of(run: Run) -> dict[str, Look]:
+    """A colour for each algorithm; arms on one graph that share it differ in the line."""
+    on_graph: dict[str, list[ArmResult]] = {}
+    for arm in run.arms:
+        on_graph.setdefault(graph_of(arm), []).append(arm)
+    found = [looks({arm.name: sampler_of(arm) or arm.name for arm in arms}) for arms in on_graph.values()]
+    return {name: look for part in found for name, look in part.items()}
 
 
-def colours_of(run: Run) -> dict[str, str]:
-    """A colour for each algorithm, black for plain Gibbs."""
-    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(_OTHERS)}
-    return {arm.name: colours.get(sampler_of(arm), PLAIN) for arm in run.arms}
+_MEANING = {
+    "Delta": "largest degree",
+    "D": "values of a variable",
+    "L": "local energy bound",
+    "Psi": "total energy bound",
+}
 
 
 def _sizes(arm: ArmResult) -> dict[str, float]:
@@ -40,7 +50,7 @@ def grown(arms: list[ArmResult]) -> dict[tuple[str, str], list[ArmResult]]:
     return found
 
 
-def _costs(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure | None:
+def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure | None:
     from matplotlib.figure import Figure
 
     lines = grown(arms)
@@ -57,7 +67,7 @@ def _costs(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure
             sizes = [_sizes(arm)[parameter] for arm in own]
             ticks |= set(sizes)
             look = {
-                "color": colours[own[0].name],
+                "color": styles[own[0].name].colour,
                 "marker": MARKERS[list(COSTS).index(sampler) % len(MARKERS)],
                 "markersize": 4,
                 "linewidth": 1.4,
@@ -66,7 +76,7 @@ def _costs(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure
             for row, name in enumerate(("actual", "us_per_update")):
                 panels[row, column].plot(sizes, [per_seed(arm, name).mean() for arm in own], **look)
         axis = panels[1, column]
-        axis.set(xscale="log", xlabel=SYMBOL[parameter])
+        axis.set(xscale="log", xlabel=f"{SYMBOL[parameter]}, {_MEANING[parameter]}")
         axis.set_xticks(sorted(ticks), [_short(tick) for tick in sorted(ticks)])
         axis.minorticks_off()
         for row in (0, 1):
@@ -86,7 +96,7 @@ def _short(size: float) -> str:
     return f"{size / 1000:g}k" if size >= 1000 else f"{size:.4g}"
 
 
-def _regimes(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure | None:
+def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure | None:
     in_sweeps = {graph_of(arm) for own in grown(arms).values() for arm in own}
     graphs = list(dict.fromkeys(graph_of(arm) for arm in arms if graph_of(arm) not in in_sweeps))
     if not graphs:
@@ -96,7 +106,7 @@ def _regimes(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figu
         for arm in (arm for arm in arms if graph_of(arm) == graph):
             _, error = common(arm, "curve_updates", "curve_error")
             seconds = common(arm, "curve_updates", "curve_seconds")[1].mean(axis=0)
-            band(axis, seconds, error, colours[arm.name], label(arm), positive=True)
+            band(axis, seconds, error, styles[arm.name], label(arm), positive=True)
             mark = MARKERS[list(COSTS).index(sampler_of(arm)) % len(MARKERS)]
             axis.lines[-1].set(marker=mark, markersize=4, markevery=max(1, len(seconds) // 6))
         first = next(arm for arm in arms if graph_of(arm) == graph)

@@ -6,6 +6,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.caveats import different_machines, uneven_times, unfinished
 from flyrun.report.gibbs_cost_table import SYMBOL, frame
 from flyrun.report.gibbs_table import per_seed
+from flyrun.report.gibbs_words import sticks
 from flyrun.report.slopes import COSTS
 
 
@@ -88,7 +89,7 @@ def _losses(run: Run) -> dict[str, str]:
 def caveats(run: Run) -> list[str]:
     """Warnings of a run, each one sentence; empty when there is nothing to say."""
     done = [arm for arm in run.arms if arm.done]
-    found = [f"{arm.name}: {text}" for arm in run.arms for text in unfinished(arm)]
+    found = [f"{arm.name}: {text}" for arm in run.arms for text in (*unfinished(arm), *sticks(arm))]
     names = dict.fromkeys(arm.fact("update") for arm in done if arm.fact("exact") is False)
     found += [f"{name} is biased: its draws do not follow the model exactly." for name in names]
     found += different_machines(done)

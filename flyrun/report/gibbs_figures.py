@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import Look, looks
 from flyrun.report.figures import Plots, axes, band, common, legend_below, round_numbers
 from flyrun.report.gibbs_table import batch_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Plain Gibbs black, as in the paper; a dark page turns it into its own ink.
-PLAIN = "#000000"
-# Told apart by colour-blind readers (Okabe & Ito 2008); the marks tell arms apart without colour.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+# Marks tell arms apart without colour.
 MARKERS = "os^Dv<>P"
 _MARKS_PER_LINE = 8
 
 
-def colours_of(run: Run) -> dict[str, str]:
-    """Black for plain Gibbs, the others in order."""
-    others = [arm.name for arm in run.arms if arm.setting("sampler", "name") != "gibbs"]
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(others)}
-    return {arm.name: colours.get(arm.name, PLAIN) for arm in run.arms}
+def looks_of(run: Run) -> dict[str, Look]:
+    """A colour for each sampler, a line for each of its batch sizes."""
+    return looks({arm.name: arm.setting("sampler", "name", default=arm.name) for arm in run.arms})
 
 
 def label(arm: ArmResult) -> str:
@@ -35,13 +31,13 @@ def label(arm: ArmResult) -> str:
 
 
 def _error_against(x: str, name: str):
-    def plot(arms: list[ArmResult], colours: dict[str, str], title: str) -> Figure:
+    def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
         figure, (axis,) = axes(1, title, height=3.8)
         for number, arm in enumerate(arms):
             _, error = common(arm, "curve_updates", "curve_error")
             # Seeds differ in what the same number of updates costs.
             along = common(arm, "curve_updates", x)[1].mean(axis=0)
-            band(axis, along, error, colours[arm.name], label(arm), positive=True)
+            band(axis, along, error, styles[arm.name], label(arm), positive=True)
             every = max(1, len(along) // _MARKS_PER_LINE)
             places = np.arange(number * 3 % every, len(along), every)
             mark = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4}

@@ -6,8 +6,9 @@ import json
 import re
 from html import escape
 
+from flyrun.report.colours import BLACK, BLUE
 from flyrun.report.document import Document
-from flyrun.report.figures import INK, PAPER_COLOURS
+from flyrun.report.figures import INK
 from flyrun.report.render import View
 
 _CSS = """
@@ -123,9 +124,9 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = svg.replace('href="#', f'href="#{name}-').replace("url(#", f"url(#{name}-")
-    svg = re.sub(f"{re.escape(INK)}|#000000", "currentColor", svg, flags=re.IGNORECASE)
+    svg = re.sub(f"{re.escape(INK)}|{re.escape(BLACK)}", "currentColor", svg, flags=re.IGNORECASE)
     # The paper's blue is hard to see on black; a dark page has its own.
-    svg = re.sub(re.escape(PAPER_COLOURS["regular"]), "var(--blue)", svg, flags=re.IGNORECASE)
+    svg = re.sub(re.escape(BLUE), "var(--blue)", svg, flags=re.IGNORECASE)
     # The size comes from the page; the viewBox keeps the shape.
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)

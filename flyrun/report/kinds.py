@@ -19,7 +19,7 @@ class Kind:
 
     cell_summary: of the Draws of one cell.  arm_summary: of those of all of an arm's finished cells.
     frame: the table, one row per arm.  views: what is printed of it.  caveats: warnings, a sentence each.
-    plots: figure -> (caption, plot).  colours: arm -> colour.  lead, legend: lines above and below.
+    plots: figure -> (caption, plot).  looks: arm -> look.  lead, legend: lines above and below.
     """
 
     cell_summary: Callable[..., Any]
@@ -28,7 +28,7 @@ class Kind:
     views: Callable[..., Any]
     caveats: Callable[..., list[str]]
     plots: dict[str, tuple[str, Callable[..., Any]]]
-    colours: Callable[..., dict[str, str]]
+    looks: Callable[..., dict[str, Any]]
     lead: Callable[..., list[str]]
     legend: Callable[..., list[str]]
 
@@ -78,7 +78,7 @@ def _of_parts(summaries: Any, table: Any, views: Any, caveats: Any, figures: Any
         views,
         caveats,
         figures.FIGURES,
-        figures.colours_of,
+        figures.looks_of,
         words.lead,
         words.legend,
     )

@@ -15,7 +15,7 @@ from flyrun import plugins
 from flyrun.compiled import jit
 from flyrun.models.graph import total_energy
 from flyrun.samplers.marginals import no_marginals
-from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
+from flyrun.samplers.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.sweeps import begin_chain, empty_sweeps, run_sweeps
 
 State = dict[str, np.ndarray]
@@ -74,8 +74,7 @@ class GraphProgram:
 
     def init(self, seed: int) -> State:
         """First state of a chain: all variables 0. Arms of one seed share their start, not their luck."""
-        words = tuple(self.arm.sampler.name.encode())
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
+        rng = seeded(seed, self.arm.method())
         memory = with_arrays(self._kernel.memory, arrays_of(self._kernel.memory, ""), "")
         kernel = self._kernel._replace(memory=memory)
         x = np.zeros(self.n, np.int32)

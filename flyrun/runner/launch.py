@@ -7,6 +7,7 @@ missing, and tell how it ended and how to go on.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import shutil
 import signal
@@ -18,13 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flyrun.errors import FlyrunError, StoreError
+from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.runner import environment, executors, memory, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
 from flyrun.runner.chain import failed, unwritable
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
 from flyrun.runner.plan import Planned, plan
+from flyrun.schema import flat, show
 
 _SAID_WHEN_SLOWER_S = 1.0
 
@@ -113,12 +115,15 @@ def _run(
     result.outcomes += [Outcome(cell, "cached") for cell in cached]
     if pending:
         executors.check(job.executor)
+    entry = _entry(job, wanted)
+    if not job.fresh:
+        _refuse_to_replace(job, entry, result.run_dir)
     with environment.one_thread() if pending else contextlib.nullcontext():
         # Nothing stored is touched before settings and data are known to be good.
         tasks = _tasks(job, pending, result, screen, prepare or _program)
         try:
             _clean(cached, [task.cell for task in tasks], job.fresh)
-            dropped = _write_run(job, wanted, result.run_dir)
+            dropped = store.write_run(result.run_dir, entry)
         except OSError as error:
             raise unwritable(result.run_dir, error) from error
         if dropped:
@@ -139,8 +144,27 @@ def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
         (cell.folder / store.DONE).unlink(missing_ok=True)
 
 
-def _write_run(job: Any, wanted: list[Cell], folder: Path) -> list[str]:
-    """Write run.json; returns the arms of earlier calls that cannot stand beside these."""
+def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
+    """Raise ConfigError where the run's table would lose finished cells of other settings."""
+    for name, before, now in store.losses(folder, entry):
+        then, next_ = flat(before), flat(now)
+        keys = [key for key in {**then, **next_} if then.get(key) != next_.get(key)]
+        changes = [f"{key}={show(then.get(key))}, now {show(next_.get(key))}" for key in keys[:3]]
+        changes += [f"{len(keys) - 3} more"] if len(keys) > 3 else []
+        keep, replace = ("--name ", "--fresh") if job.kind == "fit" else ("name=", "fresh=true")
+        raise ConfigError(
+            f"{folder}: holds finished results of arm {name} with other settings ({'; '.join(changes)}); "
+            f"{keep}{_free_name(folder)} keeps both, {replace} replaces them"
+        )
+
+
+def _free_name(folder: Path) -> str:
+    numbered = (f"{folder.name}_{k}" for k in itertools.count(2))
+    return next(name for name in numbered if not (folder.parent / name).exists())
+
+
+def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
+    """What run.json is to hold."""
     keys = {cell.arm.name: cell.key for cell in wanted}
     arms = [
         {
@@ -148,6 +172,7 @@ def _write_run(job: Any, wanted: list[Cell], folder: Path) -> list[str]:
             "key": keys[arm.name],
             "seeds": list(arm.protocol.seed_list),
             "problem": arm.problem(),
+            "settings": arm.key_settings(),
         }
         for arm in job.arms
     ]
@@ -163,7 +188,7 @@ def _write_run(job: Any, wanted: list[Cell], folder: Path) -> list[str]:
         "kind",
     )
     entry = {**{name: getattr(job, name) for name in told}, "command": resume_command(job)}
-    return store.write_run(folder, {**entry, "arms": arms})
+    return {**entry, "arms": arms}
 
 
 def _program(arm: Any, folder: Path) -> Any:

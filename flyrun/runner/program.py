@@ -5,6 +5,7 @@ The runner knows only this: `prepare`, and of its result `warm_up`, `init`, `adv
 border. The same state gives the same draws, bit for bit, wherever chunks begin and end.
 """
 
+import contextlib
 import importlib
 import time
 from dataclasses import replace
@@ -27,7 +28,7 @@ from flyrun.samplers.firefly import firefly
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.metric import reference_at, reference_of
 from flyrun.samplers.per_datum import per_datum, rates
-from flyrun.samplers.state import arrays_of, generator, generator_state, with_arrays
+from flyrun.samplers.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.target import log_data, start
 
 State = dict[str, np.ndarray]
@@ -71,21 +72,35 @@ class Program:
         self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors
         self.module = plugins.kernel(arm.sampler)
+        self.bound_queries = 0  # N for each pass that looks at every likelihood
         started = time.perf_counter()
         with threadpool_limits(1):
-            self._target, self._brightness, self.bound_queries = self._make_target()
+            self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
             if arm.protocol.init == "map":
-                self._start_root = np.linalg.cholesky(self._curvature)
+                self._start_roots = self._roots()
         self._bind_s = time.perf_counter() - started
 
     @cached_property
     def _curvature(self) -> np.ndarray:
         """The posterior's at the MAP, (P, P)."""
+        self.bound_queries += self.n_data
         return setup.posterior_curvature(self.arm, self.problem)
+
+    def _roots(self) -> list[np.ndarray]:
+        """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
+        roots = [np.linalg.cholesky(self._curvature)]
+        for mode in self.problem.fit.modes[1:]:
+            self.bound_queries += self.n_data
+            with contextlib.suppress(np.linalg.LinAlgError):
+                roots.append(np.linalg.cholesky(setup.posterior_curvature(self.arm, self.problem, mode)))
+                continue
+            roots.append(roots[0])
+        return roots
 
     def _bound_at(self, theta: np.ndarray) -> Any:
         problem = self.problem
+        self.bound_queries += self.n_data
         module = setup.model_module(self.arm.model.name)
         return passes.touching_bound(module, problem.model, problem.features, theta)
 
@@ -94,29 +109,29 @@ class Program:
         bounds = setup.model_module(self.arm.model.name).collapse(bound, problem.model, problem.features)
         return setup.prior_module(self.arm.prior.name).pseudo_prior(problem.prior, bounds)
 
-    def _make_target(self) -> tuple[Any, Any, int]:
-        """Target, brightness update, and the likelihood queries spent on making the bounds."""
+    def _make_target(self) -> tuple[Any, Any]:
+        """Target and brightness update."""
         problem, arm = self.problem, self.arm
         if arm.bound.name == "none":
             full = full_data(problem.prior, problem.model, problem.features, self.n_params)
-            shaped = getattr(arm.sampler, "metric", "identity") != "identity"
-            looks = self.n_data if shaped or arm.protocol.init == "map" else 0
-            return full, sweeps.build(arm.brightness, self.n_data), looks
+            return full, sweeps.build(arm.brightness, self.n_data)
         model, config = setup.model_module(arm.model.name), arm.brightness
         if arm.bound.name != "map":
             bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
-            return self._firefly(bound), sweeps.build(config, self.n_data), self.n_data
-        bound, expected = self._bound_at(setup.bound_centre(arm, problem)), np.empty(0)
+            return self._firefly(bound), sweeps.build(config, self.n_data)
+        curvature = self._curvature if arm.bound.offset_sds else None
+        bound, expected = self._bound_at(setup.bound_centre(arm, problem, curvature)), np.empty(0)
         if arm.bound.slack > 0 or config.name == "per_datum" or getattr(config, "q", None) == "auto":
             expected = setup.expected_pseudo(arm, problem, self._curvature)
+            self.bound_queries += self.n_data
             by, expected = setup.lowered(expected, arm.bound.slack)
             model.lower(bound, by)
         target = self._firefly(bound)
         if config.name == "per_datum":
-            return target, per_datum(rates(expected, config.factor)), self.n_data
+            return target, per_datum(rates(expected, config.factor))
         if getattr(config, "q", None) == "auto":
             config = replace(config, q=sweeps.global_rate(expected))
-        return target, sweeps.build(config, self.n_data), self.n_data
+        return target, sweeps.build(config, self.n_data)
 
     def _firefly(self, bound: Any) -> Any:
         problem = self.problem
@@ -153,20 +168,19 @@ class Program:
 
         The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
-        the MAP itself: there every pseudo-likelihood is 0). Working out the first state costs N queries.
+        the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
+        at them. Working out the first state costs N queries.
         """
-        first = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0,))))
+        first = seeded(seed)
         theta = np.zeros(self.n_params)
         if self.arm.protocol.init == "map":
             with threadpool_limits(1):
-                away = np.linalg.solve(self._start_root.T, first.standard_normal(theta.size))
-            theta = self.problem.fit.theta_map + away
+                mode = seed % len(self._start_roots)
+                away = np.linalg.solve(self._start_roots[mode].T, first.standard_normal(theta.size))
+            theta = self.problem.fit.modes[mode] + away
         else:
             _draw(self.problem.prior, first, theta)
-        # A stream for each kind of arm: arms of one seed share their start, not their luck.
-        label = "|".join((self.arm.sampler.name, self.arm.bound.name, self.arm.brightness.name))
-        words = tuple(label.encode())
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, *words))))
+        rng = seeded(seed, self.arm.method())
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)

@@ -1,8 +1,8 @@
 """What is worked out once before any chain: prior scale, MAP estimate, bounds, pseudo-prior; and its cost.
 
 One likelihood query is one L_n(θ). Charged here: every evaluation of the fits (N each; for a scale that is
-`held_out` one fit per value tried and one pass over the test rows), and N for the pass that makes a bound's
-parabolas and their sum.
+`held_out` one fit per value tried and one pass over the test rows, for one that is `estimated` every pass
+over the rows); program.py counts the passes that make bounds and shapes.
 """
 
 import hashlib
@@ -20,12 +20,14 @@ from flyrun.compiled import jit, sources_digest
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.base import dense, log_base
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.likelihood import quadratic
 from flyrun.runner import files
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
+from flyrun.samplers.modes import Modes, find_modes
 from flyrun.samplers.newton_fit import find_newton_map
+from flyrun.samplers.noise_fit import noise_scale
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
@@ -41,6 +43,10 @@ class Fit(NamedTuple):
     theta_map: np.ndarray
     """(P,); empty where none was needed."""
     log_posterior: float
+    modes: np.ndarray
+    """(M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found."""
+    shares: np.ndarray
+    """(M,): of the posterior, by the modes' heights and widths."""
     queries: int
     seconds: float
     held_out: list[list[float]]
@@ -102,25 +108,27 @@ def lowered(expected: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]
     1 + L̃ is the likelihood over its bound: bounds lower by s multiply it by e^s.
     """
     by = slack * expected
-    return by, np.expm1(by) * (1.0 + expected) + expected
+    # beyond 1e260 a datum is bright for good, and e^by would overflow soon
+    return by, np.expm1(np.minimum(by, 600.0)) * (1.0 + expected) + expected
 
 
-def posterior_curvature(arm: Any, problem: Problem) -> np.ndarray:
-    """H, (P, P), the posterior's curvature at the MAP: that of the likelihoods, and of the prior.
+def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
+    """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
 
     For a prior that is not smooth a Gaussian of the same variance stands in.
     """
     module, size = model_module(arm.model.name), problem.fit.theta_map.size
-    nothing = Quadratic(np.zeros((size, size)), np.zeros(size), np.zeros(1))
+    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     prior = dense(prior_module(arm.prior.name).pseudo_prior(problem.prior, nothing)).precision
-    return prior + passes.curvature(module, problem.model, problem.features, problem.fit.theta_map)
+    at = problem.fit.theta_map if theta is None else theta
+    return prior + passes.curvature(module, problem.model, problem.features, at)
 
 
-def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
+def bound_centre(arm: Any, problem: Problem, curvature: np.ndarray | None = None) -> np.ndarray:
     """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
 
     offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in
-    root mean square.
+    root mean square. curvature: RRᵀ, the posterior's at the MAP, where it is known already.
     """
     theta_map, bound = problem.fit.theta_map, arm.bound
     if bound.offset_sds == 0:
@@ -128,7 +136,7 @@ def bound_centre(arm: Any, problem: Problem) -> np.ndarray:
     stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
     z = stream.standard_normal(theta_map.size)
     z *= np.sqrt(z.size) / np.linalg.norm(z)
-    root = np.linalg.cholesky(posterior_curvature(arm, problem))
+    root = np.linalg.cholesky(posterior_curvature(arm, problem) if curvature is None else curvature)
     return theta_map + bound.offset_sds * np.linalg.solve(root.T, z)
 
 
@@ -169,8 +177,11 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
                 f"{group}.scale=held_out: dataset={arm.dataset.name} keeps no rows apart as it is set up; "
                 f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
             )
-    elif not needs_map:
-        return Fit(float(scales[0]), float(scales[1]), np.zeros(0), float("nan"), 0, 0.0, [], [])
+    elif not needs_map and "estimated" not in scales:
+        none = np.zeros(0)
+        return Fit(
+            float(scales[0]), float(scales[1]), none, float("nan"), none[:, None], none, 0, 0.0, [], []
+        )
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     wanted = [*settings, dataset.sha256, sources_digest()]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
@@ -196,7 +207,7 @@ class _Search:
     def run(self) -> Fit:
         """Choose the scales that are held out, the likelihood's first, at the widest prior."""
         scale = getattr(self.arm.model, "scale", float("nan"))
-        passes.compile_for(*self._model(self.arm.model.grid[0] if scale == "held_out" else scale))
+        passes.compile_for(*self._model(self.arm.model.grid[0] if isinstance(scale, str) else scale))
         started = time.perf_counter()
         arm, nothing = self.arm, float("nan")
         prior_held_out = arm.prior.scale == "held_out"
@@ -207,6 +218,9 @@ class _Search:
                 found = self._fit(max(prior_scales), scale)
                 tried_model.append([float(scale), self._score(scale, found.theta)])
             model_scale = max(tried_model, key=lambda pair: pair[1])[0]
+        elif model_scale == "estimated":
+            data = self.dataset
+            model_scale, self.queries = noise_scale(data.features, data.target, arm.model.nu)
         fits, tried = [], []
         for scale in prior_scales:
             fits.append((scale, self._fit(scale, model_scale)))
@@ -214,12 +228,15 @@ class _Search:
                 tried.append([float(scale), self._score(model_scale, fits[-1][1].theta)])
         best = int(np.argmax([score for _, score in tried])) if tried else 0
         scale, found = fits[best]
+        modes = self._modes(scale, model_scale, found)
         seconds = time.perf_counter() - started
         return Fit(
             float(scale),
             float(model_scale),
-            found.theta,
-            found.log_posterior,
+            modes.theta[0],
+            modes.log_posterior,
+            modes.theta,
+            modes.shares,
             self.queries,
             seconds,
             tried,
@@ -253,6 +270,17 @@ class _Search:
         self.theta = found.theta
         return found
 
+    def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
+        """The modes, of which `found` is one."""
+        if self.module.LOG_CONCAVE:
+            return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
+        model, features = self._model(model_scale)
+        prior = self.priors.prior(prior_scale)
+        normaliser = _log_prior(prior, np.zeros(found.theta.size))
+        modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
+        self.queries += modes.queries
+        return modes
+
     def _score(self, model_scale: float, theta: np.ndarray) -> float:
         """Mean of log L over the test rows, which no chain sees."""
         data = self.dataset
@@ -274,6 +302,8 @@ def _read(path: Path) -> Fit | None:
         float(stored["model_scale"]),
         stored["theta_map"],
         float(stored["log_posterior"]),
+        stored["modes"],
+        stored["shares"],
         int(stored["queries"]),
         float(stored["seconds"]),
         stored["held_out"].tolist(),

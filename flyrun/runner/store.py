@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,23 +89,14 @@ def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
     """Write run.json for the arms asked now, keeping the comparable arms that an earlier call ran.
 
     entry: name, experiment, title, paper, reference (the paper's values by arm), reference_name (their
-    file), command, and arms, a list of {name, key, seeds, problem}.
+    file), command, and arms, a list of {name, key, seeds, problem, settings}.
     Arms of another experiment, problem (dataset, model, prior) or length run under the same name are
     dropped from the list, not from the disk; returns their names.
     """
     asked = {arm["name"]: arm for arm in entry["arms"]}
-    known: dict[str, dict] = {}
-    with contextlib.suppress(StoreError, KeyError, TypeError):
-        old = read_run(run_dir)
-        known = {arm["name"]: arm for arm in old["arms"]}
-    problems = [arm["problem"] for arm in entry["arms"]]
-    same_experiment = bool(known) and old["experiment"] == entry["experiment"]
-    dropped = [
-        name
-        for name, arm in known.items()
-        if name not in asked and not (same_experiment and arm.get("problem") in problems)
-    ]
-    known = {name: arm for name, arm in known.items() if name not in dropped}
+    known, dropped = _known(run_dir, entry)
+    for name in dropped:
+        del known[name]
     # The order asked now wins unless only some of the known arms were asked.
     added = [name for name in asked if name not in known]
     order = list(asked) if set(known) <= set(asked) else [*known, *added]
@@ -112,6 +104,45 @@ def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     files.write_json(run_dir / RUN, {**entry, "arms": arms, "asked": list(asked), "started": now})
     return dropped
+
+
+def losses(run_dir: Path, entry: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Arms with finished cells that `write_run` would drop or replace by other settings.
+
+    Each with what it was set to and what stands against it now.
+    """
+    asked = {arm["name"]: arm for arm in entry["arms"]}
+    known, dropped = _known(run_dir, entry)
+    found = []
+    for name, arm in known.items():
+        what = "problem" if name in dropped else "settings"
+        now = asked.get(name, entry["arms"][0]).get(what)
+        if (name in dropped or name in asked) and arm.get(what) not in (None, now):
+            cells = (open_cell(run_dir, name, arm["key"], int(seed)) for seed in arm["seeds"])
+            if any(cell.state == "done" for cell in cells):
+                found.append((name, arm[what], now))
+    return found
+
+
+def _known(run_dir: Path, entry: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Arms that run.json lists, by name, and those of them that cannot stand beside the ones asked now."""
+    try:
+        old = read_run(run_dir)
+        known = {arm["name"]: arm for arm in old["arms"]}
+        comparable = old["experiment"] == entry["experiment"]
+        alike = comparable and _lasting(old["command"]) == _lasting(entry["command"])
+    except (StoreError, KeyError, TypeError):
+        return {}, []
+    asked = {arm["name"] for arm in entry["arms"]}
+    problems = [arm["problem"] for arm in entry["arms"]] if comparable else []
+    others = {name: arm for name, arm in known.items() if name not in asked and not alike}
+    return known, [name for name, arm in others.items() if arm.get("problem") not in problems]
+
+
+def _lasting(command: str) -> list[str]:
+    """A run's command without what leaves its arms as they are."""
+    passing = ("only", "fresh", "executor", "results_dir", "protocol.seeds")
+    return [word for word in shlex.split(command) if not word.lstrip("+").startswith(passing)]
 
 
 def open_cells(run_dir: Path) -> list[StoredCell]:

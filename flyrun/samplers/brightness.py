@@ -19,6 +19,10 @@ from flyrun.samplers.verdict import lit_among
 
 _ONE = np.uint64(1)
 
+LONGEST = 1e17
+"""Data passed over for each unit of an exponential: an exponential is below 37, and so what is passed over
+still an int64. Rates that are lower than its inverse propose nobody in the life of a chain."""
+
 
 @inlined
 def resample(brightness, rng, target, theta):
@@ -144,7 +148,7 @@ implements(settle, Implicit)(settle_in_bulk)
 def _implicit_sweep(brightness, rng, target, theta):
     partition, proposed, chance = target.memory.partition, brightness.proposed, brightness.chance
     n_data, rate = partition.bright.shape[0], brightness.rate
-    skip = 1.0 / rate
+    skip = min(1.0 / rate, LONGEST)
     draws, n_draws = brightness.stream.room, brightness.n_draws
     count, n = np.uint64(0), -1  # unsigned, as an index of hot loops: see Partition
     while n < n_data:

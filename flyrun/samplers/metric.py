@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.compiled import copy_into, generic, implements, jit
-from flyrun.models.base import add_gaussian, log_base, log_beyond
+from flyrun.models.base import log_base, log_beyond, top
 from flyrun.models.kronecker import Kronecker
-from flyrun.models.laplace import LaplaceTimesBounds
+from flyrun.models.laplace import LaplaceTimesBounds, gaussian_in_place
 from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
 from flyrun.models.rows import first_dot, four_dots, row_dot
@@ -213,31 +213,29 @@ class Reference(NamedTuple):
 @generic
 def gaussian_part(base):
     """The metric of a base's Gaussian part, for what is not smooth a Gaussian of the same variance standing
-    in, and its linear term h, (P,). Python only."""
+    in, and its mean, (P,). Python only."""
 
 
 @implements(gaussian_part, Quadratic)
 def _quadratic_part(base):
-    return dense_metric(base.precision), base.linear
+    return dense_metric(base.precision), top(base)
 
 
 @implements(gaussian_part, Kronecker)
 def _kronecker_part(base):
     n_classes, size = base.centred.shape
     matrix = 0.5 * base.gram + base.ridge * np.eye(size)
-    return per_class(matrix, base.ridge, n_classes), base.linear
+    return per_class(matrix, base.ridge, n_classes), top(base)
 
 
 @implements(gaussian_part, LaplaceTimesBounds)
 def _laplace_part(base):
-    return gaussian_part(add_gaussian(base.bounds, 0.5 / base.prior.scale**2, 0.0))
+    return gaussian_part(gaussian_in_place(base))
 
 
 def reference_of(base: Any, own: bool) -> Reference:
     """The Gaussian that collapsed bounds make with the prior. own: whether base is the target's."""
-    metric, linear = gaussian_part(base)
-    mean = np.zeros(len(linear))
-    covariance_times(metric, linear, mean)
+    metric, mean = gaussian_part(base)
     return Reference(metric, mean, Own() if own else Foreign())
 
 

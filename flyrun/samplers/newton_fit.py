@@ -45,15 +45,15 @@ def find_newton_map(
         share = SUBSAMPLE / n_data
         weaker = Penalty(share * penalty.ridge, share * penalty.rate)
         some = type(features)(features.rows[which])
-        few = _Climb(module, module.part(model, which), some, weaker)
+        few = Climb(module, module.part(model, which), some, weaker)
         first, _ = few.to_mode(np.zeros(size), few.reweightings)
         queries, fresh = few.queries, False
-    climb = _Climb(module, model, features, penalty)
+    climb = Climb(module, model, features, penalty)
     theta, value = climb.to_mode(np.zeros(size) if fresh else first, climb.reweightings if fresh else 0)
     return MapFit(theta, value + normaliser, queries + climb.queries)
 
 
-class _Climb:
+class Climb:
     """The way up to the mode of these rows, and the likelihood queries that it took."""
 
     def __init__(self, module: Any, model: Any, features: Any, penalty: Penalty):
@@ -65,24 +65,25 @@ class _Climb:
         """The mode and the log posterior there, over its penalty at 0."""
         for _ in range(reweightings):
             theta = self._by_bounds(theta)
-        here = self._look(theta)
+        here = self.look(theta)
         height = here.value - self._lost(theta)
         for _ in range(MAX_STEPS):
-            after = self._best(here.curvature, here.gradient + here.curvature @ theta, theta)
+            after = self.best(here.curvature, here.gradient + here.curvature @ theta, theta)
             if after is not None:
                 move = after - theta
                 bent = here.curvature @ move + self.penalty.ridge * move
                 if move @ bent <= TOLERANCE**2:
                     gain = here.gradient @ move - 0.5 * move @ here.curvature @ move
                     return after, here.value + gain - self._lost(after)
-                there = self._look(after)
+                there = self.look(after)
             if after is None or not there.value - self._lost(after) >= height - _SLACK * abs(height):
                 after = self._by_bounds(theta)
-                there = self._look(after)
+                there = self.look(after)
             theta, here, height = after, there, there.value - self._lost(after)
         return theta, height
 
-    def _look(self, theta: np.ndarray) -> passes.Look:
+    def look(self, theta: np.ndarray) -> passes.Look:
+        """Log likelihood, slope and curvature at θ."""
         self.queries += len(self.features.rows)
         return passes.look(self.module, self.model, self.features, theta)
 
@@ -90,10 +91,10 @@ class _Climb:
         self.queries += len(self.features.rows)
         bound = passes.touching_bound(self.module, self.model, self.features, theta)
         quadratic = self.module.collapse(bound, self.model, self.features)
-        after = self._best(quadratic.precision, quadratic.linear, theta)
+        after = self.best(quadratic.precision, quadratic.linear, theta)
         return theta if after is None else after
 
-    def _best(self, precision: np.ndarray, linear: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
+    def best(self, precision: np.ndarray, linear: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
         """The θ that maximises −½θᵀPθ + hᵀθ less the penalty; None where P is not positive definite."""
         # a trace of damping makes a direction that the data say nothing of definite
         damping = 1e-10 * abs(np.trace(precision)) / len(theta) if self.penalty.ridge == 0.0 else 0.0

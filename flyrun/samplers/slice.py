@@ -120,5 +120,8 @@ def _slice(kernel, rng, target, theta):
 
 @implements(tune, Slice)
 def _tune(kernel, acceptance, iteration, burn_in):
-    steps = kernel.counts[0] + kernel.counts[1]
-    adapt(kernel.step, kernel.counts[0] / steps if steps > 0.0 else BALANCE, iteration, burn_in)
+    widened, narrowed = kernel.counts[0], kernel.counts[1]
+    if kernel.most_widenings == 0:  # nothing ever widens: an interval that was not narrowed might have been
+        widened = 1.0 if narrowed == 0.0 else 0.0
+    steps = widened + narrowed
+    adapt(kernel.step, widened / steps if steps > 0.0 else BALANCE, iteration, burn_in)

@@ -6,6 +6,8 @@ iterations, and what never changes stay out (`unsaved`), and what is known of fe
 alone (`packed`): for millions of data that keeps checkpoints small.
 """
 
+import hashlib
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -75,6 +77,19 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
             part = with_arrays(part, arrays, f"{path}.{name}")
         parts[name] = part
     return type(tree)(**parts)
+
+
+def seeded(seed: int, method: dict[str, Any] | None = None) -> np.random.Generator:
+    """The generator of one seed that all arms share, for their start; or that of a method, for its luck.
+
+    method: plain values. Arms that differ in any have independent generators: their estimates are compared as
+    such.
+    """
+    words: tuple[int, ...] = (0,)
+    if method is not None:
+        digest = hashlib.sha256(json.dumps(method, sort_keys=True).encode()).digest()
+        words = (1, int.from_bytes(digest[:16], "big"))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=words)))
 
 
 def generator_state(rng: np.random.Generator) -> np.ndarray:

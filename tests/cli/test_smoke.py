@@ -25,6 +25,17 @@ def run(tmp_path_factory):
     return folder, done
 
 
+def test_another_length_leaves_the_run_as_it_is(run):
+    folder, _ = run
+    table = folder / "results" / "runs" / "mnist_logreg" / "table.csv"
+    before = table.read_bytes()
+    done = _flyrun(*MAIN[:2], "protocol=brisk", folder=folder)
+    assert done.returncode == 2
+    assert "name=mnist_logreg_2 keeps both, fresh=true replaces them" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert table.read_bytes() == before
+
+
 def _draws(folder, name="mnist_logreg"):
     found = {}
     for path in sorted((folder / "results" / "runs" / name).glob("*/*/seed=*/posterior.nc")):

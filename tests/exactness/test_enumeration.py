@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.models import gaussian, logistic
+from flyrun.models.base import dense
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.firefly import TIGHT, firefly, light, query
 from flyrun.samplers.full_data import full_data
@@ -46,7 +47,7 @@ def _log_joint(bound, theta, z):
 
 
 def log_density_of(target, theta):
-    base = target.base
+    base = dense(target.base)
     return -0.5 * theta @ base.precision @ theta + base.linear @ theta + base.constant[0]
 
 

@@ -4,10 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
-from flyrun.models import logistic
+from flyrun.models import laplace, logistic
 from flyrun.samplers import brightness, hmc
-from flyrun.samplers.metric import reference_at
+from flyrun.samplers.firefly import firefly
+from flyrun.samplers.metric import reference_at, reference_of
 from flyrun.samplers.per_datum import per_datum
 from tests.exactness.chains import firefly_target, full_target, reference, sample, toy, z_scores
 
@@ -118,3 +120,42 @@ def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
     gradients = draws.queries / N
     assert set(gradients) == {2, 3, 4, 5, 6}
     assert gradients.mean() == pytest.approx(4.0, abs=0.2)
+
+
+FAR_ROW = 1000.0
+
+
+def _moved_from_exact_draws(shift, n_chains=4_000, n_iterations=20):
+    """θ before and after some updates, starts drawn exactly: one row at 1,000, a Laplace prior, no jitter."""
+    scale, prior = 0.5, laplace.prior(0.5)
+    model, features = logistic.bind(np.array([[FAR_ROW]]), np.ones(1))
+    bound = logistic.tight_at(np.array([6.2]))  # at the MAP
+    base = laplace.pseudo_prior(prior, logistic.collapse(bound, model, features))
+    shape = reference_of(base, own=True)
+    config = SimpleNamespace(target_accept=0.8, step=0.3, n_steps=9, jitter=0.0)
+    kernel = hmc.build(config, 1, shape._replace(mean=shape.mean + shift))
+    axis = np.linspace(-0.2, 12.0, 1_000_001)
+    density = np.exp(-np.abs(axis) / scale - np.logaddexp(0.0, -FAR_ROW * axis))
+    starts = np.interp(np.random.default_rng(5).random(n_chains), np.cumsum(density) / density.sum(), axis)
+    ends = []
+    for seed, first in enumerate(starts):
+        target = firefly(base, model, bound, features, True)
+        draws = sample(target, kernel, brightness.implicit(0.1, 1), [first], n_iterations, seed, burn_in=0)
+        ends.append(draws.theta[-1, 0])
+    return starts, np.array(ends)
+
+
+def test_one_row_far_off_is_slow_but_leaves_the_posterior_as_it_is():
+    # The bounds' Gaussian is a hundred times narrower than the posterior: chains of 20,000 iterations sit
+    # anywhere between 0.13 and 0.78, where the mean is 0.5. That is mixing: exact draws stay exact.
+    starts, ends = _moved_from_exact_draws(0.0)
+    moves = ends - starts
+    assert 0.005 < moves.std() < 0.05
+    assert abs(moves.mean()) < 4.0 * moves.std() / np.sqrt(len(moves))
+    assert ks_2samp(starts, ends).pvalue > 0.001
+
+
+def test_a_reference_that_is_not_the_bounds_own_is_seen_there():
+    starts, ends = _moved_from_exact_draws(0.002)
+    moves = ends - starts
+    assert abs(moves.mean()) > 20.0 * moves.std() / np.sqrt(len(moves))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import arviz_stats
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import xarray
 
 from flyrun.cli import main
+from flyrun.samplers import modes
 from tests.fit.reference import LOADERS, reference, stored
 
 
@@ -84,6 +86,78 @@ def test_a_budget_that_is_too_short_says_so_and_goes_on_later(tmp_path, monkeypa
     assert all(json.loads(path.read_text())["sessions"] >= 2 for path in cells)
 
 
+def test_normal_noise_has_the_widths_of_least_squares(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 2))
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": 1.0 + x @ [2.0, -1.0] + rng.normal(0, 2.0, 400)})
+    frame.to_csv("mine.csv", index=False)
+    words = ["fit", "mine.csv", "--target", "y", "model.nu=1e6"]
+    assert main([*words, "--name", "ml", "protocol.iterations=8500"]) == 0
+    assert ", its maximum likelihood value, held fixed" in capsys.readouterr().out
+    rows = np.column_stack([np.ones(400), x])
+    residuals = frame.y - rows @ np.linalg.lstsq(rows, frame.y)[0]
+    sds = residuals.std() * np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)))  # the variance of most likelihood
+    table = pd.read_csv("results/runs/ml/table.csv")
+    np.testing.assert_allclose(table.sd, sds, rtol=0.03)
+    # a scale that was typed is called that
+    assert main([*words, "--name", "typed", "model.scale=0.5"]) == 0
+    said = capsys.readouterr().out
+    assert f"and scale {0.5 * frame.y.std(ddof=0):.4g}, as given, held fixed" in said
+    assert "maximum likelihood" not in said
+
+
+@pytest.mark.parametrize(("nu", "noise"), [("4", 0.0), ("0.01", 1.0)])
+def test_a_scale_that_has_no_estimate_is_refused(nu, noise, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(30, 2))
+    y = 1.0 + x @ [2.0, -1.0] + rng.normal(size=30) * noise
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("mine.csv", index=False)
+    words = ["fit", "mine.csv", "--target", "y", f"model.nu={nu}"]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("flyrun: error: model.scale=estimated: ")
+    assert error.count("\n") == 1
+    assert main([*words, "model.scale=0.1", "--budget", "700"]) == 0
+
+
+def two_groups(folder):
+    """30 rows about each of two planes 40 apart: two modes of like shares."""
+    rng = np.random.default_rng(5)
+    x, noise = rng.normal(size=30), rng.normal(size=30)
+    y = 20.0 + 2.0 * x + noise
+    frame = pd.DataFrame({"x": np.r_[x, x], "y": np.r_[y, -y]})
+    frame.to_csv(folder / "mine.csv", index=False)
+    return ["fit", "mine.csv", "--target", "y", "model.scale=0.05", "--budget", "1500"]
+
+
+def test_chains_of_two_modes_do_not_agree(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = two_groups(tmp_path)
+    assert main([*words, "--name", "two"]) == 0
+    said = capsys.readouterr().out
+    assert "the chains agree" not in said
+    assert "the posterior has more than one mode: 2 were found, of about 50 % and 50 % of it" in said
+    assert "The posterior has more than one mode" in Path("results/runs/two/report.md").read_text()
+    table = pd.read_csv("results/runs/two/table.csv")
+    assert (table.rhat > 1.5).all()
+    assert table.q03[0] < -19
+    assert table.q97[0] > 19
+
+
+def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, capsys):
+    """The control: what finding the modes is for."""
+    monkeypatch.chdir(tmp_path)
+
+    def one(module, model, features, penalty, normaliser, first):
+        return modes.Modes(first.theta[None], first.log_posterior, np.ones(1), 0)
+
+    monkeypatch.setattr("flyrun.runner.setup.find_modes", one)
+    assert main([*two_groups(tmp_path), "--name", "one"]) == 0
+    assert "the chains agree" in capsys.readouterr().out
+
+
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.report.build", lambda folder, console: print("a table") if console else None)
@@ -150,3 +224,27 @@ def test_classifications_as_their_references(name, tmp_path, monkeypatch):
     assert off < 4.4
     assert sds < 0.15
     assert apart(table, wanted, shift=0.5)[0] > 4.4
+
+
+def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    table["y"], table["z"] = table.a + rng.normal(size=60) > 0, rng.permutation(table.b > 0)
+    table.to_csv("mine.csv", index=False)
+    short = ("--budget", "600", "--workers", "1", "--drop")
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 0
+    first = (tmp_path / "results/runs/mine/table.csv").read_text()
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y"]) == 2
+    told = capsys.readouterr().err
+    assert "with other settings (dataset.target=y, now z" in told
+    assert "--name mine_2 keeps both, --fresh replaces them" in told
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z,b"]) == 2
+    assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 0  # the same again is cached
+    assert (tmp_path / "results/runs/mine/table.csv").read_text() == first
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y", "--name", "mine_2"]) == 0
+    assert (tmp_path / "results/runs/mine/table.csv").read_text() == first
+    assert main(["fit", "mine.csv", "--target", "z", *short, "y", "--fresh"]) == 0
+    assert (
+        json.loads((tmp_path / "results/runs/mine/fit.json").read_text())["layout"]["target"]["name"] == "z"
+    )

@@ -9,8 +9,8 @@ from flyrun.cli import main
 from flyrun.data.table_columns import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import arguments, choose, coefficients
-from flyrun.fit.noise import noise_scale
 from flyrun.report import fit_report
+from flyrun.samplers.noise_fit import noise_scale
 
 
 def test_words_are_read():
@@ -106,7 +106,28 @@ def test_noise_scale_is_the_maximum_likelihood_value():
         return -stats.t.logpdf(y - x @ values[:3], 4, scale=np.exp(values[3])).sum()
 
     found = optimize.minimize(loss, np.zeros(4), method="BFGS", tol=1e-10)
-    assert noise_scale(x, y, 4.0) == pytest.approx(np.exp(found.x[3]), rel=1e-4)
+    scale, queries = noise_scale(x, y, 4.0)
+    assert scale == pytest.approx(np.exp(found.x[3]), rel=1e-4)
+    assert queries % 800 == 0
+
+
+def test_noise_scale_from_the_heaviest_tails_to_the_normal():
+    rng = np.random.default_rng(2)
+    x = np.column_stack([rng.normal(size=(400, 2)), np.ones(400)])
+    y = x @ [1.0, -2.0, 0.5] + 0.3 * rng.normal(size=400)
+    residuals = y - x @ np.linalg.lstsq(x, y)[0]
+    assert noise_scale(x, y, 1e9)[0] == pytest.approx(residuals.std(), rel=1e-6)
+    for nu in (0.5, 1e3):
+        scale, queries = noise_scale(x, y, nu)
+
+        def loss(values, nu=nu):
+            return -stats.t.logpdf(y - x @ values[:3], nu, scale=np.exp(values[3])).sum()
+
+        start = np.r_[np.linalg.lstsq(x, y)[0], np.log(scale)]
+        found = optimize.minimize(loss, start, method="BFGS", tol=1e-9)
+        assert scale == pytest.approx(np.exp(found.x[3]), rel=1e-3)
+        assert queries < 100 * 400
+    assert 0.0 < noise_scale(x, y, 0.05)[0] < 0.1  # of many maxima one, but settled
 
 
 LAYOUT = Layout(

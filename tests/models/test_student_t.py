@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import t as scipy_t
 
 from flyrun.compiled import outer_jit
-from flyrun.models import laplace, student_t
+from flyrun.models import gaussian, laplace, student_t
 from flyrun.models.base import dense, draw_base
 from tests.models.calls import log_base, log_bound, log_likelihood
 
@@ -113,3 +113,25 @@ def test_laplace_draws_and_their_stand_in():
     # a Laplace prior of scale b has variance 2b²
     expected = bounds.precision + np.eye(3) / (2 * 0.3**2)
     np.testing.assert_allclose(dense(laplace.pseudo_prior(prior, bounds)).precision, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("priors", [gaussian, laplace])
+def test_collapsed_bounds_of_tiny_noise_keep_their_digits(priors):
+    # with noise of 1e-8 the terms θᵀPθ and hᵀθ are 1e17, and what is left of their sum decides
+    scale, rng = 1e-8, np.random.default_rng(11)
+    x = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
+    truth = np.array([0.7, -1.3, 0.4])
+    y = x @ truth + scale * rng.standard_t(4, 200)
+    model, features = student_t.bind(x, y, scale, 4.0)
+    residuals = np.longdouble(y) - np.longdouble(x) @ np.longdouble(truth)
+    bound = student_t.tight_at(model, np.asarray(residuals / scale, float))
+    base = priors.pseudo_prior(priors.prior(1.0), student_t.collapse(bound, model, features))
+    sd = np.sqrt(np.diag(np.linalg.inv(dense(base).precision)))
+    positions = truth + sd * rng.normal(size=(20, 3))
+    rest = np.longdouble(y)[:, None] - np.longdouble(x) @ np.longdouble(positions).T
+    exact = -(np.longdouble(bound.curve[:, 1:]) * (rest / np.longdouble(scale)) ** 2).sum(axis=0)
+    found = np.array([log_base(base, theta, np.zeros(3)) for theta in positions])
+    plain = np.array([log_base(base, theta, None) for theta in positions])
+    for values in (found, plain):
+        differences = (values - values[0]) - np.asarray(exact - exact[0], float)
+        np.testing.assert_allclose(differences, 0.0, atol=1e-5)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from flyrun import config
 from tests.peers import blackjax_peers, numpyro_peers, ours
 from tests.peers.problems import Problem
+from tests.peers.run import FIREFLY as FIREFLY
 from tests.peers.run import Run
 
 Contestant = Callable[[Problem, int, float], Run]
 BEST, NUTS, WALK = "firefly_hmc", "nuts_dense", "regular_random_walk"
-FIREFLY = "firefly"
 APPROXIMATE = ("hmcecs",)
 _DEAREST = 300_000
 

@@ -40,6 +40,14 @@ differences in standard errors; by chance it exceeds the limit named in a table'
 {round(1 / judge.LEVEL)} times. Standard errors of few effective draws are themselves uncertain."""
 
 
+_FIGURE = """\
+Error: root mean square over coordinates of the running mean less the reference's, in posterior sds, averaged
+over seeds. The reference's means come from chains that end too, and are off by their Monte Carlo error (the
+grey line, estimated from their effective draws). So a curve levels off near that line however good its
+sampler: what is left there is the reference's error, the same for all. Solid: ours with few data; dashed:
+ours with all data; dotted: peers."""
+
+
 def page(table: pd.DataFrame, checks: list[dict[str, Any]], stem: str, when: str) -> str:
     """Markdown: speed and agreement by problem, what the columns are, the figure, what it was made with.
 
@@ -55,6 +63,7 @@ def page(table: pd.DataFrame, checks: list[dict[str, Any]], stem: str, when: str
         lines += [markdown(_agreement(part, check)), _escaped(_reference(check)), ""]
         lines += [_escaped(verdict(part, check)), ""]
     lines += [_escaped(_AGREEMENT), "", f"![error against seconds and evaluations]({stem}.png)", ""]
+    lines += [_FIGURE, ""]
     about = environment.describe()
     peers = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpyro", "blackjax", "jax"))
     commit = (about.get("commit") or "unknown")[:10]

@@ -7,13 +7,23 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from tests.peers.contestants import FIREFLY
+from flyrun.report.colours import looks
+from tests.peers.run import FIREFLY
 
-# Okabe and Ito's colours, the palest left out.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
+#: what a sampler is called in the experiments, or the same method of another library: it has their colour
+_METHODS = {
+    "firefly_random_walk": "map_tuned",
+    "regular_random_walk": "regular",
+    "blackjax_random_walk": "regular",
+    "regular_mala": "mala",
+    "blackjax_mala": "mala",
+    "regular_hmc_by_bound": "regular_hmc",
+}
 _OURS = ("regular", "independence")
 #: the same sampler as another one, only slower
 _NOT_DRAWN = ("nuts_dense_model",)
+
+FLOOR = "the reference's Monte Carlo error: curves level off here, whatever their sampler"
 
 Curves = dict[str, list[dict[str, np.ndarray]]]
 
@@ -21,7 +31,7 @@ Curves = dict[str, list[dict[str, np.ndarray]]]
 def figure(curves: dict[str, Curves], floors: dict[str, float], path: Path) -> None:
     """Error of the running mean, averaged over seeds.
 
-    floors: by problem, the reference's own error, below which no curve means anything.
+    floors: by problem, the reference's own error, at which curves level off whatever the sampler.
     """
     drawn = Figure(figsize=(11, 3.5 * len(curves) + 1.4), layout="constrained")
     axes = drawn.subplots(len(curves), 2, squeeze=False, sharey="row")
@@ -38,9 +48,10 @@ def figure(curves: dict[str, Curves], floors: dict[str, float], path: Path) -> N
             axis.set(xscale="log", yscale="log", xlabel=words)
             axis.spines[["top", "right"]].set_visible(False)
         row[0].annotate(
-            "the reference's own error", (0.01, floors[problem]), xycoords=("axes fraction", "data"),
-            xytext=(0, 3), textcoords="offset points", fontsize=7, color="#666666",
+            FLOOR, (0.01, floors[problem]), xycoords=("axes fraction", "data"),
+            xytext=(0, -3), textcoords="offset points", va="top", fontsize=7, color="#666666",
         )  # fmt: skip
+        row[0].set_ylim(bottom=0.6 * floors[problem])
         row[0].set_ylabel("error of the posterior mean (sds)")
         row[0].set_title(problem, loc="left", fontweight="bold")
     shown = [handles[name] for name in styles if name in handles]
@@ -49,16 +60,16 @@ def figure(curves: dict[str, Curves], floors: dict[str, float], path: Path) -> N
 
 
 def _styles(names: list[str]) -> dict[str, dict[str, object]]:
-    """Ours with few data thick and solid, ours with all data dashed, peers dotted; colours within a kind."""
+    """Ours with few data thick and solid, ours with all data dashed, peers dotted; colours as elsewhere."""
     kinds: dict[str, list[str]] = {"-": [], "--": [], ":": []}
     for name in names:
         if name not in _NOT_DRAWN:
             kinds["-" if name.startswith(FIREFLY) else "--" if name.startswith(_OURS) else ":"].append(name)
     widths = {"-": 2.4, "--": 1.5, ":": 1.9}
     return {
-        name: {"color": _COLOURS[k % len(_COLOURS)], "linestyle": line, "linewidth": widths[line]}
+        name: {"color": look.colour, "linestyle": line, "linewidth": widths[line]}
         for line, group in kinds.items()
-        for k, name in enumerate(group)
+        for name, look in looks({name: _METHODS.get(name, name) for name in group}).items()
     }
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+#: how the names of our samplers that look at few data begin
+FIREFLY = "firefly"
+
 
 @dataclass(frozen=True)
 class Start:

@@ -12,7 +12,7 @@ from scipy import stats
 from stored import write_cell, write_run, write_three_arms
 
 from flyrun.cli import main
-from flyrun.diagnostics.difference import welch
+from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.report import build
 from flyrun.report.compare import Difference, judged
 
@@ -92,18 +92,105 @@ def test_welch_is_scipys():
     assert math.isnan(welch((3.0, math.nan), (4.0, 1.0), [1, 5])[1])
 
 
+def test_equivalence_is_two_of_scipys_one_sided_tests():
+    rng = np.random.default_rng(5)
+    one, two = rng.normal(10, 1, size=5), rng.normal(10.3, 2.0, size=7)
+    summary = [(float(x.mean()), float(x.std(ddof=1))) for x in (one, two)]
+    below = stats.ttest_ind(two, one + 3, equal_var=False, alternative="less").pvalue
+    above = stats.ttest_ind(two, one - 3, equal_var=False, alternative="greater").pvalue
+    assert equivalence(*summary, [5, 7], 3.0) == pytest.approx(max(below, above))
+    assert equivalence((3.0, 1.0), (3.0, 1.0), [2, 2], 0.0) == 0.0
+    assert equivalence((3.0, math.nan), (3.0, math.nan), [1, 1], 0.1) == 0.0
+    assert equivalence((3.0, 0.0), (4.0, 0.0), [2, 2], 0.1) == 1.0
+    assert math.isnan(equivalence((3.0, math.nan), (4.0, 1.0), [1, 5], 2.0))
+
+
 def test_equal_runs_seldom_get_a_verdict():
     # 400 pairs of equal runs with 12 comparisons each: at level 0.05 at most 5 % of them, 20 ± 4.4
     rng = np.random.default_rng(0)
-    wrong = 0
-    for _ in range(400):
-        found = []
-        for k in range(12):
-            draws = rng.normal(size=(2, 5))
-            a, b = ((float(x.mean()), float(x.std(ddof=1))) for x in draws)
-            found.append(Difference("e", f"arm{k}", "error", a, b, *welch(a, b, [5, 5])))
-        wrong += any(one.verdict != "same" for one in judged(found, 0.05))
-    assert 2 <= wrong <= 33
+    found = [simulated(rng, 1.0, 1.0, 1.0) for _ in range(400)]
+    assert 2 <= sum(bool({"better", "worse"} & set(verdicts)) for verdicts in found) <= 33
+    # of a spread as large as the mean nothing is shown
+    assert not any("same" in verdicts for verdicts in found)
+
+
+def simulated(rng, mean_a, mean_b, sd, metrics=12, seeds=5):
+    """Verdicts on so many metrics of two runs, normal over seeds."""
+    found = []
+    for k in range(metrics):
+        draws = rng.normal([[mean_a], [mean_b]], sd, size=(2, seeds))
+        a, b = ((float(x.mean()), float(x.std(ddof=1))) for x in draws)
+        n = [seeds, seeds]
+        found.append(
+            Difference("e", f"a{k}", "error", a, b, *welch(a, b, n), equivalence(a, b, n, 0.05 * a[0]))
+        )
+    return [one.verdict for one in judged(found, 0.05)]
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_runs_a_fifth_apart_are_never_the_same(seeds):
+    rng = np.random.default_rng(1)
+    verdicts = [one for _ in range(200) for one in simulated(rng, 100.0, 120.0, 10.0, seeds=seeds)]
+    assert "same" not in verdicts
+    # negative control: the rule that called same whatever was not significant did so most of the time
+    assert verdicts.count("undecided") > 0.3 * len(verdicts)
+
+
+def test_runs_just_beyond_the_margin_are_seldom_the_same():
+    # at the margin's edge each `same` is wrong with probability at most 0.05: of 2,400 at most 120 ± 11
+    rng = np.random.default_rng(2)
+    verdicts = [one for _ in range(200) for one in simulated(rng, 100.0, 105.0, 2.0)]
+    assert 40 < verdicts.count("same") < 155
+
+
+def test_equal_runs_of_small_spread_are_the_same():
+    rng = np.random.default_rng(4)
+    verdicts = [one for _ in range(200) for one in simulated(rng, 100.0, 100.0, 1.0)]
+    assert verdicts.count("same") > 0.95 * len(verdicts)
+
+
+TIMES = "experiment,arm,n_data,seeds,us_per_iter,us_per_iter_sd\n"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ("5,221,16", "5,97,9", "better"),
+        ("2,221,16", "2,97,9", "undecided"),
+        ("2,221,16", "2,215,9", "undecided"),
+        ("1,221,", "1,97,", "undecided"),
+        ("1,221,16", "1,97,9", "undecided"),  # a spread that one seed cannot have
+        (",221,16", ",97,9", "undecided"),
+        ("5,221,2", "5,222,2", "same"),
+        ("5,221,0.1", "5,222,0.1", "worse"),  # little, but surely
+        ("2,221,0", "2,221,0", "same"),
+        ("2,221,0", "2,222,0", "worse"),
+        ("5,0,0", "5,0,0", "same"),
+        ("5,0,0", "5,0.1,1", "undecided"),
+    ],
+)
+def test_verdicts_on_one_metric(tmp_path, capsys, a, b, verdict):
+    for name, row in (("a", a), ("b", b)):
+        # with twelve arms that are equal, as Holm's step-down knows them
+        others = "".join(f"e,other{k},9,5,10,0\n" for k in range(12))
+        (tmp_path / f"{name}.csv").write_text(f"{TIMES}e,arm,9,{row}\n{others}")
+    files = [str(tmp_path / f"{name}.csv") for name in "ab"]
+    rows = compared(tmp_path, tmp_path / "c.csv", *files)
+    assert rows["arm", "us_per_iter"]["verdict"] == verdict
+    assert rows["other0", "us_per_iter"]["verdict"] == "same"
+    said = capsys.readouterr().out
+    assert ("`undecided`: neither is shown" in said) == (verdict == "undecided")
+    assert "less than 5 % of A's value" in said
+
+
+def test_the_margin_is_a_persons_choice(tmp_path, capsys):
+    for name, value in (("a", 100), ("b", 107)):
+        (tmp_path / f"{name}.csv").write_text(f"{TIMES}e,arm,9,3,{value},4\n")
+    files = [str(tmp_path / f"{name}.csv") for name in "ab"]
+    for words, verdict in ([], "undecided"), (["margin=0.3"], "same"):
+        rows = compared(tmp_path, tmp_path / "c.csv", *files, *words)
+        assert rows["arm", "us_per_iter"]["verdict"] == verdict
+    assert "less than 30 % of A's value (margin=0.3)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -116,6 +203,7 @@ def test_equal_runs_seldom_get_a_verdict():
         (["one", "again", "slow"], "takes two runs"),
         (["one", "again", "level=2"], "level=2: must be a number between 0 and 1"),
         (["one", "again", "level=high"], "level=high: must"),
+        (["one", "again", "margin=5"], "margin=5: must be a number between 0 and 1"),
         (["one", "again", "out=c.txt"], "must end in .md or .csv"),
         (["one", "again", "out=/proc/nowhere/c.md"], "cannot be written"),
         (["one", "{tmp}/other.csv"], "has no column arm"),

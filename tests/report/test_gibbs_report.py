@@ -103,7 +103,7 @@ def test_figures_and_what_they_cost(run):
     assert cell.curve_error[-1] == cell.error
     assert cell.curve_factors[-1] == pytest.approx(cell.nominal * SWEEPS * VARIABLES)
     assert cell.curve_seconds[-1] == pytest.approx(1e-6 * cell.us_per_update * SWEEPS * VARIABLES)
-    assert len(set(loaded.kind.colours(loaded).values())) == 4
+    assert len(set(loaded.kind.looks(loaded).values())) == 4
 
 
 def test_a_second_report_is_the_same(run):

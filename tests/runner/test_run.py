@@ -8,7 +8,8 @@ import runner_fakes as fakes
 import xarray
 from runner_fakes import assert_same, draws_of
 
-from flyrun.errors import DataError, StoreError
+from flyrun.errors import ConfigError, DataError, StoreError
+from flyrun.runner import cell as cell_module
 from flyrun.runner import chain, store
 from flyrun.runner.launch import run
 
@@ -78,11 +79,17 @@ def test_a_second_run_is_cached_and_prepares_nothing(tmp_path, screen):
     assert len(result.of("cached")) == 4
 
 
-def test_other_settings_run_again_and_say_why(tmp_path, screen):
+def test_other_settings_run_again_and_say_why(tmp_path, screen, monkeypatch):
     run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
     run(fakes.make_job(tmp_path, seeds=2), screen.console, fakes.prepare)
     assert "one: cached seed 0: finished" in str(screen)
     assert "one: run seed 1: no results yet" in str(screen)
+    with pytest.raises(ConfigError, match=r"protocol\.init=prior, now map\); name=walk_2 keeps both"):
+        run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
+    assert len(run(fakes.make_job(tmp_path, seeds=2), None, fakes.refuse).of("cached")) == 4
+    run(fakes.make_job(tmp_path, seeds=1, init="map", fresh=True), None, fakes.prepare)
+    assert store.read_run(tmp_path / "runs" / "walk")["arms"][0]["settings"]["protocol"]["init"] == "map"
+    monkeypatch.setattr(cell_module, "sources_digest", lambda: "edited")
     run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
     assert "one: run seed 0: settings, code or data are not those of the stored results" in str(screen)
 
@@ -100,7 +107,10 @@ def test_fresh_repeats_only_what_was_selected(tmp_path):
 def test_arms_of_another_problem_leave_the_list(tmp_path):
     run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
     other = {"iterations": 2 * fakes.ITERATIONS}
-    run(fakes.make_job(tmp_path, arms=("three",), seeds=1, **other), None, fakes.prepare)
+    with pytest.raises(ConfigError, match=r"other settings .*=1200, now 2400.*fresh=true replaces"):
+        run(fakes.make_job(tmp_path, arms=("three",), seeds=1, **other), None, fakes.prepare)
+    assert len(store.read_run(tmp_path / "runs" / "walk")["arms"]) == 2
+    run(fakes.make_job(tmp_path, arms=("three",), seeds=1, fresh=True, **other), None, fakes.prepare)
     info = json.loads((tmp_path / "runs" / "walk" / "run.json").read_text())
     assert [arm["name"] for arm in info["arms"]] == ["three"]
 

@@ -4,12 +4,30 @@ import numpy as np
 import pytest
 from scipy.stats import t as scipy_t
 
-from flyrun.config import Arm, Gaussian, Implicit, Laplace, Map, Mnist7v9, Protocol, Slice, StudentT
+from flyrun.config import (
+    Arm,
+    Gaussian,
+    Hmc,
+    Implicit,
+    Laplace,
+    Map,
+    Mnist7v9,
+    NoBound,
+    NoBrightness,
+    PerDatum,
+    Protocol,
+    Slice,
+    StudentT,
+    Table,
+    Untuned,
+)
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.experiment import compose_job
+from flyrun.models import passes
 from flyrun.runner.program import prepare
 from flyrun.runner.setup import expected_pseudo, lowered, posterior_curvature
+from flyrun.samplers import noise_fit
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.map_fit import log_density
 
@@ -68,6 +86,34 @@ def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
     starts = [prepare(arm, tmp_path).init(3)["theta"] for arm in job.arms]
     assert np.array_equal(starts[0], starts[1])
     assert np.array_equal(starts[0], starts[2])
+
+
+def test_arms_of_one_seed_that_differ_in_a_number_share_their_start_and_not_their_luck(tmp_path):
+    words = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke"]
+    words += ["protocol.seeds=1", "protocol.iterations=400", "protocol.burn_in=0"]
+    arms = [compose_job([*words, f"sampler.step={step}"]).arms[0] for step in (0.5, 0.5001)]
+    programs = [prepare(arm, tmp_path) for arm in arms]
+    first = [[program.init(seed)["theta"] for seed in range(3)] for program in programs]
+    np.testing.assert_array_equal(*first)
+    means = [
+        [program.advance(program.init(seed), 400)[1]["theta"][:, 0].mean() for seed in range(40)]
+        for program in programs
+    ]
+    # 0.4 is 2.6 standard errors of the correlation of 40 independent pairs; streams by the names gave 0.9
+    assert abs(np.corrcoef(means)[0, 1]) < 0.4
+    # a longer run begins as a shorter one, and a file that moved has the draws it had
+    longer = compose_job([*words[:-2], "sampler.step=0.5", "protocol.iterations=900"]).arms[0]
+    assert longer.method() == arms[0].method()
+    tables = [Table(path=path, target="y") for path in ("a.csv", "b/a.csv")]
+    assert tables[0].non_default() == tables[1].non_default() == {"name": "table", "target": "y"}
+
+
+def test_a_great_slack_overflows_nothing():
+    with np.errstate(all="raise"):
+        by, expected = lowered(np.array([0.0, 0.3, 40.0]), 50.0)
+    np.testing.assert_array_equal(by, [0.0, 15.0, 2000.0])
+    assert expected[0] == 0.0
+    assert np.all(np.isfinite(expected))
 
 
 @pytest.mark.parametrize("slack", [0.0, 1.0])
@@ -162,6 +208,77 @@ def test_scales_of_noise_and_prior_are_those_of_the_best_held_out_fit(tmp_path, 
     assert again.problem.fit.held_out_model == facts["held_out_model"]
     assert len(list(tmp_path.glob("setup-*.npz"))) == 1
     assert np.isfinite(again.advance(again.init(0), 300)[1]["theta"]).all()
+
+
+FIREFLY = {"prior": Gaussian(), "model": StudentT(scale=0.3)}
+PLAIN = {**FIREFLY, "bound": NoBound(), "brightness": NoBrightness()}
+UNTUNED = {**FIREFLY, "bound": Untuned(xi=0.0)}
+AT_PRIOR, AT_MAP = (Protocol(iterations=300, burn_in=100, init=init) for init in ("prior", "map"))
+
+
+@pytest.mark.parametrize(
+    ("looks", "groups"),
+    [
+        (0, {**PLAIN, "protocol": AT_PRIOR}),
+        (1, {**PLAIN, "protocol": AT_MAP}),  # the curvature
+        (1, {**PLAIN, "protocol": AT_PRIOR, "sampler": Hmc(metric="hessian")}),
+        (1, {**PLAIN, "protocol": AT_MAP, "sampler": Hmc(metric="hessian")}),
+        (1, {**PLAIN, "protocol": AT_PRIOR, "sampler": Hmc()}),  # the bounds that shape it
+        (2, {**PLAIN, "protocol": AT_MAP, "sampler": Hmc()}),
+        (0, {**UNTUNED, "protocol": AT_PRIOR}),
+        (0, {**UNTUNED, "protocol": AT_PRIOR, "sampler": Hmc()}),
+        (1, {**UNTUNED, "protocol": AT_PRIOR, "sampler": Hmc(metric="hessian")}),
+        (1, {**UNTUNED, "protocol": AT_MAP}),
+        (1, {**FIREFLY, "protocol": AT_PRIOR}),  # the bounds
+        (2, {**FIREFLY, "protocol": AT_MAP}),
+        (2, {**FIREFLY, "protocol": AT_PRIOR, "bound": Map(offset_sds=2.0)}),
+        (2, {**FIREFLY, "protocol": AT_MAP, "bound": Map(offset_sds=2.0)}),  # one curvature for both
+        (2, {**FIREFLY, "protocol": AT_MAP, "sampler": Hmc(metric="hessian")}),
+        (3, {**FIREFLY, "protocol": AT_PRIOR, "bound": Map(slack=0.3)}),  # and the rates' own
+        (3, {**FIREFLY, "protocol": AT_PRIOR, "brightness": PerDatum()}),
+        (3, {**FIREFLY, "protocol": AT_MAP, "bound": Map(slack=0.3), "brightness": PerDatum()}),
+        (3, {**FIREFLY, "protocol": AT_PRIOR, "brightness": Implicit(q="auto")}),
+    ],
+)
+def test_every_pass_of_the_setup_is_charged_once(looks, groups, tmp_path, monkeypatch):
+    seen, predictors = [0], passes.block_predictors
+
+    def spied(model, features, theta, block):
+        seen[0] += block.stop - block.start
+        return predictors(model, features, theta, block)
+
+    monkeypatch.setattr(passes, "block_predictors", spied)
+    facts = _regression(tmp_path, monkeypatch, **groups).facts()
+    assert facts["bound_queries"] == 600 * looks
+    assert facts["setup_queries"] == facts["map_queries"] + facts["bound_queries"] + 600
+    assert seen[0] == facts["map_queries"] + facts["bound_queries"]
+
+
+def test_the_noise_scale_that_is_estimated_is_charged(tmp_path, monkeypatch):
+    rows, over_blocks = [0], noise_fit.over_blocks
+
+    def spied(n_data, work):
+        rows[0] += n_data
+        return over_blocks(n_data, work)
+
+    monkeypatch.setattr(noise_fit, "over_blocks", spied)
+    given = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale=0.3)).facts()
+    assert rows == [0]
+    program = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale="estimated"))
+    facts, data = program.facts(), program.problem.dataset
+    assert rows[0] >= 5 * 600
+    fits = facts["map_queries"] - rows[0], given["map_queries"]
+    assert fits[0] % 600 == 0
+    assert abs(fits[0] - fits[1]) <= 600  # another scale may take a step more or less
+    residuals = data.target - data.features @ np.linalg.lstsq(data.features, data.target)[0]
+    peak = max(np.arange(0.2, 0.4, 0.001), key=lambda scale: scipy_t.logpdf(residuals, 4, 0, scale).sum())
+    assert facts["model_scale"] == program.problem.model.scale == pytest.approx(peak, rel=0.02)
+    assert (
+        _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale="estimated")).facts()[
+            "map_queries"
+        ]
+        == facts["map_queries"]
+    )
 
 
 def test_a_scale_can_be_given_and_the_other_held_out(tmp_path, monkeypatch):

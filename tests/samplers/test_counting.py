@@ -63,6 +63,13 @@ def test_implicit_costs_the_bright_data_and_the_proposals(q):
     assert abs(z) < 4
 
 
+def test_the_smallest_rates_propose_nobody_and_do_not_overflow():
+    draws = sample(
+        firefly_target(PROBLEM), random_walk.build(KERNEL, 2), sweeps.implicit(1e-19, 300), [0, 0], 500, 1
+    )
+    assert np.all(draws.queries[1:] == draws.bright[:-1])
+
+
 def test_the_first_state_and_the_map_fit_are_metered():
     target = firefly_target(PROBLEM)
     sample(target, random_walk.build(KERNEL, 2), sweeps.implicit(0.1, 300), [0, 0], 10, 1, burn_in=10)

@@ -8,7 +8,7 @@ import pytest
 
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.likelihood import Quadratic, quadratic
 from flyrun.samplers import brightness, hmc
 from flyrun.samplers.metric import reference_at
 from flyrun.samplers.target import data_gradient, kept_log_data, log_data
@@ -53,7 +53,7 @@ def test_a_density_that_is_not_a_number_is_an_error():
 
 
 def test_so_is_one_that_is_not_a_number_on_the_way():
-    target = Broken(Quadratic(np.eye(2), np.zeros(2), np.zeros(1)))
+    target = Broken(quadratic(np.eye(2), np.zeros(2), 0.0))
     with pytest.raises(DensityError, match="not a number on a trajectory"):
         update.methods[hmc.Hmc](_kernel(0.3, 3), np.random.default_rng(1), target, np.zeros(2))
 

@@ -6,7 +6,7 @@ import pytest
 from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax
 from flyrun.models.base import dense, log_base, log_beyond
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.likelihood import quadratic
 from flyrun.samplers.metric import (
     IDENTITY,
     Foreign,
@@ -27,7 +27,7 @@ def _bounds(n_classes):
     """Collapsed bounds: of logistic shape for one class, Böhning's for more."""
     rows = RNG.normal(size=(30, 5))
     if n_classes == 1:
-        return Quadratic(rows.T @ rows, RNG.normal(size=5), np.zeros(1))
+        return quadratic(rows.T @ rows, RNG.normal(size=5), 0.0)
     model, features = softmax.bind(rows, np.arange(30) % n_classes)
     return softmax.collapse(softmax.untuned_bound(model, features, 1.0), model, features)
 

@@ -8,11 +8,11 @@ import pytest
 
 from flyrun.compiled import implements
 from flyrun.errors import DensityError
-from flyrun.models.likelihood import Quadratic
+from flyrun.models.likelihood import Quadratic, quadratic
 from flyrun.samplers import brightness, slice
 from flyrun.samplers.target import keep, kept_log_data, log_data
 from flyrun.samplers.update import update
-from tests.exactness.chains import full_target, sample, student_t_toy
+from tests.exactness.chains import full_target, sample, student_t_toy, z_scores
 from tests.exactness.enumeration import interpreted
 
 PROBLEM = student_t_toy()
@@ -59,7 +59,7 @@ class Planted:
 
 
 def _update(exponential, uniforms, width=1.0, most_widenings=20, first=0.5):
-    target = Recorder(Quadratic(np.eye(2), np.zeros(2), np.zeros(1)), [], [])
+    target = Recorder(quadratic(np.eye(2), np.zeros(2), 0.0), [], [])
     kernel = slice.build(SimpleNamespace(width=width, most_widenings=most_widenings), 2)
     theta = np.array([first, 0.0])
     plain = {"_log_density_along": slice._log_density_along, "_refuse_nan": slice._refuse_nan}
@@ -119,6 +119,13 @@ def test_width_is_tuned_to_a_balance_of_widening_and_narrowing():
         costs[width] = draws.queries.mean()
         assert kernel.step.current[0] == width  # a given width is kept
     assert costs[tuned] == min(costs.values())
+
+
+def test_without_stepping_out_the_width_is_tuned_all_the_same():
+    kernel = slice.build(SimpleNamespace(width=None, most_widenings=0), 2)
+    draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 20_000, 3, burn_in=4000)
+    assert 1.0 < kernel.step.current[0] / PROBLEM.sd.max() < 20.0
+    assert np.abs(z_scores(draws.theta, PROBLEM)).max() < 4.0
 
 
 def test_a_density_that_turns_nan_raises_and_does_not_loop():

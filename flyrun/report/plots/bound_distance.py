@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.report.arms import Run
-from flyrun.report.figures import INK, PAPER_COLOURS
+from flyrun.report.colours import BLUE, KNOWN
+from flyrun.report.figures import INK
 
 # Maclaurin & Adams (2014), Table 1: what the MAP-tuned OPV arm queries of what the regular one does.
 PAPER_SHARE = 575_528 / 18_182_764
@@ -33,10 +34,9 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
         near = theory < 0.03 * n_data
         label = "(1 + k²) × the count at the MAP"
         axis.plot(grid[near], theory[near], color=INK, linewidth=1.0, linestyle="--", label=label)
-    axis.errorbar(
-        k, mean, sd, color=PAPER_COLOURS["map_tuned"], marker="o", capsize=3, linewidth=1.5, label="measured"
-    )
-    axis.axhline(PAPER_SHARE * n_data, color=PAPER_COLOURS["regular"], linewidth=1.2, linestyle=":")
+    colour = KNOWN["firefly_hmc"]
+    axis.errorbar(k, mean, sd, color=colour, marker="o", capsize=3, linewidth=1.5, label="measured")
+    axis.axhline(PAPER_SHARE * n_data, color=BLUE, linewidth=1.2, linestyle=":")
     axis.annotate(
         f"the paper's share of queries on OPV, {PAPER_SHARE:.1%} of the data",
         (0, PAPER_SHARE * n_data), (2, 3), textcoords="offset points", fontsize=8,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from flyrun.report.arms import Run
-from flyrun.report.figures import INK, OTHER_COLOURS, PAPER_COLOURS
+from flyrun.report.colours import PALETTE
+from flyrun.report.figures import INK
 
 MOST = 40
-_COLOURS = (PAPER_COLOURS["regular"], "#E69F00", "#009E73", *OTHER_COLOURS)
 
 
 def intervals(run: Run, run_dir: Path) -> Any:
@@ -40,7 +40,7 @@ def intervals(run: Run, run_dir: Path) -> Any:
         mean, low, high = (
             np.array([mine[name][f"effect_{key}"] for name in shown]) for key in ("mean", "q03", "q97")
         )
-        colour = _COLOURS[k % len(_COLOURS)]
+        colour = PALETTE[k % len(PALETTE)]
         axis.hlines(place, low, high, color=colour, linewidth=1.4)
         axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
     axis.axvline(0.0, color=INK, linewidth=0.7)
@@ -48,8 +48,9 @@ def intervals(run: Run, run_dir: Path) -> Any:
     axis.set_yticklabels([_short(name) for name in shown], parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     layout = run.info["fit"]["layout"]
-    unit = "sds of the target" if layout["task"] == "regression" else "log odds"
-    axis.set_xlabel(f"coefficient per sd of its column, or of a level ({unit})")
+    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
+    unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
+    axis.set_xlabel(f"coefficient per {per} of its column, or of a level ({unit})")
     left_out = f" (the {MOST} largest of {len(names)})" if len(names) > MOST else ""
     axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)
     if len(classes) > 1:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from flyrun.report.arms import Run
+from flyrun.report.colours import BLUE, GREEN, ORANGE, PINK, SKY
 from flyrun.report.figures import INK
 
-# Okabe & Ito's blue and orange, as in the paper: bound and remainder, or the two classes.
-BLUE, ORANGE = "#0072B2", "#E69F00"
-_WEIGHTS = (("x1", "#009E73", "-"), ("x2", "#CC79A7", "--"), ("bias", "#56B4E9", "-."))
+# Blue and orange as in the paper: bound and remainder, or the two classes.
+_WEIGHTS = (("x1", GREEN, "-"), ("x2", PINK, "--"), ("bias", SKY, "-."))
 _MARKS = {1: (ORANGE, "o", "class +1"), -1: (BLUE, "s", "class −1")}
 ITERATIONS = 60
 _PATH, _SAMPLE = 60, 100_000

@@ -10,7 +10,8 @@ import numpy as np
 
 from flyrun.diagnostics import spectral_gap
 from flyrun.report.arms import Run
-from flyrun.report.figures import INK, PAPER_COLOURS
+from flyrun.report.colours import BLUE, ORANGE
+from flyrun.report.figures import INK
 
 BATCHES = np.geomspace(1.0, 1024.0, 31)
 
@@ -36,11 +37,11 @@ def gap_against_batch(run: Run, run_dir: Path) -> Any:
     for axis, of in ((top, lambda ratio: ratio), (bottom, lambda ratio: 1.0 - ratio)):
         axis.plot(BATCHES, of(measured), color=INK, marker="o", markersize=3, linewidth=1.2, label="measured")
         axis.plot(
-            BATCHES, of(recalled), color=PAPER_COLOURS["map_tuned"], linestyle="--",
+            BATCHES, of(recalled), color=ORANGE, linestyle="--",
             label="bound as recalled, exp(−L²/λ): fails where the measured ratio is below",
         )  # fmt: skip
         axis.plot(
-            shown, of(derived), color=PAPER_COLOURS["regular"], linestyle="-.",
+            shown, of(derived), color=BLUE, linestyle="-.",
             label="bound derived here, for λ ≥ 2L: holds",
         )  # fmt: skip
     top.set(ylabel="gap of MGPMH / gap of Gibbs", xscale="log", ylim=(0.0, 1.02))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.report.arms import Run
-from flyrun.report.figures import INK, PAPER_COLOURS
+from flyrun.report.colours import KNOWN
+from flyrun.report.figures import INK, round_numbers
 
 BYTES = 4  # of a stored feature
 
@@ -35,7 +36,7 @@ def against_size(run: Run, run_dir: Path) -> Any:
     ):
         values = table[name].to_numpy(dtype=float)
         spread = table[f"{name}_sd"].to_numpy(dtype=float) if f"{name}_sd" in table else np.zeros(len(sizes))
-        colour = PAPER_COLOURS["map_tuned"]
+        colour = KNOWN["firefly_hmc"]
         axis.errorbar(
             sizes, values, np.nan_to_num(spread), color=colour, marker="o", capsize=3, linewidth=1.5
         )
@@ -47,15 +48,16 @@ def against_size(run: Run, run_dir: Path) -> Any:
         if axis is not cost:
             axis.set_yscale("log")
             axis.set_ylim(0.4 * np.nanmin(values), 3.0 * np.nanmax(values))
+            round_numbers(axis.yaxis)
     values = table["queries_per_ess"].to_numpy(dtype=float)
     cost.set_ylim(0, 1.5 * np.nanmax(values))
-    cost.axhspan(0.75 * values.mean(), 1.25 * values.mean(), color=INK, alpha=0.12, linewidth=0)
-    cost.annotate(
-        "mean ± 25 %", (sizes[0], 1.25 * values.mean()), (-10, 3), textcoords="offset points", fontsize=8
-    )
+    low, high = 0.75 * values.mean(), 1.25 * values.mean()
+    cost.axhspan(low, high, color=INK, alpha=0.12, linewidth=0, label="mean ± 25 %")
+    cost.legend(loc="lower right")
     rows = sizes * table["n_params"].to_numpy(dtype=float) * BYTES / 1e6
     memory.plot(sizes, rows, color=INK, linewidth=1.0, linestyle="--", label="the features alone")
     memory.set_ylim(bottom=0.5 * rows.min())
+    round_numbers(memory.yaxis)
     memory.legend(loc="lower right")
     for axis in (setup, memory):
         axis.set_xlabel("number of data")

@@ -9,30 +9,39 @@ from __future__ import annotations
 
 import numpy as np
 
+from flyrun.errors import ConfigError
 from flyrun.models.passes import ROWS, added, over_blocks
 
-_ROUNDS = 200
+_ROUNDS = 1000
 _ENOUGH = 1e-6
+_NOTHING = 1e-12
+"""A variance so far below the target's is on its way to 0."""
 _FIRST_BLOCKS = 16
 
 
-def noise_scale(features: np.ndarray, target: np.ndarray, nu: float) -> float:
-    """σ̂ of target = θᵀx + σ·t_ν, (N, D) and (N,). BLAS is to be pinned to one thread by the caller."""
+def noise_scale(features: np.ndarray, target: np.ndarray, nu: float) -> tuple[float, int]:
+    """σ̂ of target = θᵀx + σ·t_ν, (N, D) and (N,), and the likelihood queries spent: N a pass over N rows.
+
+    BLAS is to be pinned to one thread by the caller. Raises ConfigError where the likelihood has no maximum
+    in σ: it rises without end as σ → 0 where nearly all rows lie on one plane, or for a tiny ν.
+    """
     blocks = range(0, len(target), ROWS)
-    start = np.zeros(features.shape[1]), float(np.var(target)) or 1.0
+    theta, variance, queries = np.zeros(features.shape[1]), float(np.var(target)) or 1.0, 0
     if len(blocks) > 4 * _FIRST_BLOCKS:  # some rows from all over the table find the neighbourhood
         few = blocks[:: len(blocks) // _FIRST_BLOCKS]
         parts = [(features[first : first + ROWS], target[first : first + ROWS]) for first in few]
         rows, aim = (np.concatenate(part) for part in zip(*parts, strict=True))
-        start = _fitted(rows, aim, nu, *start)
-    return float(np.sqrt(_fitted(features, target, nu, *start)[1]))
+        theta, variance, queries = _fitted(rows, aim, nu, theta, variance)
+    _, variance, more = _fitted(features, target, nu, theta, variance)
+    return float(np.sqrt(variance)), queries + more
 
 
 def _fitted(
     features: np.ndarray, target: np.ndarray, nu: float, theta: np.ndarray, variance: float
-) -> tuple[np.ndarray, float]:
-    """(θ̂, σ̂²) from a start, in one pass over the rows a round."""
+) -> tuple[np.ndarray, float, int]:
+    """(θ̂, σ̂², queries) from a start, in one pass over the rows a round."""
     n_data, size = features.shape
+    least = _NOTHING * (float(np.var(target)) or 1.0)
 
     def sums(block: slice) -> tuple[np.ndarray, np.ndarray, float, float]:
         rows, aim = features[block].astype(np.float64), target[block]
@@ -41,12 +50,18 @@ def _fitted(
         weighted = rows * weight[:, None]
         return rows.T @ weighted, aim @ weighted, float(weight @ square), float(weight.sum())
 
-    for _ in range(_ROUNDS):
+    for number in range(1, _ROUNDS + 1):
         gram, pulled, squares, weights = added(over_blocks(n_data, sums))
         # the residuals are those of the round before, so that both are settled only where neither moves
-        before, variance = variance, max(squares / weights, 1e-12)
+        before, variance = variance, squares / weights
+        if not variance > least:
+            break
         old, theta = theta, np.linalg.solve(gram + 1e-9 * n_data * np.eye(size), pulled)
         moved = np.abs(theta - old).max() / np.sqrt(variance)
         if abs(variance / before - 1.0) < _ENOUGH and moved < _ENOUGH * 100:
-            break
-    return theta, variance
+            return theta, variance, number * n_data
+    raise ConfigError(
+        f"model.scale=estimated: the noise's scale has no maximum likelihood value at model.nu={nu:g}: the "
+        "likelihood rises without end as it goes to 0, as where nearly all rows lie on one plane, or nu is "
+        "too small for so few rows; give a number, such as model.scale=0.1 (in sds of the target)"
+    )

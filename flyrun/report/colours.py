@@ -1,0 +1,60 @@
+"""What an arm looks like in figures: one colour for a method wherever it is drawn, and no two arms alike."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# Told apart by colour-blind readers (Okabe & Ito 2008); their yellow is too pale, two more stand for it.
+BLACK, BLUE, GREEN, ORANGE = "#000000", "#0072B2", "#009E73", "#E69F00"
+PINK, SKY, VERMILION, VIOLET, GREY = "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#7F7F7F"
+PALETTE = (BLUE, GREEN, ORANGE, PINK, SKY, VERMILION, VIOLET, GREY)
+LINES = ("-", "--", "-.", ":")
+
+#: arms by name, samplers of graphs by theirs; the papers' three arms and plain Gibbs in the papers' colours
+KNOWN = {
+    "regular": BLUE,
+    "untuned": GREEN,
+    "map_tuned": ORANGE,
+    "map_tuned_small_q": VIOLET,
+    "independence": PINK,
+    "mala": VIOLET,
+    "hmc": SKY,
+    "regular_hmc": SKY,
+    "firefly_hmc": VERMILION,
+    "gibbs": BLACK,
+    "min_gibbs": BLUE,
+    "local_minibatch": ORANGE,
+    "mgpmh": GREEN,
+    "double_min": PINK,
+    "poisson_gibbs": SKY,
+}
+# Visits all data in every iteration, as the regular arm: its line of queries lies on that one's.
+_DASHED = ("independence",)
+
+
+class Look(NamedTuple):
+    """A colour and one of LINES."""
+
+    colour: str
+    line: str
+
+
+def looks(methods: Mapping[str, str]) -> dict[str, Look]:
+    """arm -> look, from arm -> method.
+
+    A method that is not KNOWN has a colour by its name, or the next that the fewest others here have. Arms of
+    one colour differ in the line.
+    """
+    colours = {method: KNOWN[method] for method in methods.values() if method in KNOWN}
+    for method in methods.values():
+        if method not in colours:
+            first = zlib.crc32(method.encode()) % len(PALETTE)
+            order = PALETTE[first:] + PALETTE[:first]
+            colours[method] = min(order, key=list(colours.values()).count)
+    found: dict[str, Look] = {}
+    for arm, method in methods.items():
+        own = [Look(colours[method], line) for line in LINES[method in _DASHED :]]
+        found[arm] = next((look for look in own if look not in found.values()), own[-1])
+    return found

@@ -1,0 +1,101 @@
+"""Colours of arms: one for a method in every figure, and no two arms of a figure alike."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from stored import write_three_arms
+
+from flyrun import catalogue
+from flyrun.experiment import compose_job
+from flyrun.report import arms as stored_arms
+from flyrun.report import figures, kinds
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import KNOWN, LINES, PALETTE, looks
+from flyrun.report.gibbs_cost_table import graph_of
+from flyrun.report.slopes import COSTS
+
+# fmt: off
+PEERS = [
+    "nuts_dense", "nuts_diagonal", "nuts_dense_model", "hmcecs", "blackjax_random_walk", "blackjax_mala",
+    "regular_random_walk", "regular_mala", "regular_hmc_by_bound", "regular_hmc_by_hessian", "independence",
+    "firefly_random_walk", "firefly_elliptical_slice", "firefly_hmc_tight", "firefly_hmc",
+]
+# of the many arms that are alike but for the graph, those of two graphs
+ONLY = {"gibbs_cost": ["only=[gibbs,min,local,mgpmh,double,poisson,gibbs_edges,local_edges,poisson_edges]"]}
+# fmt: on
+
+
+def _arm(arm) -> ArmResult:
+    groups = {name: asdict(getattr(arm, name)) for name in ("dataset", "model", "sampler")}
+    settings = {name: {**group, "name": getattr(arm, name).name} for name, group in groups.items()}
+    return ArmResult(arm.name, 1, ({"settings": settings},), (None,), None, {}, {}, {})
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """experiment -> (its arms, arm -> look)."""
+    found = {}
+    for name in catalogue.options("experiment"):
+        job = compose_job([f"experiment={name}", *ONLY.get(name, [])])
+        run = Run({}, tuple(_arm(arm) for arm in job.arms), "")
+        of_graph = run.arms[0].setting("sampler", "name") in COSTS
+        kind = kinds.kind(job.report or ("graph" if of_graph else None))
+        found[name] = run.arms, kind.looks(run)
+    return found
+
+
+def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
+    from tests.peers.figure import _styles
+
+    colours: dict[str, set[str]] = {}
+    for _, found in drawn.values():
+        for arm, look in found.items():
+            colours.setdefault(arm, set()).add(look.colour)
+    for arm, style in _styles(PEERS).items():
+        colours.setdefault(arm, set()).add(style["color"])
+    assert {arm: one for arm, one in colours.items() if len(one) > 1} == {}
+    assert {"regular", "untuned", "map_tuned", "independence", "firefly_hmc", "mgpmh_1"} < colours.keys()
+    # a method under another name
+    assert colours["regular"] == colours["regular_random_walk"] == colours["blackjax_random_walk"]
+    assert colours["mgpmh"] == colours["mgpmh_1"] == colours["mgpmh_4"] == {KNOWN["mgpmh"]}
+    assert colours["gibbs"] == {KNOWN["gibbs"]}
+
+
+def test_no_two_arms_of_a_figure_look_alike(drawn):
+    from tests.peers.figure import _styles
+
+    for arms, found in drawn.values():
+        for graph in {graph_of(arm) for arm in arms}:
+            names = [arm.name for arm in arms if graph_of(arm) == graph]
+            assert len({found[name] for name in names}) == len(names)
+    styles = _styles(PEERS)
+    assert len({(one["color"], one["linestyle"]) for one in styles.values()}) == len(styles) == len(PEERS) - 1
+
+
+def test_colours_do_not_depend_on_the_order_of_known_arms_or_on_which_are_there():
+    three = ["regular", "untuned", "map_tuned"]
+    every = looks({name: name for name in three})
+    assert looks({name: name for name in reversed(three)}) == every
+    assert looks({"untuned": "untuned"})["untuned"] == every["untuned"]
+
+
+def test_arms_of_ones_own_differ_however_many():
+    names = [f"mine_{k}" for k in range(len(PALETTE) * len(LINES))]
+    found = looks({name: name for name in ["regular", *names[:-1]]})
+    assert len(set(found.values())) == len(names)
+    assert len({found[name].colour for name in ["regular", *names[:7]]}) == len(PALETTE)
+
+
+def test_lags_are_on_a_logarithmic_axis_and_long_axes_have_few_numbers(tmp_path):
+    run = stored_arms.load(write_three_arms(tmp_path / "run", seeds=2))
+    drawn = figures.FIGURES["autocorrelation"][1](run.arms, figures.looks_of(run), "")
+    (axis,) = drawn.axes
+    assert axis.get_xscale() == "log"
+    assert axis.get_xlim()[0] == 1
+    assert [line.get_color() for line in axis.lines[:3]] == [KNOWN[arm.name] for arm in run.arms]
+    for high, most in ((200, 9), (100_000, 6)):
+        axis.set_xlim(1, high)
+        figures.round_numbers(axis.xaxis)
+        assert len([tick for tick in axis.get_xticks() if 1 <= tick <= high]) <= most
