@@ -40,6 +40,12 @@ def explain(error: Exception) -> int:
     if isinstance(error, FlyrunError):
         tell(f"error: {error}")
         return 2
+    if isinstance(error, OSError) and error.filename:  # a name too long, a folder closed to us
+        tell(f"error: {error.filename}: {error.strerror}; name another place")
+        return 2
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # Path.expanduser's
+        tell("error: a path begins with ~ and the name of nobody here; write the folder in full")
+        return 2
     tell(f"error: unexpected {type(error).__name__}: {error}; FLYRUN_DEBUG=1 shows where it came from")
     return 1
 

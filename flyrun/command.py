@@ -75,10 +75,10 @@ def run(argv: Sequence[str]) -> int:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
     line = _CommandLine(typed, arguments.config_dir, output)
-    shared = next((Path(entry.value) for entry in typed if entry.key == "hydra.sweep.dir"), None)
-    with _folder_of_jobs(shared) as folder:
+    given = next((str(entry.value) for entry in typed if entry.key == "hydra.sweep.dir"), None)
+    with _folder_of_jobs(given) as folder:
         line.sweep = folder if multirun else ""
-        if multirun and shared is None:
+        if multirun and given is None:
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
@@ -92,11 +92,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 @contextmanager
-def _folder_of_jobs(shared: Path | None) -> Iterator[str]:
+def _folder_of_jobs(given: str | None) -> Iterator[str]:
     """A folder for as long as the jobs run; under hydra.sweep.dir where that is given, for all to see."""
-    if shared is not None:
+    shared = None
+    if given is not None and "$" not in given:  # which Hydra alone resolves
+        shared = Path(given).absolute()
         shared.mkdir(parents=True, exist_ok=True)
-        shared = shared.absolute()
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
         yield folder
 

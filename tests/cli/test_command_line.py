@@ -260,6 +260,22 @@ def test_bad_lines_say_it_in_one_line_and_exit_2(runs, capsys, line):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "~nobody-of-this-name/x"],
+        ["compare", "a", "b", "--results-dir", "~nobody-of-this-name"],
+        ["report", "a" * 5000],
+        ["list", "--config-dir", "a" * 5000],
+        ["experiment=" + "a" * 5000],
+        ["-m", EXPERIMENT, "prior.scale=1,2", "hydra.sweep.dir=/proc/nowhere"],
+    ],
+)
+def test_places_that_cannot_be(runs, capsys, words):
+    assert main(words) == 2
+    assert "unexpected" not in one_line(capsys)
+
+
+@pytest.mark.parametrize(
     "words", [[""], ["list", ""], ["report", ""], ["compare", "", ""], ["data", ""], ["=x"]]
 )
 def test_empty_words_are_no_names(runs, capsys, words):

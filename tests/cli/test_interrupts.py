@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import subprocess
 import sys
 import time
 
 import pytest
+
+from flyrun.children import Pool
 
 ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
 # SIGINT may be ignored here, as in a shell's background. What precedes flyrun's first line is not its own.
@@ -95,3 +99,27 @@ def test_at_many_moments(tmp_path, presses):
         codes.add(end(process))
     assert codes <= {0, 130}
     assert 130 in codes
+
+
+def interrupted_pool():
+    with Pool(2) as pool:
+        waiting = [pool.submit(time.sleep, 60) for _ in range(2)]
+        while not all(one.running() for one in waiting):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+
+def test_a_pool_ends_at_once_with_what_waits_for_it():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_pool()
+    assert time.monotonic() - began < 30
+    assert not multiprocessing.active_children()
+
+
+def test_nobody_reads_the_last_line():
+    command = [sys.executable, "-m", "flyrun", "--version"]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(command, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
