@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from flyrun import __version__
@@ -15,21 +16,24 @@ from flyrun.fit.arguments import Request
 from flyrun.fit.choose import Problem, problem
 from flyrun.outputs import Screen
 from flyrun.report.arms import FIT
-from flyrun.runner import files, progress, store
+from flyrun.runner import environment, files, progress, store
 from flyrun.runner.cell import cells, run_dir
 
 POSTERIOR = "posterior.nc"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
 _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
+_FEWEST = 10  # draws of a chain that something can be said from
+_SPENT = 0.05  # of the budget: what is left is not worth another start
 
 
 def fit(request: Request, screen: Screen) -> int:
     """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
     from flyrun.report import build
 
+    started = time.monotonic()
     task = problem(request)
-    rounds = _Rounds(request, task, screen)
+    rounds = _Rounds(request, task, screen, started)
     for line in task.lines:
         rounds.say(line)
     code = rounds.to_end()
@@ -42,14 +46,17 @@ def fit(request: Request, screen: Screen) -> int:
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, screen: Screen):
+    def __init__(self, request: Request, task: Problem, screen: Screen, started: float):
         self.request, self.task, self.screen = request, task, screen
         self.job: Job = task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol
-        self.started = time.monotonic()
+        self.started = started
+        self.seeds = self.protocol.seed_list
         self.done = 0
         self.rate = math.nan  # seconds an iteration of all chains takes, one after the other
+        self.slow = False  # a first round took too long for one process
+        self.program: Any = None
         by_size = int(_MOST_STORED_BYTES / (8 * task.n_params)) * self.protocol.thin
         self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
 
@@ -67,43 +74,96 @@ class _Rounds:
         return self.request.budget.seconds - (time.monotonic() - self.started)
 
     def to_end(self) -> int:
-        """Exit code: 0 with a posterior written, agreed or not; 1 where a chain failed or is too short."""
-        from flyrun.runner.launch import run
-
+        """Exit code: 0 with a posterior written, agreed or not; 1 where one failed or all are too short."""
         if self.job.fresh:
             for name in (FIT, POSTERIOR):
                 (self.folder / name).unlink(missing_ok=True)
         total, fresh, number = self._first(), self.job.fresh, 0
         while True:
             number += 1
-            job = self._with(total, fresh)
-            result = run(job, self.screen.console, stop_after_s=self._stop_after(), terse=True)
+            result = self._reach(total, fresh)
             fresh = False
-            self.screen.failures(result)
             if result.exit_code:
                 return result.exit_code
             ended = bool(result.of("stopped"))
             if ended:
-                total = self._iterations_done()
-                if total < self.protocol.burn_in + 100:
+                self.seeds, total = self._usable()
+                if not self.seeds:
                     self.warn(
                         f"the budget of {self.request.budget} ended at iteration {total:,}, too early for "
                         "draws to speak of; the same command with a longer --budget goes on from here"
                     )
                     return 1
-                result = run(self._with(total, False), self.screen.console, terse=True)
-                self.screen.failures(result)
+                result = self._run(total, False, None)
                 if result.exit_code:
                     return result.exit_code
             self.done, self.rate = total, self._seconds_an_iteration()
             rows = self._summarise()
-            good = coefficients.agreed(rows)
+            good = coefficients.agreed(rows) and not self._caveats()
             following = None if good or ended else self._next(total, rows)
             self._tell_round(number, total, rows, good, following)
             if following is None:
                 self._write(rows, total, good)
                 return 0
             total = following
+
+    def _reach(self, total: int, fresh: bool) -> Any:
+        """Run the chains to `total`, or as far as the time takes them, all about as far."""
+        while True:
+            trial = not self.slow and self._executor(total).workers == 1 and self._more_cores()
+            seconds = min(self._stop_after(), _WORKERS_PAY_S) if trial else self._stop_after()
+            result = self._run(total, fresh, None if math.isinf(seconds) else seconds)
+            fresh = False
+            worth = self.left() > max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            if result.exit_code or not result.of("stopped") or not worth:
+                return result
+            self.slow = trial or self.slow
+
+    def _run(self, total: int, fresh: bool, stop_after_s: float | None) -> Any:
+        from flyrun.runner.launch import run
+
+        job = self._with(total, fresh)
+        here = job.executor.name == "local" and job.executor.workers == 1
+        self.program = self.program if here else None  # its data are not to lie beside the workers' own
+        result = run(
+            job, self.screen.console, self._prepare if here else None, stop_after_s=stop_after_s, terse=True
+        )
+        self.screen.failures(result)
+        return result
+
+    def _prepare(self, arm: Any, folder: Path) -> Any:
+        """The program, set up once for all rounds: it knows no length."""
+        from flyrun.runner.program import prepare
+
+        if self.program is None:
+            self.program = prepare(arm, folder)
+        return self.program
+
+    def _usable(self) -> tuple[tuple[int, ...], int]:
+        """Which chains are far enough beyond burn-in, and a length of all: most draws by these two.
+
+        None, and the longest chain's length, where no chain is.
+        """
+        thin, burn_in = self.protocol.thin, self.protocol.burn_in
+        by_seed = zip(self.seeds, self._lengths(), strict=True)
+        ranked = sorted(((length // thin * thin, seed) for seed, length in by_seed), reverse=True)
+        draws = [(k + 1) * (length - burn_in) for k, (length, _) in enumerate(ranked)]
+        most = max(range(len(ranked)), key=lambda k: draws[k])
+        length = ranked[most][0]
+        if length < burn_in + _FEWEST * thin:
+            return (), ranked[0][0]
+        return tuple(sorted(seed for _, seed in ranked[: most + 1])), length
+
+    def _caveats(self) -> list[str]:
+        """That some chains are missing."""
+        wanted, there = len(self.protocol.seed_list), len(self.seeds)
+        if there == wanted:
+            return []
+        meaning = "R-hat compares these only" if there > 1 else "nothing tells whether chains agree"
+        return [
+            f"only {there} of {wanted} chains got beyond burn-in before the budget ended, and {meaning}; the "
+            "same command with a longer --budget goes on with all"
+        ]
 
     def _first(self) -> int:
         """Length of the first round: what is asked for, or where stored chains are."""
@@ -115,20 +175,15 @@ class _Rounds:
         return int(min(iterations, self.limit)) // thin * thin
 
     def _stored(self) -> list[store.StoredCell]:
-        found = cells(self.job)  # their keys know no length
+        found = [cell for cell in cells(self.job) if cell.seed in self.seeds]  # their keys know no length
         return [store.open_cell(self.folder, cell.arm.name, cell.key, cell.seed) for cell in found]
 
     def _lengths(self) -> list[int]:
         return [int(cell.info.get("iterations", 0)) or cell.iterations_done for cell in self._stored()]
 
-    def _iterations_done(self) -> int:
-        """Iterations that every chain has."""
-        thin = self.protocol.thin
-        return min(self._lengths(), default=0) // thin * thin
-
     def _with(self, total: int, fresh: bool) -> Job:
         arm = self.job.arms[0]
-        arm = replace(arm, protocol=replace(self.protocol, iterations=total))
+        arm = replace(arm, protocol=replace(self.protocol, iterations=total, seeds=self.seeds))
         return replace(self.job, arms=(arm,), fresh=fresh, executor=self._executor(total))
 
     def _executor(self, total: int) -> Any:
@@ -137,11 +192,19 @@ class _Rounds:
             return executor
         if self.request.workers is not None:
             return replace(executor, workers=self.request.workers)
-        pays = self.rate * (total - self.done) > _WORKERS_PAY_S
-        return executor if pays else replace(executor, workers=1)
+        if min(self._lengths(), default=0) >= total:  # only files are left to write
+            return replace(executor, workers=1)
+        pays = self.slow or self.rate * (total - self.done) > _WORKERS_PAY_S
+        return executor if pays and self._more_cores() else replace(executor, workers=1)
 
-    def _stop_after(self) -> float | None:
-        return None if math.isinf(self.request.budget.seconds) else max(self.left(), 1.0)
+    def _more_cores(self) -> bool:
+        """Whether workers could take the place of this process."""
+        asked = self.job.executor.name != "local" or self.job.executor.workers or self.request.workers
+        return not asked and environment.cores() > 1
+
+    def _stop_after(self) -> float:
+        """Seconds that chains may still take; reading and setting up leave them a quarter of the budget."""
+        return max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
 
     def _next(self, total: int, rows: list[dict[str, Any]]) -> int | None:
         """Length of the next round; None where the budget leaves none worth having."""
@@ -169,6 +232,9 @@ class _Rounds:
     def _tell_round(self, number: int, total: int, rows: list, good: bool, following: int | None) -> None:
         worst = max(rows, key=lambda row: row["rhat"])
         least = min(rows, key=lambda row: row["ess_bulk"])
+        rhat = f"R-hat at most {worst['rhat']:.3f} ({_name(worst)})"
+        if math.isnan(worst["rhat"]):
+            rhat = "no R-hat"
         if good:
             outcome = "the chains agree"
         elif following is None:
@@ -176,8 +242,8 @@ class _Rounds:
         else:
             outcome = f"on to {following:,}"
         self.say(
-            f"round {number}: {total:,} iterations a chain, R-hat at most {worst['rhat']:.3f} "
-            f"({_name(worst)}), bulk ESS at least {least['ess_bulk']:,.0f} ({_name(least)}): {outcome}"
+            f"round {number}: {total:,} iterations a chain, {rhat}, "
+            f"bulk ESS at least {least['ess_bulk']:,.0f} ({_name(least)}): {outcome}"
         )
         self.screen.round(
             number=number,
@@ -187,6 +253,8 @@ class _Rounds:
             agreed=good,
             next_iterations=following,
         )
+        for text in self._caveats():
+            self.screen.warn(text)
         if following is None and not good:
             self.screen.warn(f"the chains do not agree yet; {outcome}: see {self.folder / 'report.html'}")
 
@@ -204,13 +272,13 @@ class _Rounds:
             about = {
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
-                "caveats": self.task.caveats,
+                "caveats": [*self.task.caveats, *self._caveats()],
                 "layout": layout.as_dict(),
                 "agreed": good,
                 "budget": str(self.request.budget),
                 "iterations": total,
                 "burn_in": self.protocol.burn_in,
-                "chains": len(self.protocol.seed_list),
+                "chains": len(self.seeds),
                 "coefficients": rows,
             }
             files.write_json(self.folder / FIT, about)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun.report import caveats as of_arms
 from flyrun.report.arms import Run
-from flyrun.report.render import Column, View, number, table_view
+from flyrun.report.render import NOTHING, Column, View, number, table_view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +49,8 @@ def caveats(run: Run) -> list[str]:
         found.append("This sampler is biased: its draws do not follow the posterior exactly.")
     rows = _rows(run)
     found += [f"{text[0].upper()}{text[1:]}." for text in run.info["fit"].get("caveats", [])]
-    if not run.info["fit"]["agreed"]:
-        apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
+    apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
+    if apart and run.info["fit"]["chains"] > 1:
         worst = max(apart, key=lambda row: row["rhat"])
         found.append(
             f"The chains do not agree yet on {len(apart)} of {len(rows)} coefficients: R-hat is "
@@ -156,5 +156,5 @@ _COLUMNS = [
     Column("97 %", _scaled("q97")),
     Column("bulk ESS", lambda row: number(row["ess_bulk"])),
     Column("tail ESS", lambda row: number(row["ess_tail"])),
-    Column("R-hat", lambda row: f"{row['rhat']:.3f}"),
+    Column("R-hat", lambda row: NOTHING if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"),
 ]

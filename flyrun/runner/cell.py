@@ -54,6 +54,10 @@ class Task:
     compile_s: float = 0.0
     job: str = ""
     setup_peak_bytes: int | None = None
+    ends: float | None = None
+    """When the run's time is over, as time.time(); None: never."""
+    turns: int = 1
+    """Cells that the worker has to run by then, this one and those after it: they share the time equally."""
 
 
 @dataclass(frozen=True)

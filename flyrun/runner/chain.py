@@ -23,7 +23,7 @@ from flyrun.runner.lock import locked
 from flyrun.runner.log import CellLog, now
 from flyrun.runner.progress import summary
 
-_FIRST_CHUNK = 100
+_FIRST_CHUNK = 10  # few, for iterations that take seconds
 _MAX_GROWTH = 8
 _MAX_CHUNK_BYTES = 32 << 20
 _POSTERIOR_OVERHEAD_BYTES = 1 << 20
@@ -50,11 +50,20 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 programs.clear()  # another arm's data must not stay in memory
                 programs[cell.key] = task.prepare(cell.arm, task.setup_folder)
                 programs[cell.key].warm_up()
-            outcome = _Run(task, programs[cell.key], report).to_end(stop)
+            outcome = _Run(task, programs[cell.key], report).to_end(_turn(task, stop))
             CellLog(cell.folder).write(summary(outcome))
             return outcome
     except Exception as error:
         return failed(cell, error)
+
+
+def _turn(task: Task, stop: Callable[[], bool]) -> Callable[[], bool]:
+    """`stop`, or that the cell has had its share of the time that is left as it begins."""
+    if task.ends is None:
+        return stop
+    now = time.time()
+    over = now + (task.ends - now) / task.turns
+    return lambda: stop() or time.time() >= over
 
 
 class _Run:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from flyrun.runner.plan import Planned, plan
 from flyrun.schema import flat, show
 
 _SAID_WHEN_SLOWER_S = 1.0
+_LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
 
 
 @dataclass
@@ -67,12 +68,14 @@ def run(
     console: a rich Console, runner.events.Events, or None for silence.
     prepare: what makes an arm's program (it must be importable in a worker process); by default
     flyrun.runner.program.prepare.
-    stop_after_s: cells stop at their next chunk border after so many seconds, to be resumed.
+    stop_after_s: so many seconds from now cells stop at their next chunk border, to be resumed; those that
+    run one after the other each get an equal share. If setting up takes most of it, a quarter more is theirs.
     terse: no lines on single cells.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """
     result = RunResult(run_dir(job), resume_command(job))
+    left = _countdown(stop_after_s)
     wanted = cells(job)
     screen = progress.plain(console, len(wanted), terse)
     try:
@@ -84,7 +87,7 @@ def run(
                 raise unwritable(result.run_dir, error) from error
             if stale:
                 screen.say(f"took over the folder's lock: {stale} is gone")
-            _run(job, wanted, result, console, screen, prepare, stop_after_s, terse)
+            _run(job, wanted, result, console, screen, prepare, left, terse)
     except KeyboardInterrupt:
         result.interrupted = True
     if result.interrupted:
@@ -105,7 +108,7 @@ def _run(
     console: Any,
     screen: Any,
     prepare: Any,
-    stop_after_s: float | None,
+    left: Callable[[], float | None],
     terse: bool,
 ) -> None:
     planned = plan(wanted, result.run_dir, job.fresh)
@@ -130,7 +133,15 @@ def _run(
             reason = "run with another dataset, model, prior or protocol"
             screen.say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
         if tasks:
-            _execute(job, tasks, result, console, stop_after_s, terse)
+            _execute(job, tasks, result, console, left(), terse)
+
+
+def _countdown(seconds: float | None) -> Callable[[], float | None]:
+    """What is left for the chains, at any later time, of so many seconds from now."""
+    if seconds is None:
+        return lambda: None
+    ends, least = time.monotonic() + seconds, min(max(_LEAST_S, _LEAST_SHARE * seconds), seconds)
+    return lambda: max(ends - time.monotonic(), least)
 
 
 def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
@@ -250,6 +261,10 @@ def _execute(
     """Run the tasks and add their outcomes; those left out by Ctrl-C or the end of time count as stopped."""
     display = progress.display(console, len(tasks), terse)
     executor = executors.executor(job.executor, len(tasks), display.event)
+    if stop_after_s is not None:
+        ends, at_once = time.time() + stop_after_s, getattr(executor, "workers", len(tasks))
+        waves = -(-len(tasks) // at_once)
+        tasks = [replace(task, ends=ends, turns=waves - k // at_once) for k, task in enumerate(tasks)]
     timer = threading.Timer(stop_after_s or 0.0, executor.stop)
     timer.daemon = True
     if stop_after_s is not None:

@@ -15,6 +15,8 @@ import pytest
 import xarray
 
 from flyrun.cli import main
+from flyrun.runner import store
+from flyrun.runner.program import Program
 from flyrun.samplers import modes
 from tests.fit.reference import LOADERS, reference, stored
 
@@ -120,6 +122,74 @@ def test_a_scale_that_has_no_estimate_is_refused(nu, noise, tmp_path, monkeypatc
     assert error.startswith("flyrun: error: model.scale=estimated: ")
     assert error.count("\n") == 1
     assert main([*words, "model.scale=0.1", "--budget", "700"]) == 0
+
+
+def slowed(monkeypatch, seconds):
+    """Iterations of chain s take seconds[s] more; its state tells which it is."""
+    advance, init = Program.advance, Program.init
+
+    def begun(self, seed):
+        return {**init(self, seed), "chain": np.array([seed])}
+
+    def slow(self, state, n):
+        seed = int(state["chain"][0])
+        time.sleep(seconds[seed] * n)
+        after, draws = advance(self, {key: value for key, value in state.items() if key != "chain"}, n)
+        return {**after, "chain": np.array([seed])}, draws
+
+    monkeypatch.setattr(Program, "init", begun)
+    monkeypatch.setattr(Program, "advance", slow)
+
+
+BRIEF = ["--workers", "1", "--name", "diabetes", "protocol.burn_in=100", "protocol.chunk_seconds=0.2"]
+
+
+def test_chains_share_a_budget_that_ends_too_soon(tmp_path, monkeypatch):
+    slowed(monkeypatch, [0.002] * 4)
+    monkeypatch.setattr(Program, "warm_up", lambda self: 0.0)
+    began = time.monotonic()
+    fit("diabetes", tmp_path, monkeypatch, *BRIEF, "--budget", "8s", "protocol.iterations=4000")
+    assert time.monotonic() - began < 8 + 12  # reports are written after it
+    about = found(tmp_path)
+    assert about["chains"] == 4
+    assert 300 < about["iterations"] < 4000
+    done = [store.iterations_done(path) for path in (tmp_path / "results/runs/diabetes").glob("*/*/seed=*")]
+    assert len(done) == 4
+    assert max(done) < 3 * min(done)
+    # and goes on
+    monkeypatch.undo()
+    fit("diabetes", tmp_path, monkeypatch, *BRIEF, "--budget", "10m", "protocol.iterations=4000")
+    assert found(tmp_path)["iterations"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("quick", "meaning"), [(1, "nothing tells whether chains agree"), (2, "R-hat compares these only")]
+)
+def test_chains_that_got_beyond_burn_in_are_reported(quick, meaning, tmp_path, monkeypatch, capsys):
+    slowed(monkeypatch, [0.0] * quick + [0.05] * (4 - quick))
+    table = fit("diabetes", tmp_path, monkeypatch, *BRIEF, "--budget", "5s", "protocol.iterations=2000")
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"nly {quick} of 4 chains got beyond burn-in before the budget ended, and {meaning}" in said
+    assert "the chains agree" not in said
+    assert found(tmp_path)["chains"] == quick
+    assert not found(tmp_path)["agreed"]
+    assert np.isfinite(table["mean"]).all()
+    assert (table.rhat == "").all() == (quick == 1)
+
+
+def test_a_budget_without_a_draw_says_so(tmp_path, monkeypatch, capsys):
+    slowed(monkeypatch, [0.05] * 4)
+    monkeypatch.chdir(tmp_path)
+    LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
+    assert main(["fit", "diabetes.csv", "--target", "target", *BRIEF, "--budget", "2s"]) == 1
+    assert "the budget of 2 seconds ended at iteration 10, too early" in capsys.readouterr().out
+
+
+def test_a_second_is_budget_enough_for_a_small_table(tmp_path, monkeypatch):
+    began = time.monotonic()
+    table = fit("diabetes", tmp_path, monkeypatch, "--budget", "1s", "--name", "diabetes")
+    assert time.monotonic() - began < 60  # compiling, if this is the first to
+    assert np.isfinite(table["mean"]).all()
 
 
 def two_groups(folder):
