@@ -19,7 +19,7 @@ GRID = "dataset=grid model=ising sampler=gibbs"
 
 CALLS = {
     # a value out of range, or of another type
-    "experiment=opv_robust only=regular model.nu=0": "model.nu=0: must be a finite number above 0",
+    "experiment=opv_robust only=regular model.nu=0": "model.nu=0: must be a finite number in (0, 1e+09]",
     "experiment=opv_robust only=regular model.nu=-1": "model.nu=-1: must",
     "experiment=opv_robust only=regular model.scale=nan": "model.scale=nan: must",
     "experiment=opv_robust only=regular sampler.width=0": "sampler.width=0: must",
