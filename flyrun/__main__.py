@@ -1,5 +1,6 @@
 """The program `flyrun`, also as `python -m flyrun`: Ctrl-C ends it with exit code 130, whenever it comes."""
 
+import _signal as signal  # Python's own module with nothing imported: Ctrl-C may come meanwhile
 import os
 import sys
 
@@ -19,7 +20,8 @@ def _end(*_: object) -> None:
     os._exit(130)
 
 
-def _interrupted() -> None:
+def _interrupted(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("flyrun: interrupted; what was finished is kept", file=sys.stderr)
     _end()
 
@@ -35,18 +37,23 @@ def _ignored(unraisable: "sys.UnraisableHookArgs") -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    import signal
     import threading
 
     threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-# Before anything else is imported: Ctrl-C may come meanwhile.
+# Before anything else is imported: Ctrl-C may come meanwhile. A shell's background ignores it, and so do we.
+if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    signal.signal(signal.SIGINT, _interrupted)
 sys.excepthook, sys.unraisablehook = _uncaught, _ignored
 
 
 def _raise(number: int, frame: "FrameType | None") -> None:
-    """Raise KeyboardInterrupt; not out of an import, which may swallow it or make another error of it."""
+    """Raise KeyboardInterrupt; not out of an import, which may swallow it or make another error of it.
+
+    Once: pressed again while the first is being told, it ends the process.
+    """
+    signal.signal(signal.SIGINT, _interrupted)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             _interrupted()
@@ -63,7 +70,6 @@ def _main() -> int:
 def program(run: "Callable[[], int]" = _main) -> int:
     """Exit code of the command line, or of `run`, for a process that then ends."""
     import atexit
-    import signal
 
     # Registered first, called last: from there on Python leaves Ctrl-C to the system, which kills.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)

@@ -13,9 +13,9 @@ import pytest
 from flyrun.children import Pool
 
 ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
-# SIGINT may be ignored here, as in a shell's background. What precedes flyrun's first line is not its own.
+# SIGINT may be ignored here, as in a shell's background. What precedes flyrun's own handler is not its own.
 BEGIN = """
-import os, signal, sys, time, flyrun
+import _signal, os, signal, sys, time, flyrun
 signal.signal(signal.SIGINT, signal.default_int_handler)
 path = flyrun.__path__[0] + "/__main__.py"
 with open(path) as file:
@@ -23,8 +23,13 @@ with open(path) as file:
 
 def press(process=os.getpid(), kill=os.kill, number=signal.SIGINT):
     kill(process, number)
+
+def handled(*words, handle=_signal.signal):
+    handle(*words)
+    _signal.signal = handle
+    print("begins", flush=True)
 {more}
-print("begins", flush=True)
+_signal.signal = handled
 exec(code, {{"__name__": "__main__", "__file__": path}})
 """
 # Imports make other errors of what is raised in them: of __set_name__, in Python 3.11, a RuntimeError.
