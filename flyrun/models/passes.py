@@ -165,16 +165,32 @@ def curvature(module: Any, model: Any, features: Any, theta: np.ndarray) -> np.n
     return (total + total.T) / 2.0
 
 
+def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    """Σ log L_n and its gradient, (P,), at θ. One pass, N queries."""
+
+    def work(block: slice) -> tuple[float, np.ndarray]:
+        _, value, gradient = _to_first_order(module.part(model, block), block, features, theta)
+        return value, gradient
+
+    value, gradient = added(over_blocks(len(features.rows), work))
+    return float(value), gradient
+
+
 def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
     """One pass, N queries."""
 
     def work(block: slice) -> tuple[float, np.ndarray, np.ndarray]:
-        eta = block_predictors(model, features, theta, block)
-        values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
         part = module.part(model, block)
-        _log_likelihoods(part, np.arange(len(eta)), eta, values, slopes)
+        eta, value, gradient = _to_first_order(part, block, features, theta)
         rows = features.rows[block].astype(np.float64)
-        return values.sum(), (slopes.T @ rows).ravel(), _weighted_gram(rows, module.curvature(part, eta))
+        return value, gradient, _weighted_gram(rows, module.curvature(part, eta))
 
     value, gradient, curvature = added(over_blocks(len(features.rows), work))
     return Look(float(value), gradient, (curvature + curvature.T) / 2.0)
+
+
+def _to_first_order(part: Any, block: slice, features: Any, theta: np.ndarray) -> tuple[Any, float, Any]:
+    eta = block_predictors(part, features, theta, block)
+    values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
+    _log_likelihoods(part, np.arange(len(eta)), eta, values, slopes)
+    return eta, values.sum(), (slopes.T @ features.rows[block].astype(np.float64)).ravel()

@@ -22,7 +22,6 @@ from flyrun.models import passes
 from flyrun.models.base import dense, log_base
 from flyrun.models.likelihood import quadratic
 from flyrun.runner import files
-from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map
 from flyrun.samplers.map_fit import MapFit, find_map
 from flyrun.samplers.modes import Modes, find_modes
@@ -254,11 +253,11 @@ class _Search:
         size = features.rows.shape[1] * model.n_predictors
         first = self.theta if self.theta.size else np.zeros(size)
         prior = self.priors.prior(prior_scale)
+        penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
         if model.n_predictors == 1:
-            penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
             found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
         elif self.priors.SMOOTH:
-            found = find_map(full_data(prior, model, features, size), first)
+            found = find_map(self.module, model, features, penalty, normaliser, first)
         else:
 
             def touching(theta: np.ndarray) -> Any:

@@ -7,7 +7,7 @@ from flyrun.experiment import compose_job
 from flyrun.runner import setup
 from flyrun.runner.program import prepare
 from flyrun.samplers.full_data import full_data
-from flyrun.samplers.map_fit import log_density
+from tests.densities import log_density
 
 SMALL = {
     "mnist_logreg": ["dataset.limit=2000", "dataset.n_components=10", "prior.scale=1"],

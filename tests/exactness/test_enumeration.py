@@ -10,10 +10,10 @@ from flyrun.models.base import dense
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.firefly import TIGHT, firefly, light, query
 from flyrun.samplers.full_data import full_data
-from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import is_bright
 from flyrun.samplers.per_datum import per_datum
 from flyrun.samplers.target import kept_log_data, log_data
+from tests.densities import log_density
 from tests.exactness import broken
 from tests.exactness.broken import InvertedImplicit, inverted_implicit
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols

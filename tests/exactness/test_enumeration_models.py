@@ -12,9 +12,9 @@ from flyrun.models.base import log_base
 from flyrun.samplers import brightness as sweeps
 from flyrun.samplers.firefly import firefly, light, query
 from flyrun.samplers.full_data import full_data
-from flyrun.samplers.map_fit import log_density
 from flyrun.samplers.partition import is_bright
 from flyrun.samplers.target import data_gradient, kept_log_data, log_data
+from tests.densities import log_density
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])

@@ -29,7 +29,7 @@ from flyrun.runner.program import prepare
 from flyrun.runner.setup import expected_pseudo, lowered, posterior_curvature
 from flyrun.samplers import noise_fit
 from flyrun.samplers.full_data import full_data
-from flyrun.samplers.map_fit import log_density
+from tests.densities import log_density
 
 
 def _program(folder, *overrides):

@@ -10,7 +10,7 @@ from flyrun.models import laplace, logistic, softmax, student_t
 from flyrun.models.base import dense
 from flyrun.samplers.full_data import full_data
 from flyrun.samplers.lasso_fit import find_lasso_map, lasso
-from flyrun.samplers.map_fit import log_density
+from tests.densities import log_density
 
 
 def _check_optimal(pull, theta, rate, tolerance):
