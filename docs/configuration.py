@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from flyrun.catalogue import SHOWN, files, plural
+from flyrun.config.catalogue import SHOWN, files, plural
+from flyrun.config.schema import SCHEMAS, describe, flat, show, typed_fields
 from flyrun.paths import conf_dir
-from flyrun.schema import SCHEMAS, describe, flat, show, typed_fields
 
 PAGE = Path(__file__).with_name("configuration.md")
 _COMMENT = re.compile(r"^\s*([A-Za-z_]\w*):\s*[^#]*#\s*(.+)$")

@@ -62,7 +62,7 @@ def _raise(number: int, frame: "FrameType | None") -> None:
 
 
 def _main() -> int:
-    from flyrun.cli import main
+    from flyrun.cli.main import main
 
     return main()
 

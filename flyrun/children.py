@@ -13,6 +13,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextlib.contextmanager
 def sigint_blocked() -> Iterator[None]:
     """Threads and processes started inside never see Ctrl-C."""

@@ -47,6 +47,12 @@ def reference_dir() -> Path:
     return _shipped("results/reference", "reference")
 
 
+def illustrations() -> list[str]:
+    """Names of the further figures that an experiment may ask for."""
+    found = (path.stem for path in (_PACKAGE / "report/illustrations").iterdir())
+    return sorted(name for name in found if not name.startswith("_"))
+
+
 def writable(folder: Path) -> bool:
     """Whether `folder` exists, or can be made, and takes a new file; tried, not asked of permission bits."""
     try:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from flyrun.compiled import jit
 from flyrun.models.base import log_base
-from flyrun.samplers.target import log_data
+from flyrun.numerics.compiled import jit
+from flyrun.samplers.chain.targets.target import log_data
 
 
 @jit

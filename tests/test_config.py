@@ -12,20 +12,29 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun import config, schema
+from flyrun.config import schema
+from flyrun.config.arm import ARM_GROUPS, Arm
+from flyrun.config.bound import Map, NoBound
+from flyrun.config.brightness import Explicit, Implicit, NoBrightness
+from flyrun.config.dataset import Mnist7v9
+from flyrun.config.executor import Local
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import RandomWalk
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
 
-ARM = config.Arm(
+ARM = Arm(
     experiment="test",
     name="map_tuned",
-    dataset=config.Mnist7v9(),
-    model=config.Logistic(),
-    prior=config.Gaussian(),
-    bound=config.Map(),
-    brightness=config.Implicit(),
-    sampler=config.RandomWalk(),
-    protocol=config.Protocol(),
+    dataset=Mnist7v9(),
+    model=Logistic(),
+    prior=Gaussian(),
+    bound=Map(),
+    brightness=Implicit(),
+    sampler=RandomWalk(),
+    protocol=Protocol(),
 )
 
 
@@ -40,35 +49,35 @@ def refused(make) -> str:
 @pytest.mark.parametrize(
     ("make", "key"),
     [
-        (lambda: config.Gaussian(scale=0), "prior.scale=0:"),
-        (lambda: config.Gaussian(scale=-1), "prior.scale=-1:"),
-        (lambda: config.Gaussian(scale=math.nan), "prior.scale=nan:"),
-        (lambda: config.Gaussian(scale=math.inf), "prior.scale=inf:"),
-        (lambda: config.Gaussian(scale="1"), "prior.scale=1:"),
-        (lambda: config.Gaussian(scale=None), "prior.scale=null:"),
-        (lambda: config.Gaussian(scale=True), "prior.scale=true:"),
-        (lambda: config.Gaussian(grid=[]), "prior.grid=[]:"),
-        (lambda: config.Gaussian(grid=[1, -1]), "prior.grid=[1,-1]:"),
-        (lambda: config.Implicit(q=0), "brightness.q=0:"),
-        (lambda: config.Implicit(q=1.01), "brightness.q=1.01:"),
-        (lambda: config.Explicit(order="random"), "brightness.order=random:"),
-        (lambda: config.Protocol(iterations=0), "protocol.iterations=0:"),
-        (lambda: config.Protocol(iterations=10.5), "protocol.iterations=10.5:"),
-        (lambda: config.Protocol(iterations=10, burn_in=10), "protocol.burn_in=10:"),
-        (lambda: config.Protocol(burn_in=-1), "protocol.burn_in=-1:"),
-        (lambda: config.Protocol(seeds=0), "protocol.seeds=0:"),
-        (lambda: config.Protocol(seeds=[]), "protocol.seeds=[]:"),
-        (lambda: config.Protocol(seeds=[1, 1]), "protocol.seeds=[1,1]:"),
-        (lambda: config.Protocol(seeds=[-1]), "protocol.seeds=[-1]:"),
-        (lambda: config.Protocol(thin=7), "protocol.thin=7:"),
-        (lambda: config.Protocol(thin=0), "protocol.thin=0:"),
-        (lambda: config.Protocol(init="mle"), "protocol.init=mle:"),
-        (lambda: config.Local(workers=0), "executor.workers=0:"),
-        (lambda: config.Mnist7v9(limit=0), "dataset.limit=0:"),
-        (lambda: config.Mnist7v9(n_components=785), "dataset.n_components=785:"),
-        (lambda: config.Mnist7v9(classes=(7, 7)), "dataset.classes=[7,7]:"),
-        (lambda: config.Mnist7v9(classes=(7,)), "dataset.classes=[7]:"),
-        (lambda: config.RandomWalk(step=-1), "sampler.step=-1:"),
+        (lambda: Gaussian(scale=0), "prior.scale=0:"),
+        (lambda: Gaussian(scale=-1), "prior.scale=-1:"),
+        (lambda: Gaussian(scale=math.nan), "prior.scale=nan:"),
+        (lambda: Gaussian(scale=math.inf), "prior.scale=inf:"),
+        (lambda: Gaussian(scale="1"), "prior.scale=1:"),
+        (lambda: Gaussian(scale=None), "prior.scale=null:"),
+        (lambda: Gaussian(scale=True), "prior.scale=true:"),
+        (lambda: Gaussian(grid=[]), "prior.grid=[]:"),
+        (lambda: Gaussian(grid=[1, -1]), "prior.grid=[1,-1]:"),
+        (lambda: Implicit(q=0), "brightness.q=0:"),
+        (lambda: Implicit(q=1.01), "brightness.q=1.01:"),
+        (lambda: Explicit(order="random"), "brightness.order=random:"),
+        (lambda: Protocol(iterations=0), "protocol.iterations=0:"),
+        (lambda: Protocol(iterations=10.5), "protocol.iterations=10.5:"),
+        (lambda: Protocol(iterations=10, burn_in=10), "protocol.burn_in=10:"),
+        (lambda: Protocol(burn_in=-1), "protocol.burn_in=-1:"),
+        (lambda: Protocol(seeds=0), "protocol.seeds=0:"),
+        (lambda: Protocol(seeds=[]), "protocol.seeds=[]:"),
+        (lambda: Protocol(seeds=[1, 1]), "protocol.seeds=[1,1]:"),
+        (lambda: Protocol(seeds=[-1]), "protocol.seeds=[-1]:"),
+        (lambda: Protocol(thin=7), "protocol.thin=7:"),
+        (lambda: Protocol(thin=0), "protocol.thin=0:"),
+        (lambda: Protocol(init="mle"), "protocol.init=mle:"),
+        (lambda: Local(workers=0), "executor.workers=0:"),
+        (lambda: Mnist7v9(limit=0), "dataset.limit=0:"),
+        (lambda: Mnist7v9(n_components=785), "dataset.n_components=785:"),
+        (lambda: Mnist7v9(classes=(7, 7)), "dataset.classes=[7,7]:"),
+        (lambda: Mnist7v9(classes=(7,)), "dataset.classes=[7]:"),
+        (lambda: RandomWalk(step=-1), "sampler.step=-1:"),
     ],
 )
 def test_refuses_with_key_and_value(make, key):
@@ -78,10 +87,10 @@ def test_refuses_with_key_and_value(make, key):
 
 
 def test_accepts_the_ends_of_ranges():
-    assert config.Implicit(q=1).q == 1.0
-    assert config.Protocol(iterations=1, burn_in=0).iterations == 1
-    assert config.Protocol(iterations=1e4, burn_in=0).iterations == 10_000
-    assert config.Gaussian(scale="held_out").scale == "held_out"
+    assert Implicit(q=1).q == 1.0
+    assert Protocol(iterations=1, burn_in=0).iterations == 1
+    assert Protocol(iterations=1e4, burn_in=0).iterations == 10_000
+    assert Gaussian(scale="held_out").scale == "held_out"
 
 
 @given(
@@ -90,15 +99,15 @@ def test_accepts_the_ends_of_ranges():
 def test_q_is_in_its_range_or_refused(value):
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and 1e-12 <= value <= 1
     if good:
-        assert config.Implicit(q=value).q == value
+        assert Implicit(q=value).q == value
     else:
-        refused(lambda: config.Implicit(q=value))
+        refused(lambda: Implicit(q=value))
 
 
 @given(st.integers(-3, 40), st.integers(-3, 40), st.integers(-1, 8))
 def test_protocol_holds_what_the_runner_relies_on(iterations, burn_in, thin):
     try:
-        protocol = config.Protocol(iterations=iterations, burn_in=burn_in, thin=thin)
+        protocol = Protocol(iterations=iterations, burn_in=burn_in, thin=thin)
     except ConfigError:
         assert thin < 1 or burn_in < 0 or burn_in >= iterations or iterations % thin or burn_in % thin
         return
@@ -107,8 +116,8 @@ def test_protocol_holds_what_the_runner_relies_on(iterations, burn_in, thin):
 
 
 def test_seed_list():
-    assert config.Protocol(seeds=3).seed_list == (0, 1, 2)
-    assert config.Protocol(seeds=[4, 2]).seed_list == (4, 2)
+    assert Protocol(seeds=3).seed_list == (0, 1, 2)
+    assert Protocol(seeds=[4, 2]).seed_list == (4, 2)
 
 
 def test_arm_is_picklable_hashable_and_plain():
@@ -116,19 +125,17 @@ def test_arm_is_picklable_hashable_and_plain():
     assert hash(ARM) == hash(replace(ARM))
     settings = ARM.settings()
     assert json.loads(json.dumps(settings)) == settings
-    assert list(settings) == list(config.ARM_GROUPS)
+    assert list(settings) == list(ARM_GROUPS)
 
 
 def test_key_settings_ignore_what_leaves_draws_unchanged():
-    other = replace(ARM, protocol=config.Protocol(name="mine", seeds=2, chunk_seconds=9.0))
+    other = replace(ARM, protocol=Protocol(name="mine", seeds=2, chunk_seconds=9.0))
     assert other.key_settings() == ARM.key_settings()
-    longer = replace(ARM, protocol=config.Protocol(iterations=50_000))
+    longer = replace(ARM, protocol=Protocol(iterations=50_000))
     assert longer.key_settings() != ARM.key_settings()
 
 
-@pytest.mark.parametrize(
-    ("bound", "brightness"), [(config.NoBound(), config.Implicit()), (config.Map(), config.NoBrightness())]
-)
+@pytest.mark.parametrize(("bound", "brightness"), [(NoBound(), Implicit()), (Map(), NoBrightness())])
 def test_bound_and_brightness_go_together(bound, brightness):
     text = refused(lambda: replace(ARM, bound=bound, brightness=brightness))
     assert f"bound={bound.name}" in text
@@ -140,7 +147,7 @@ def test_missing_group_is_named():
 
 
 def test_model_without_a_use_for_groups_leaves_them_out(monkeypatch):
-    monkeypatch.setattr(config.Logistic, "needs", ())
+    monkeypatch.setattr(Logistic, "needs", ())
     arm = replace(ARM, prior=None, bound=None, brightness=None)
     assert list(arm.settings()) == ["dataset", "model", "sampler", "protocol"]
 

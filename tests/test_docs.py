@@ -8,9 +8,9 @@ import shlex
 
 import pytest
 
-from flyrun.catalogue import files
-from flyrun.cli import VERBS
-from flyrun.experiment import compose_job
+from flyrun.cli.verbs import VERBS
+from flyrun.config.catalogue import files
+from flyrun.config.compose import compose_job
 from flyrun.fit import arguments
 from flyrun.paths import conf_dir
 

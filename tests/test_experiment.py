@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from flyrun.config import Explicit, Implicit, NoBrightness
+from flyrun.config.brightness import Explicit, Implicit, NoBrightness
+from flyrun.config.compose import compose_job
+from flyrun.config.overrides import from_hydra, read, to_hydra
 from flyrun.errors import ConfigError
-from flyrun.experiment import compose_job
-from flyrun.overrides import from_hydra, read, to_hydra
 
 EXPERIMENT = "experiment=mnist_logreg"
 ALONE = ["dataset=mnist_7v9", "model=logistic", "sampler=random_walk"]

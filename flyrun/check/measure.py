@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import threadpoolctl
+from llvmlite import binding
 
-from flyrun import catalogue
+from flyrun.config import catalogue
+from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError
+from flyrun.runner.environment import describe, one_thread
+from flyrun.samplers.method import prepare
 
 SEEDS = 8
 SIZE = ("protocol=smoke", f"protocol.seeds={SEEDS}", "protocol.iterations=200", "protocol.burn_in=100")
@@ -47,9 +52,6 @@ def overrides(experiment: str) -> list[str]:
 
 def measure(experiment: str) -> dict[str, dict[str, Any]]:
     """Run every arm of an experiment: arm -> `Measured` as a dictionary."""
-    from flyrun.experiment import compose_job
-    from flyrun.runner.environment import one_thread
-
     job = compose_job([f"experiment={experiment}", *overrides(experiment)])
     with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, one_thread():
         return {arm.name: asdict(_arm(arm, Path(folder))) for arm in job.arms}
@@ -57,11 +59,6 @@ def measure(experiment: str) -> dict[str, dict[str, Any]]:
 
 def machine() -> dict[str, str]:
     """What the last bits of the arithmetic depend on: processor, BLAS and compilers."""
-    import threadpoolctl
-    from llvmlite import binding
-
-    from flyrun.runner.environment import describe
-
     features = str(binding.get_host_cpu_features().flatten())
     here, blas = describe(), threadpoolctl.threadpool_info()
     cores = {str(one.get("architecture")) for one in blas if one.get("user_api") == "blas"}
@@ -73,8 +70,6 @@ def machine() -> dict[str, str]:
 
 
 def _arm(arm: Any, folder: Path) -> Measured:
-    from flyrun.runner.program import prepare
-
     program = prepare(arm, folder)
     setup, draws = hashlib.sha256(), hashlib.sha256()
     add(setup, program.parts)

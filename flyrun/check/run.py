@@ -6,15 +6,18 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
-from flyrun import catalogue
 from flyrun.check import judge
 from flyrun.check.measure import machine, measure, overrides
+from flyrun.children import Pool
+from flyrun.config import catalogue
+from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import reference_dir
-from flyrun.schema import did_you_mean, listing
+from flyrun.report.build import write_text
 
 FORMAT = 1
 
@@ -63,10 +66,6 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
         for name in names:
             yield name, measure(name)
         return
-    from concurrent.futures import as_completed
-
-    from flyrun.children import Pool
-
     with Pool(min(workers, len(names))) as pool:
         waiting = {pool.submit(measure, name): name for name in names}
         for done in as_completed(waiting):
@@ -117,8 +116,6 @@ def _update(
     if entry == stored:
         console.print(f"{name}: nothing changed")
         return
-    from flyrun.report.build import write_text
-
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, _as_json(entry))

@@ -17,7 +17,7 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
 if TYPE_CHECKING:
-    from flyrun.config import Cifar3
+    from flyrun.config.dataset import Cifar3
 
 NAME = "cifar3"
 BITS, SEED = 256, 2014

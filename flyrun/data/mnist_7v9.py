@@ -12,7 +12,7 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
 if TYPE_CHECKING:
-    from flyrun.config import Mnist7v9
+    from flyrun.config.dataset import Mnist7v9
 
 NAME = "mnist_7v9"
 STORED = (7, 9)

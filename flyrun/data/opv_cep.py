@@ -17,7 +17,7 @@ from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 
 if TYPE_CHECKING:
-    from flyrun.config import OpvCep
+    from flyrun.config.dataset import OpvCep
 
 NAME = "opv_cep"
 COLUMNS = ("smiles", "gap")

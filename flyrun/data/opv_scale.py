@@ -16,7 +16,7 @@ from flyrun.data import archive, descriptors, features, generated, qm9_gap, regi
 from flyrun.data.dataset import Dataset
 
 if TYPE_CHECKING:
-    from flyrun.config import OpvScale
+    from flyrun.config.dataset import OpvScale
 
 NAME = "opv_scale"
 FULL, SEED, BLOCK, DF = 1_800_000, 2014, 50_000, 4
@@ -88,7 +88,7 @@ def _generate(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def fitted() -> tuple[np.ndarray, np.ndarray, float]:
     """Out of qm9_gap: root (D, D) of the second moments, coefficients θ (D,), scale σ of the t₄ noise."""
-    from flyrun.config import Qm9Gap
+    from flyrun.config.dataset import Qm9Gap
 
     data = qm9_gap.load(Qm9Gap())
     moments = data.features.T @ data.features / len(data.features)

@@ -11,7 +11,7 @@ from flyrun.data import archive, checks, descriptors, qm9, registry, regression
 from flyrun.data.dataset import Dataset
 
 if TYPE_CHECKING:
-    from flyrun.config import Qm9Gap
+    from flyrun.config.dataset import Qm9Gap
 
 NAME = "qm9_gap"
 ARRAYS = ("counts", "continuous", "low", "step", "gap")

@@ -17,7 +17,7 @@ from flyrun.data import archive, features, generated
 from flyrun.data.dataset import Dataset
 
 if TYPE_CHECKING:
-    from flyrun.config import Tall
+    from flyrun.config.dataset import Tall
 
 NAME = "tall"
 FULL, SEED, BLOCK, SIZE = 10_000_000, 1977, 50_000, 21

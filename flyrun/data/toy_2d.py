@@ -14,7 +14,7 @@ from flyrun.data import archive, features
 from flyrun.data.dataset import Dataset
 
 if TYPE_CHECKING:
-    from flyrun.config import Toy2d
+    from flyrun.config.dataset import Toy2d
 
 NAME = "toy_2d"
 

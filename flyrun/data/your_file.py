@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from flyrun.config.schema import closest, quoted
 from flyrun.errors import DataError
-from flyrun.schema import closest, quoted
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from scipy import stats
+
 
 def welch(a: tuple[float, float], b: tuple[float, float], seeds: list[float]) -> tuple[float, float]:
     """Standard error of b − a and its two-sided p by Welch's t-test; NaN where an sd is not known."""
@@ -12,8 +14,6 @@ def welch(a: tuple[float, float], b: tuple[float, float], seeds: list[float]) ->
     se, freedom = _spread(a, b, seeds)
     if se == 0:
         return 0.0, 0.0
-    from scipy import stats
-
     return se, float(2 * stats.t.sf(abs(b[0] - a[0]) / se, freedom))
 
 
@@ -28,8 +28,6 @@ def equivalence(a: tuple[float, float], b: tuple[float, float], seeds: list[floa
     inside = margin - abs(b[0] - a[0])
     if se == 0:
         return float(inside <= 0)
-    from scipy import stats
-
     return float(stats.t.sf(inside / se, freedom))
 
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 import flyrun.data
-from flyrun.config import Job, Table
+from flyrun.config.arm import Job
+from flyrun.config.compose import compose_job
+from flyrun.config.dataset import Table
+from flyrun.config.overrides import read
+from flyrun.config.schema import build, listing
 from flyrun.data.dataset import Dataset
-from flyrun.data.table_columns import Layout
+from flyrun.data.table.columns import Layout
 from flyrun.errors import ConfigError
-from flyrun.experiment import compose_job
-from flyrun.fit.arguments import Request, TypedTable
-from flyrun.overrides import read
-from flyrun.schema import build, listing
-
-if TYPE_CHECKING:
-    from flyrun.runner.setup import Fit
-    from flyrun.runner.setup import Problem as Bound
+from flyrun.fit.request import Request, TypedTable
+from flyrun.models.problem import Fit, bind, posterior_curvature
+from flyrun.models.problem import Problem as Bound
+from flyrun.runner.cell import run_dir
+from flyrun.runner.chain import unwritable
+from flyrun.samplers.chain.bounds import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 _TASKS = {model: task for task, model in _MODELS.items()}
@@ -126,24 +128,18 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
 
 def _fitted(job: Job) -> Bound:
     """Data, scales and MAP, which are kept for the run."""
-    from flyrun.runner import setup
-    from flyrun.runner.cell import run_dir
-    from flyrun.runner.chain import unwritable
-
     arm, folder = job.arms[0], run_dir(job) / "setup"
     try:
-        return setup.bind(arm, folder, needs_map=True)
+        return bind(arm, folder, needs_map=True)
     except OSError as error:
         raise unwritable(folder, error) from error
 
 
 def _bright(job: Job, problem: Bound) -> float:
     """Expected number of rows bright at the MAP, a linear predictor."""
-    from flyrun.runner import setup
-
     arm = job.arms[0]
     with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-        pseudo = setup.expected_pseudo(arm, problem, setup.posterior_curvature(arm, problem))
+        pseudo = expected_pseudo(arm, problem, posterior_curvature(arm, problem))
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
-from flyrun.data.table_columns import INTERCEPT, Layout
-
-if TYPE_CHECKING:
-    from flyrun.runner.store import StoredCell
+from flyrun import files
+from flyrun.data.table.columns import INTERCEPT, Layout
+from flyrun.diagnostics import ess
+from flyrun.runner.store import StoredCell
 
 RHAT, ESS = 1.01, 400
 INTERVAL = (0.03, 0.97)
@@ -65,8 +66,6 @@ def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
     The intercept is first in its class. effect: mean and quantiles of the coefficient times its column's sd,
     in log odds or in sds of the target.
     """
-    from flyrun.diagnostics import ess
-
     flat = beta.reshape(*beta.shape[:2], -1)
     found = ess.summary(flat)
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
@@ -108,10 +107,6 @@ def write(
     path: Path, beta: np.ndarray, cells: Sequence[StoredCell], layout: Layout, attrs: dict[str, Any]
 ) -> None:
     """All chains in one netCDF tree: posterior with beta by name, and sample_stats."""
-    import xarray
-
-    from flyrun.runner import files
-
     first = int(cells[0].info["burn_in"])
     thin = int(cells[0].info["thin"])
     chains = [cell.seed for cell in cells]

@@ -8,16 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flyrun import __version__
-from flyrun.config import Job
+from flyrun import __version__, files
+from flyrun.children import cores
+from flyrun.config.arm import Job
 from flyrun.errors import StoreError
 from flyrun.fit import coefficients
-from flyrun.fit.arguments import Request
 from flyrun.fit.choose import Problem, problem
-from flyrun.outputs import Screen
+from flyrun.fit.request import Request
+from flyrun.report import build
 from flyrun.report.arms import FIT
-from flyrun.runner import environment, files, progress, store
+from flyrun.runner import progress, store
 from flyrun.runner.cell import cells, run_dir
+from flyrun.runner.launch import run
+from flyrun.samplers.method import prepare
 
 POSTERIOR = "posterior.nc"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
@@ -27,10 +30,8 @@ _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
 
 
-def fit(request: Request, screen: Screen) -> int:
+def fit(request: Request, screen: Any) -> int:
     """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
-    from flyrun.report import build
-
     started = time.monotonic()
     task = problem(request)
     rounds = _Rounds(request, task, screen, started)
@@ -46,7 +47,7 @@ def fit(request: Request, screen: Screen) -> int:
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, screen: Screen, started: float):
+    def __init__(self, request: Request, task: Problem, screen: Any, started: float):
         self.request, self.task, self.screen = request, task, screen
         self.job: Job = task.job
         self.folder = run_dir(self.job)
@@ -120,8 +121,6 @@ class _Rounds:
             self.slow = trial or self.slow
 
     def _run(self, total: int, fresh: bool, stop_after_s: float | None) -> Any:
-        from flyrun.runner.launch import run
-
         job = self._with(total, fresh)
         here = job.executor.name == "local" and job.executor.workers == 1
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
@@ -133,8 +132,6 @@ class _Rounds:
 
     def _prepare(self, arm: Any, folder: Path) -> Any:
         """The program, set up once for all rounds: it knows no length."""
-        from flyrun.runner.program import prepare
-
         if self.program is None:
             self.program = prepare(arm, folder)
         return self.program
@@ -200,7 +197,7 @@ class _Rounds:
     def _more_cores(self) -> bool:
         """Whether workers could take the place of this process."""
         asked = self.job.executor.name != "local" or self.job.executor.workers or self.request.workers
-        return not asked and environment.cores() > 1
+        return not asked and cores() > 1
 
     def _stop_after(self) -> float:
         """Seconds that chains may still take; reading and setting up leave them a quarter of the budget."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import generic, implements, inlined
 from flyrun.models.likelihood import Quadratic
-from flyrun.models.rows import first_dot, first_four_dots, row_dot
+from flyrun.numerics.compiled import generic, implements, inlined
+from flyrun.numerics.rows import first_dot, first_four_dots, row_dot
 
 
 class Penalty(NamedTuple):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements, inlined
-from flyrun.models.prefetch import prefetch_row
-from flyrun.models.rows import add_four_rows, add_row, four_dots, row_dot
+from flyrun.numerics.compiled import implements, inlined
+from flyrun.numerics.prefetch import prefetch_row
+from flyrun.numerics.rows import add_four_rows, add_row, four_dots, row_dot
 
 BLOCK = 256
 """Data worked on at once."""

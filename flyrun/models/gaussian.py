@@ -3,8 +3,8 @@
 from math import log, pi
 from typing import Any, NamedTuple
 
-from flyrun.compiled import dot_jit, implements
 from flyrun.models.base import Penalty, add_gaussian, at_top, draw_base, log_base
+from flyrun.numerics.compiled import dot_jit, implements
 
 SMOOTH = True
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
 from flyrun.models.base import about, add_gaussian, dense, log_base, log_beyond, top
 from flyrun.models.likelihood import quadratic
 from flyrun.models.multi_linear import rows_times
+from flyrun.numerics.compiled import implements
 
 
 class Kronecker(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
 from flyrun.models.base import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond, top
+from flyrun.numerics.compiled import implements
 
 SMOOTH = False
 

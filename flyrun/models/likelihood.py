@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import inlined
+from flyrun.numerics.compiled import inlined
 
 
 @inlined

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import dot_jit, implements, jit
 from flyrun.models.features import expect, predict, pull_back
-from flyrun.models.prefetch import prefetch_row
+from flyrun.numerics.compiled import dot_jit, implements, jit
+from flyrun.numerics.prefetch import prefetch_row
 
 
 class MultiLinear(NamedTuple):

@@ -5,7 +5,6 @@ many threads there are (BLAS itself pinned to one by the caller). A block is loo
 float32 stay float32 where they lie.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,18 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from flyrun.compiled import jit
+from flyrun.children import cores
 from flyrun.models.features import predict
 from flyrun.models.likelihood import log_likelihood
+from flyrun.numerics.compiled import jit
 
 T = TypeVar("T")
 ROWS = 4096
 """Rows in a block: their float64 copy stays in a core's own cache."""
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from flyrun.compiled import implements
 from flyrun.errors import DataError
 from flyrun.models.kronecker import Kronecker, kronecker
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.models.passes import added, over_blocks
-from flyrun.models.vector_math import exp_negative, log_positive
+from flyrun.numerics.compiled import implements
+from flyrun.numerics.vector_math import exp_negative, log_positive
 
 LOG_CONCAVE = True
 SHIFT_FREE = True

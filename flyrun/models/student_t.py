@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import implements
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
-from flyrun.models.vector_math import log_positive
+from flyrun.numerics.compiled import implements
+from flyrun.numerics.vector_math import log_positive
 
 LOG_CONCAVE = False
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
-from flyrun.children import Pool
+from flyrun.children import Pool, cores
 from flyrun.errors import StoreError
 from flyrun.report import kinds, summaries
 
@@ -32,7 +32,7 @@ def summarise(arms: Iterable[list[StoredCell]]) -> None:
     missing = [cell for cells in done for cell in cells if not summaries.known(cell)]
     if sum(summaries.size_of(cell) for cell in missing) < _WORTH_BYTES:
         return
-    workers = min(environment.cores(), len(missing))
+    workers = min(cores(), len(missing))
     with (
         environment.one_thread(),
         contextlib.suppress(BrokenProcessPool),

@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 def write_text(path: Path, text: str) -> Path:
     """Write a file under a temporary name and rename it; returns its path."""
-    from flyrun.runner import files
+    from flyrun import files
 
     files.write(path, lambda file: file.write(text.encode()))
     return path

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyrun.errors import FlyrunError
+from flyrun.paths import illustrations
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, looks
-from flyrun.report.plots import known_figures
 from flyrun.report.summaries import GROWTH_COORDINATES
 
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ def draw(run: Run, folder: Path, plots: Plots, styles: dict[str, Look]) -> dict[
 
 
 def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """The figures that the experiment asks for by name (flyrun/report/plots), and why some are left out."""
+    """The figures that the experiment asks for by name (report/illustrations), and why some are left out."""
     import matplotlib
 
     made: dict[str, tuple[str, str]] = {}
     left_out = []
     for name in run.info.get("figures") or ():
-        if name not in known_figures():
+        if name not in illustrations():
             left_out.append(f"figures: {name} is no figure that this flyrun draws.")
             continue
-        module = importlib.import_module(f"flyrun.report.plots.{name}")
+        module = importlib.import_module(f"flyrun.report.illustrations.{name}")
         for figure_name, (caption, plot) in module.FIGURES.items():
             try:
                 with matplotlib.rc_context(_STYLE):

@@ -7,11 +7,14 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.console import Console as RichConsole
+from rich.table import Table
+from rich.text import Text
 
 NOTHING = "-"
 _PIPE = 400
@@ -283,8 +286,6 @@ def _markdown_row(cells: tuple[str, ...]) -> str:
 
 def print_views(console: Console, tables: list[View]) -> None:
     """Print the tables; piped output is as wide as they are, whatever the pipe says its width is."""
-    from rich.console import Console as RichConsole
-
     for view in tables:
         if console.is_terminal:
             console.print(_rich_table(view, console.width))
@@ -296,10 +297,6 @@ def print_views(console: Console, tables: list[View]) -> None:
 
 
 def _rich_table(view: View, width: int):
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(title=view.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     widths = [max((len(row[index]) for row in view.rows), default=0) for index in range(len(view.header))]
     # A value and its ± sd belong on one line where there is room; digits are never cut off.

@@ -252,7 +252,7 @@ def _code_digest() -> str:
 
 def cached(path: Path, code: str, kind: type, compute: Any) -> Any:
     """The summary stored at `path` if its mark is this one, else a new one, stored where that is possible."""
-    from flyrun.runner import files
+    from flyrun import files
 
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         stored = json.loads(path.read_text(encoding="utf-8"))

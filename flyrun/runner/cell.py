@@ -9,20 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import flyrun
-from flyrun import plugins
+from flyrun.numerics import sources
 from flyrun.runner import store
-
-#: what the draws depend on besides the settings
-_NUMERICAL = (
-    "compiled.py",
-    "models",
-    "samplers",
-    "data",
-    "runner/program.py",
-    "runner/graph_program.py",
-    "runner/setup.py",
-)
 
 
 @dataclass(frozen=True)
@@ -87,23 +75,14 @@ def cells(job: Any) -> list[Cell]:
 
 
 def cell_key(arm: Any) -> str:
-    """12 hex digits: settings that the draws depend on, numerical sources (a plug-in's too), stored data."""
-    parts = [arm.key_settings(), sources_digest(), _data_digest(arm.dataset)]
-    if plugin := plugins.digest_of(arm.sampler):
-        parts.append(plugin)
+    """12 hex digits: settings that the draws depend on, the code that they come from, stored data.
+
+    And the keys of the cells that the method reads.
+    """
+    needed = [cell_key(one) for one in arm.sampler.needed_arms(arm)]
+    parts = [arm.key_settings(), sources.of_modules(arm.code()), _data_digest(arm.dataset), *needed]
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def sources_digest() -> str:
-    """Digest of the files whose code decides the draws."""
-    package, digest = Path(flyrun.__file__).parent, hashlib.sha256()
-    for part in _NUMERICAL:
-        path = package / part
-        for source in [path] if path.suffix else sorted(path.rglob("*.py")):
-            if source.exists():
-                digest.update(f"{source.relative_to(package).as_posix()}\0".encode() + source.read_bytes())
-    return digest.hexdigest()
 
 
 def _data_digest(dataset: Any) -> str:

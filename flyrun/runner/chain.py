@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from flyrun import files
 from flyrun.errors import FlyrunError, StoreError
-from flyrun.runner import environment, files, memory, store
+from flyrun.runner import environment, memory, store
 from flyrun.runner.cell import Cell, Outcome, Task
 from flyrun.runner.draws import Arrays, DrawStore, until
 from flyrun.runner.lock import locked

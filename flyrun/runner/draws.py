@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.runner import files
+from flyrun import files
 
 Arrays = dict[str, np.ndarray]
 _SPAN, _BOOK, _STATE = "_span", "_book", "state."

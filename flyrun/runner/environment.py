@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import flyrun
+from flyrun.children import cores
 
 #: one thread each: results depend on the thread count in the last bits, and cells share the cores
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
@@ -35,11 +36,6 @@ def one_thread() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def describe() -> dict[str, Any]:

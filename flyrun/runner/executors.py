@@ -22,10 +22,11 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from flyrun.children import cores
+from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
 from flyrun.runner.cell import Cell, Outcome, Task
 from flyrun.runner.chain import failed, run_cell
-from flyrun.schema import listing
 
 Report = Callable[[dict], None]
 #: times that a cell whose worker process died is tried again
@@ -51,8 +52,6 @@ def executor(settings: Any, cells: int, report: Report) -> Any:
 
 
 def _local(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
-    from flyrun.runner.environment import cores
-
     workers = min(settings.workers or cores(), cells)
     return InProcess(report) if workers <= 1 else WorkerPool(workers, report)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.runner import environment, executors, memory, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
@@ -26,7 +27,6 @@ from flyrun.runner.chain import failed, unwritable
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
 from flyrun.runner.plan import Planned, plan
-from flyrun.schema import flat, show
 
 _SAID_WHEN_SLOWER_S = 1.0
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
@@ -204,7 +204,7 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
 
 def _program(arm: Any, folder: Path) -> Any:
     """The default `prepare`; imported late, because it brings the compiler along."""
-    from flyrun.runner.program import prepare
+    from flyrun.samplers.method import prepare
 
     return prepare(arm, folder)
 

@@ -17,8 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyrun import files
+from flyrun.config.catalogue import options
+from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import StoreError
-from flyrun.runner import files
 
 if TYPE_CHECKING:
     import xarray
@@ -199,3 +201,25 @@ def iterations_done(folder: Path) -> int:
     """Iterations at the newest checkpoint of a cell in progress; 0 without one."""
     numbers = [path.stem.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*.npz")]
     return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+
+def runs(results_dir: str | Path) -> list[str]:
+    """Names of the runs stored under a results folder."""
+    return sorted(path.parent.name for path in Path(results_dir).expanduser().glob("runs/*/run.json"))
+
+
+def find_run(wanted: str, results_dir: str | Path) -> Path:
+    """Folder of a run given by name or path. Raises StoreError saying which runs there are."""
+    for folder in (Path(results_dir).expanduser() / "runs" / wanted, Path(wanted).expanduser()):
+        if (folder / "run.json").is_file():
+            return folder
+    there = runs(results_dir)
+    if wanted in options("experiment"):
+        known = f"run it first: flyrun experiment={wanted}"
+    elif there:
+        known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
+    else:
+        known = (
+            "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
+        )
+    raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")

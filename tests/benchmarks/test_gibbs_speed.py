@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from flyrun.data.grid import gaussian_kernel
-from flyrun.models.ising import ising
-from flyrun.models.pairs import dense_pairs
-from flyrun.models.potts import potts
-from flyrun.samplers.double_min import double_min
-from flyrun.samplers.gibbs import build as gibbs
-from flyrun.samplers.local_minibatch import local_minibatch
-from flyrun.samplers.marginals import no_marginals
-from flyrun.samplers.mgpmh import mgpmh
-from flyrun.samplers.min_gibbs import min_gibbs
-from flyrun.samplers.sweeps import begin_chain, empty_sweeps, run_sweeps
+from flyrun.models.graphs.ising import ising
+from flyrun.models.graphs.pairs import dense_pairs
+from flyrun.models.graphs.potts import potts
+from flyrun.samplers.gibbs.double_min import double_min
+from flyrun.samplers.gibbs.gibbs import build as gibbs
+from flyrun.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.samplers.gibbs.marginals import no_marginals
+from flyrun.samplers.gibbs.mgpmh import mgpmh
+from flyrun.samplers.gibbs.min_gibbs import min_gibbs
+from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 
 KERNEL = gaussian_kernel(20, 1.5)
 N, SWEEPS, ROUNDS = 400, 60, 9

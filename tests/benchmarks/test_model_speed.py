@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.experiment import compose_job
-from flyrun.runner.program import prepare
+from flyrun.config.compose import compose_job
+from flyrun.samplers.method import prepare
 from tests.benchmarks import stored_ratios
 
 

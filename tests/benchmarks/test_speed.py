@@ -8,19 +8,15 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.config import (
-    Arm,
-    Gaussian,
-    Implicit,
-    Logistic,
-    Map,
-    Mnist7v9,
-    NoBound,
-    NoBrightness,
-    Protocol,
-    RandomWalk,
-)
-from flyrun.runner.program import prepare
+from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound
+from flyrun.config.brightness import Implicit, NoBrightness
+from flyrun.config.dataset import Mnist7v9
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import RandomWalk
+from flyrun.samplers.method import prepare
 from tests.benchmarks import stored_ratios
 
 PROTOCOL = Protocol(iterations=10**9, burn_in=0, init="map")

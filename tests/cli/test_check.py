@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from flyrun.check import judge, measure, run
-from flyrun.cli import main
+from flyrun.cli.main import main
 
 HERE = {"processor": "a", "numpy": "2"}
 

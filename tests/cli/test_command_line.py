@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flyrun.cli import VERBS, main
-from flyrun.config import Implicit
+from flyrun.cli.main import main
+from flyrun.cli.verbs import VERBS
+from flyrun.config.brightness import Implicit
 from flyrun.errors import DataError, StoreError
 
 EXPERIMENT = "experiment=mnist_logreg"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flyrun.cli import main
-from flyrun.config import ARM_GROUPS, GROUPS
+from flyrun.cli.main import main
+from flyrun.config.arm import ARM_GROUPS, GROUPS
+from flyrun.config.overrides import JOB_KEYS, read
+from flyrun.config.schema import SCHEMAS, keys
 from flyrun.errors import FlyrunError
-from flyrun.overrides import JOB_KEYS, read
-from flyrun.schema import SCHEMAS, keys
 
 _FIELDS = sorted(
     {f"{group}.{key}" for group, known in SCHEMAS.items() for cls in known.values() for key in keys(cls)}

@@ -77,7 +77,7 @@ def end(process):
 
 @pytest.mark.parametrize(
     ("words", "module"),
-    [("list", "flyrun.cli"), ("list", "flyrun.schema"), (ARM, "hydra"), (ARM, "numba")],
+    [("list", "flyrun.cli.main"), ("list", "flyrun.config.schema"), (ARM, "hydra"), (ARM, "numba")],
 )
 def test_while_importing(tmp_path, words, module):
     assert end(start(words, tmp_path, IMPORTED.format(module))) == 130

@@ -7,7 +7,7 @@ import pytest
 
 RUN = """
 import resource, sys
-from flyrun.cli import main
+from flyrun.cli.main import main
 code = main(sys.argv[1:])
 print("MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 sys.exit(code)

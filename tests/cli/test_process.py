@@ -49,7 +49,7 @@ def test_completion_is_fast(monkeypatch):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.1  # 0.4 measured
 
 
-@pytest.mark.parametrize("line", ["import flyrun.cli", "from flyrun.cli import main; main(['list'])"])
+@pytest.mark.parametrize("line", ["import flyrun.cli", "from flyrun.cli.main import main; main(['list'])"])
 def test_nothing_heavy_is_imported(line):
     code = f"{line}\nimport sys; sys.exit(' '.join(set({HEAVY!r}) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -75,7 +75,7 @@ def test_bad_calls_end_in_one_line(tmp_path, words, text):
 
 
 def test_a_reader_that_goes_away(tmp_path):
-    code = "import sys; from flyrun.cli import main; sys.exit(main(['list']))"
+    code = "import sys; from flyrun.cli.main import main; sys.exit(main(['list']))"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as started:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli.main import main
 from flyrun.errors import StoreError
 
 SWEEP = ["-m", "experiment=mnist_logreg", "only=[regular, map_tuned]"]

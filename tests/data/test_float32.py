@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from flyrun.experiment import compose_job
-from flyrun.runner import setup
-from flyrun.runner.program import prepare
-from flyrun.samplers.full_data import full_data
+from flyrun.config.compose import compose_job
+from flyrun.models import problem as setup
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.method import prepare
 from tests.densities import log_density
 
 SMALL = {

@@ -7,7 +7,7 @@ import pytest
 
 from flyrun.data import edge_list, uai
 from flyrun.errors import DataError
-from flyrun.models.factor_graph import factor_graph
+from flyrun.models.graphs.factor_graph import factor_graph
 
 GOOD = """MARKOV
 3

@@ -7,10 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import config, data
-from flyrun.config import Table
-from flyrun.data import table, table_columns, table_files
+from flyrun import data
+from flyrun.config.arm import Arm
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
+from flyrun.config.dataset import Table
+from flyrun.config.model import StudentT
+from flyrun.config.prior import Gaussian
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import Hmc
 from flyrun.data.mapped import expect
+from flyrun.data.table import columns as table_columns
+from flyrun.data.table import files as table_files
+from flyrun.data.table import load as table
 from flyrun.errors import DataError
 from flyrun.models import logistic
 
@@ -88,9 +97,9 @@ def test_the_target_decides_the_task(write, values, task, coded):
 
 
 def test_an_arm_reads_the_table_as_its_model_needs():
-    arm = config.Arm(
-        "e", "a", Table(), config.StudentT(), config.Gaussian(), config.NoBound(), config.NoBrightness(),
-        config.Hmc(), config.Protocol(),
+    arm = Arm(
+        "e", "a", Table(), StudentT(), Gaussian(), NoBound(), NoBrightness(),
+        Hmc(), Protocol(),
     )  # fmt: skip
     assert arm.dataset.task == "regression"
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import copy_into, implements, jit
 from flyrun.models.base import log_base
-from flyrun.samplers.brightness import resample, skip_rate
-from flyrun.samplers.firefly import dim, light, query
-from flyrun.samplers.partition import is_bright
-from flyrun.samplers.target import keep, kept_log_data, log_data
-from flyrun.samplers.update import tune, update
+from flyrun.numerics.compiled import copy_into, implements, jit
+from flyrun.samplers.chain.brightness.implicit import resample, skip_rate
+from flyrun.samplers.chain.brightness.partition import is_bright
+from flyrun.samplers.chain.targets.firefly import dim, light, query
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import tune, update
 
 
 @jit

@@ -6,13 +6,13 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
-from flyrun.samplers.chain import empty_draws, run_chain
-from flyrun.samplers.firefly import firefly
-from flyrun.samplers.full_data import FullData, full_data
-from flyrun.samplers.metric import reference_of
-from flyrun.samplers.target import start
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.metric import reference_of
+from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.samplers.chain.targets.full_data import FullData, full_data
+from flyrun.samplers.chain.targets.target import start
 
 
 class Toy(NamedTuple):

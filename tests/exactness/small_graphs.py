@@ -5,13 +5,14 @@ import sys
 
 import numpy as np
 
-from flyrun.compiled import outer_jit
-from flyrun.models import graph as contract
-from flyrun.models.edge_tables import edge_tables
-from flyrun.models.factor_graph import factor_graph
-from flyrun.models.pairs import dense_pairs, sparse_pairs
-from flyrun.models.potts import potts
-from flyrun.samplers import alias, site
+from flyrun.models.graphs import graph as contract
+from flyrun.models.graphs.edge_tables import edge_tables
+from flyrun.models.graphs.factor_graph import factor_graph
+from flyrun.models.graphs.pairs import dense_pairs, sparse_pairs
+from flyrun.models.graphs.potts import potts
+from flyrun.numerics import alias
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.gibbs import single_site as site
 from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
 

@@ -7,12 +7,12 @@ import pytest
 
 from flyrun.models import gaussian, logistic
 from flyrun.models.base import dense
-from flyrun.samplers import brightness as sweeps
-from flyrun.samplers.firefly import TIGHT, firefly, light, query
-from flyrun.samplers.full_data import full_data
-from flyrun.samplers.partition import is_bright
-from flyrun.samplers.per_datum import per_datum
-from flyrun.samplers.target import kept_log_data, log_data
+from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.partition import is_bright
+from flyrun.samplers.chain.brightness.per_datum import per_datum
+from flyrun.samplers.chain.targets.firefly import TIGHT, firefly, light, query
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from tests.densities import log_density
 from tests.exactness import broken
 from tests.exactness.broken import InvertedImplicit, inverted_implicit

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax, student_t
 from flyrun.models.base import log_base
-from flyrun.samplers import brightness as sweeps
-from flyrun.samplers.firefly import firefly, light, query
-from flyrun.samplers.full_data import full_data
-from flyrun.samplers.partition import is_bright
-from flyrun.samplers.target import data_gradient, kept_log_data, log_data
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.partition import is_bright
+from flyrun.samplers.chain.targets.firefly import firefly, light, query
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from tests.densities import log_density
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 

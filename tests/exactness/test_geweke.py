@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
-from flyrun.samplers import brightness as sweeps
-from flyrun.samplers import elliptical_slice, hmc, independence, mala, random_walk, slice
-from flyrun.samplers.chain import empty_draws, run_chain
-from flyrun.samplers.firefly import firefly
-from flyrun.samplers.full_data import full_data
-from flyrun.samplers.metric import reference_at, reference_of
-from flyrun.samplers.target import start
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk, slice
+from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.metric import reference_at, reference_of
+from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.chain.targets.target import start
 from tests.exactness.broken import inverted_implicit
 
 N = 12

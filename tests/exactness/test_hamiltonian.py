@@ -7,10 +7,11 @@ import pytest
 from scipy.stats import ks_2samp
 
 from flyrun.models import laplace, logistic
-from flyrun.samplers import brightness, hmc
-from flyrun.samplers.firefly import firefly
-from flyrun.samplers.metric import reference_at, reference_of
-from flyrun.samplers.per_datum import per_datum
+from flyrun.samplers.chain import hmc
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.per_datum import per_datum
+from flyrun.samplers.chain.metric import reference_at, reference_of
+from flyrun.samplers.chain.targets.firefly import firefly
 from tests.exactness.chains import firefly_target, full_target, reference, sample, toy, z_scores
 
 PROBLEM = toy()

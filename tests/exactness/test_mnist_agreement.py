@@ -5,21 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flyrun.config import (
-    Arm,
-    Gaussian,
-    Implicit,
-    Logistic,
-    Map,
-    Mnist7v9,
-    NoBound,
-    NoBrightness,
-    Protocol,
-    RandomWalk,
-    Untuned,
-)
+from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound, Untuned
+from flyrun.config.brightness import Implicit, NoBrightness
+from flyrun.config.dataset import Mnist7v9
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import RandomWalk
 from flyrun.diagnostics.coda import effective_size
-from flyrun.runner.program import prepare
+from flyrun.samplers.method import prepare
 
 REFERENCE = np.load(Path(__file__).with_name("mnist_reference.npz"))
 BURN_IN = 8_000

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.samplers import brightness, mala, random_walk, slice
+from flyrun.samplers.chain import mala, random_walk, slice
+from flyrun.samplers.chain.brightness import implicit as brightness
 from tests.exactness.broken import flat_slice, inverted_implicit, one_way_mala
 from tests.exactness.chains import TOYS, firefly_target, full_target, sample, z_scores
 

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 import flyrun.data
+from flyrun.config.compose import compose_job
 from flyrun.diagnostics.coda import effective_size
-from flyrun.experiment import compose_job
-from flyrun.runner.program import prepare
+from flyrun.samplers.method import prepare
 
 N_ROWS, N_COLUMNS = 1500, 9
 N_DRAWS, FREEDOM = 40_000, 8

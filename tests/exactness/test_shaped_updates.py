@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.samplers import brightness, elliptical_slice, hmc, independence, mala, random_walk
-from flyrun.samplers.metric import Own, reference_at
+from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.metric import Own, reference_at
 from tests.exactness.chains import TOYS, firefly_target, full_target, reference, sample, z_scores
 
 PROBLEMS = {name: make() for name, make in TOYS.items()}

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from flyrun.fit.arguments import parse
+from flyrun.cli.verbs.fit import parse
 from flyrun.fit.choose import problem
-from flyrun.runner.program import prepare
+from flyrun.samplers.method import prepare
 
 N_TABLES, N_ROWS = 300, 30
 N_DRAWS, APART = 63, 16

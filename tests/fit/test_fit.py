@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 import xarray
 
-from flyrun.cli import main
+from flyrun.cli.main import main
+from flyrun.models.fits import modes
 from flyrun.runner import store
-from flyrun.runner.program import Program
-from flyrun.samplers import modes
+from flyrun.samplers.chain.method import Program
 from tests.fit.reference import LOADERS, reference, stored
 
 
@@ -223,7 +223,7 @@ def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, c
     def one(module, model, features, penalty, normaliser, first):
         return modes.Modes(first.theta[None], first.log_posterior, np.ones(1), 0)
 
-    monkeypatch.setattr("flyrun.runner.setup.find_modes", one)
+    monkeypatch.setattr("flyrun.models.problem.find_modes", one)
     assert main([*two_groups(tmp_path), "--name", "one"]) == 0
     assert "the chains agree" in capsys.readouterr().out
 

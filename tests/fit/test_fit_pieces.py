@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
-from flyrun.cli import main
-from flyrun.data.table_columns import Column, Layout
+from flyrun.cli.main import main
+from flyrun.cli.verbs import fit as arguments
+from flyrun.config.compose import compose_job
+from flyrun.data.table.columns import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.experiment import compose_job
-from flyrun.fit import arguments, choose, coefficients
+from flyrun.fit import choose, coefficients
+from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.report import fit_report
-from flyrun.samplers.noise_fit import noise_scale
 
 
 def test_words_are_read():

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from flyrun import data
-from flyrun.cli import main
-from flyrun.config import Table
-from flyrun.data import table_files
-from flyrun.data.table_cells import kind
-from flyrun.experiment import compose_job
+from flyrun.cli.main import main
+from flyrun.config.compose import compose_job
+from flyrun.config.dataset import Table
+from flyrun.data.table import files as table_files
+from flyrun.data.table.cells import kind
 from flyrun.fit import arguments, choose
 
 N = 60

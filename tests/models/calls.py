@@ -1,7 +1,7 @@
 """Models' generic functions as compiled calls, for tests that hold one function against a formula."""
 
-from flyrun.compiled import jit
 from flyrun.models import base, likelihood
+from flyrun.numerics.compiled import jit
 
 
 @jit

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.compiled import outer_jit
-from flyrun.config_graphs import RandomFactors
+from flyrun.config.dataset import RandomFactors
 from flyrun.data import random_factors
 from flyrun.data.grid import gaussian_kernel, grid_edges
 from flyrun.errors import DataError
-from flyrun.models import graph as contract
-from flyrun.models.edge_tables import edge_tables
-from flyrun.models.factor_graph import bind, factor_graph
-from flyrun.models.ising import ising
-from flyrun.models.pairs import dense_pairs, sparse_pairs
-from flyrun.models.potts import potts
-from flyrun.samplers.alias import Even, alias_rows
+from flyrun.models.graphs import graph as contract
+from flyrun.models.graphs.edge_tables import edge_tables
+from flyrun.models.graphs.factor_graph import bind, factor_graph
+from flyrun.models.graphs.ising import ising
+from flyrun.models.graphs.pairs import dense_pairs, sparse_pairs
+from flyrun.models.graphs.potts import potts
+from flyrun.numerics.alias import Even, alias_rows
+from flyrun.numerics.compiled import outer_jit
 
 
 class Case(NamedTuple):

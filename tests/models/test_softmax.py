@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, softmax
 
-from flyrun.compiled import jit
 from flyrun.errors import DataError
 from flyrun.models import gaussian, kronecker
 from flyrun.models import softmax as model_file
 from flyrun.models.base import dense
 from flyrun.models.features import predict, pull_back
 from flyrun.models.multi_linear import MultiLinear, compact
+from flyrun.numerics.compiled import jit
 from tests.models.calls import log_base, log_bound, log_likelihood
 
 ETA = st.floats(-700.0, 700.0)

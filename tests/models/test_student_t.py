@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import t as scipy_t
 
-from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, student_t
 from flyrun.models.base import dense, draw_base
+from flyrun.numerics.compiled import outer_jit
 from tests.models.calls import log_base, log_bound, log_likelihood
 
 RESIDUAL = arrays(float, 7, elements=st.floats(-700.0, 700.0))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flyrun import config
+from flyrun.config.bound import Map
+from flyrun.config.brightness import Implicit, PerDatum
+from flyrun.config.sampler import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
 from tests.peers import blackjax_peers, numpyro_peers, ours
 from tests.peers.problems import Problem
 from tests.peers.run import FIREFLY as FIREFLY
@@ -32,7 +34,7 @@ def of(problem: Problem) -> dict[str, Contestant]:
     warm_up = _warm_up(problem)
     rate = min(1.0, n_params / n_data)
     burn_in = 2000 if light(problem) else 500
-    firefly = config.Map(), config.PerDatum(factor=2.0)
+    firefly = Map(), PerDatum(factor=2.0)
     return {
         NUTS: nuts(problem),
         "nuts_diagonal": numpyro_peers.nuts(dense=False, warm_up=warm_up),
@@ -40,17 +42,17 @@ def of(problem: Problem) -> dict[str, Contestant]:
         "hmcecs": numpyro_peers.energy_conserving_subsampling(warm_up),
         "blackjax_random_walk": blackjax_peers.walk(),
         "blackjax_mala": blackjax_peers.mala(),
-        WALK: ours.contestant(config.RandomWalk(), burn_in=burn_in, thin=10),
-        "regular_mala": ours.contestant(config.Mala(), burn_in=burn_in, thin=10),
-        "regular_hmc_by_bound": ours.contestant(config.Hmc(), burn_in=500),
-        "regular_hmc_by_hessian": ours.contestant(config.Hmc(metric="hessian"), burn_in=500),
-        "independence": ours.contestant(config.Independence(), burn_in=100),
+        WALK: ours.contestant(RandomWalk(), burn_in=burn_in, thin=10),
+        "regular_mala": ours.contestant(Mala(), burn_in=burn_in, thin=10),
+        "regular_hmc_by_bound": ours.contestant(Hmc(), burn_in=500),
+        "regular_hmc_by_hessian": ours.contestant(Hmc(metric="hessian"), burn_in=500),
+        "independence": ours.contestant(Independence(), burn_in=100),
         "firefly_random_walk": ours.contestant(
-            config.RandomWalk(), config.Map(), config.Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
+            RandomWalk(), Map(), Implicit(q=max(0.01, rate)), burn_in=10_000, thin=10
         ),
-        "firefly_elliptical_slice": ours.contestant(config.EllipticalSlice(), *firefly, burn_in=1000),
-        "firefly_hmc_tight": ours.contestant(config.Hmc(n_steps=5), *firefly),
-        BEST: ours.contestant(config.Hmc(n_steps=5), config.Map(slack=0.5), firefly[1]),
+        "firefly_elliptical_slice": ours.contestant(EllipticalSlice(), *firefly, burn_in=1000),
+        "firefly_hmc_tight": ours.contestant(Hmc(n_steps=5), *firefly),
+        BEST: ours.contestant(Hmc(n_steps=5), Map(slack=0.5), firefly[1]),
     }
 
 

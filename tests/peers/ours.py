@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from flyrun import config
-from flyrun.runner.program import prepare
+from flyrun.config.arm import Arm
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
+from flyrun.config.model import Logistic
+from flyrun.config.protocol import Protocol
+from flyrun.samplers.method import prepare
 from tests.peers.problems import Problem
 from tests.peers.run import Run, Start, joined
 
@@ -27,10 +31,10 @@ def contestant(
     @functools.cache
     def prepared(problem: Problem) -> tuple[Any, float, float]:
         """The arm's program; seconds of setting it up and of compiling it (or of numba's cache)."""
-        protocol = config.Protocol(iterations=10**9, burn_in=burn_in, thin=thin, init="map")
-        arm = config.Arm(
-            "peers", "arm", problem.dataset, config.Logistic(), problem.prior,
-            bound or config.NoBound(), brightness or config.NoBrightness(), sampler, protocol,
+        protocol = Protocol(iterations=10**9, burn_in=burn_in, thin=thin, init="map")
+        arm = Arm(
+            "peers", "arm", problem.dataset, Logistic(), problem.prior,
+            bound or NoBound(), brightness or NoBrightness(), sampler, protocol,
         )  # fmt: skip
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:

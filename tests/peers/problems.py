@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from flyrun import config
+from flyrun.config.dataset import Mnist7v9, Tall
+from flyrun.config.prior import Gaussian
 from flyrun.data import load
 
 
@@ -60,8 +61,8 @@ class Problem:
 def problem(name: str) -> Problem:
     """By name: mnist, tall_1e4, tall_1e5, …"""
     of_size = name.removeprefix("tall_")
-    dataset = config.Mnist7v9() if name == "mnist" else config.Tall(n_data=int(float(of_size)))
+    dataset = Mnist7v9() if name == "mnist" else Tall(n_data=int(float(of_size)))
     data = load(dataset)
     # folded rows are t·x already
     rows = np.asarray(data.features) if data.folded else data.features * data.target[:, None]
-    return Problem(name, dataset, config.Gaussian(scale=1.0), rows)
+    return Problem(name, dataset, Gaussian(scale=1.0), rows)

@@ -5,12 +5,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from flyrun.compiled import copy_into, implements
+from flyrun.config.schema import Choice, option, ranged
 from flyrun.models.base import log_base
-from flyrun.samplers.state import unsaved
-from flyrun.samplers.target import keep, kept_log_data, log_data
-from flyrun.samplers.update import StepSize, adapt, step_size, tune, update
-from flyrun.schema import Choice, option, ranged
+from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.state import unsaved
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
 LABEL, GRADIENTS = "Barker", True
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from flyrun import paths
-from flyrun.runner import files, store
+from flyrun import files, paths
+from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile
 
 TABLE1 = paths.reference_dir() / "firefly_table1.json"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli.main import main
 from flyrun.report import caveats, fit_report, gibbs_words
 from flyrun.report.arms import ArmResult, Run
 

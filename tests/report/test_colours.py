@@ -7,8 +7,8 @@ from dataclasses import asdict
 import pytest
 from stored import write_three_arms
 
-from flyrun import catalogue
-from flyrun.experiment import compose_job
+from flyrun.config import catalogue
+from flyrun.config.compose import compose_job
 from flyrun.report import arms as stored_arms
 from flyrun.report import figures, kinds
 from flyrun.report.arms import ArmResult, Run

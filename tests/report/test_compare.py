@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from stored import write_cell, write_run, write_three_arms
 
-from flyrun.cli import main
+from flyrun.cli.main import main
+from flyrun.compare.compare import Difference, judged
 from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.report import build
-from flyrun.report.compare import Difference, judged
 
 
 @pytest.fixture(scope="module")

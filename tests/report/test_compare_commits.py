@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli.main import main
 
 HEADER = "experiment,arm,n_data,seeds,queries_per_iter,queries_per_iter_sd\n"
 

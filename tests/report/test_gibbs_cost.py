@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError
-from flyrun.experiment import compose_job
 from flyrun.report import arms, gibbs_cost_table, kinds
 
 SAMPLERS = ("gibbs", "double")

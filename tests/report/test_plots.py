@@ -7,12 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli.main import main
+from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError, StoreError
-from flyrun.experiment import compose_job
-from flyrun.report import build, plots
-from flyrun.report.plots import bound_distance, flymc_illustration, mgpmh_gap
-from flyrun.runner import one_datum, replay, store
+from flyrun.report import build
+from flyrun.report import illustrations as plots
+from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap, one_datum, replay
+from flyrun.runner import store
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_draws_of_another_code_are_not_illustrated(toy, monkeypatch):
     assert "flymc_augmented" in (toy / "report.md").read_text()
 
 
-def test_unknown_figures(toy, tmp_path):
+def test_unillustrations(toy, tmp_path):
     folder = tmp_path / "experiment"
     folder.mkdir()
     (folder / "mine.yaml").write_text("# @package _global_\nfigures: [nothing]\n")
@@ -70,7 +71,7 @@ def test_unknown_figures(toy, tmp_path):
 
 def test_every_plot_file_has_figures_with_captions():
     for module in (flymc_illustration, bound_distance):
-        assert module.__name__.rpartition(".")[2] in plots.known_figures()
+        assert module.__name__.rpartition(".")[2] in plots.illustrations()
         assert all(caption and callable(plot) for caption, plot in module.FIGURES.values())
 
 

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from stored import cell_folder, write_cell, write_run, write_three_arms
 
+from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
 from flyrun.report import build, figures, summaries
 from flyrun.report.table import COLUMNS
-from flyrun.runner import files, store
+from flyrun.runner import store
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,8 @@ import runner_fakes as fakes
 from rich.console import Console
 from runner_fakes import draws_of, workers_of
 
-from flyrun.runner import files, store
+from flyrun import files
+from flyrun.runner import store
 from flyrun.runner.launch import run
 
 WORKERS = 2

@@ -13,7 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun import config
+from flyrun.config.arm import Arm, Job
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
+from flyrun.config.dataset import Mnist7v9
+from flyrun.config.executor import Dask, Local
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import RandomWalk
 from flyrun.errors import DataError
 from flyrun.runner import store
 from flyrun.runner.launch import run
@@ -117,24 +125,24 @@ def _load(state):
 def make_job(results_dir, arms=("one", "three"), workers=1, fresh=False, seeds=2, executor=None, **protocol):
     """A job of fake arms; `protocol` overrides its fields."""
     settings = {"iterations": ITERATIONS, "burn_in": BURN_IN, "chunk_seconds": 0.05, "seeds": seeds}
-    one = config.Arm(
+    one = Arm(
         experiment="walk",
         name="one",
-        dataset=config.Mnist7v9(),
-        model=config.Logistic(),
-        prior=config.Gaussian(),
-        bound=config.NoBound(),
-        brightness=config.NoBrightness(),
-        sampler=config.RandomWalk(),
-        protocol=config.Protocol(**{**settings, **protocol}),
+        dataset=Mnist7v9(),
+        model=Logistic(),
+        prior=Gaussian(),
+        bound=NoBound(),
+        brightness=NoBrightness(),
+        sampler=RandomWalk(),
+        protocol=Protocol(**{**settings, **protocol}),
     )
-    return config.Job(
+    return Job(
         name="walk",
         experiment="walk",
         title="A walk",
         paper="none",
-        arms=tuple(replace(one, name=name, sampler=config.RandomWalk(step=len(name) * 1.0)) for name in arms),
-        executor=executor or config.Local(workers=workers),
+        arms=tuple(replace(one, name=name, sampler=RandomWalk(step=len(name) * 1.0)) for name in arms),
+        executor=executor or Local(workers=workers),
         results_dir=Path(results_dir),
         fresh=fresh,
         run_overrides=["experiment=walk", "fresh=true"] if fresh else ["experiment=walk", "prior.scale=1"],
@@ -206,9 +214,9 @@ if __name__ == "__main__":
     from rich.console import Console
 
     from flyrun.__main__ import program
-    from flyrun.cli import explain
+    from flyrun.cli.messages import explain
 
-    executor = config.Dask if "dask" in sys.argv else config.Local
+    executor = Dask if "dask" in sys.argv else Local
     job = fakes.make_job(sys.argv[1], executor=executor(workers=int(sys.argv[2])))
 
     def command():

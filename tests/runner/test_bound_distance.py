@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from flyrun.experiment import compose_job
-from flyrun.runner import setup
-from flyrun.runner.program import prepare
+from flyrun.config.compose import compose_job
+from flyrun.models import problem as setup
+from flyrun.samplers.method import prepare
 
 WORDS = ["dataset=mnist_7v9", "dataset.limit=3000", "model=logistic", "prior.scale=0.5", "bound=map"]
 SOFTMAX = ["dataset=cifar3", "dataset.limit=200", "model=softmax", "bound=map", "sampler=mala"]

@@ -10,8 +10,7 @@ import pytest
 import runner_fakes as fakes
 from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
 
-from flyrun import config
-from flyrun.config_executors import Slurm
+from flyrun.config.executor import Dask, Slurm
 from flyrun.errors import ConfigError
 from flyrun.runner.launch import run
 
@@ -19,7 +18,7 @@ pytest.importorskip("distributed")
 
 
 def job(folder, **settings):
-    return fakes.make_job(folder, executor=config.Dask(**settings))
+    return fakes.make_job(folder, executor=Dask(**settings))
 
 
 def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypatch):
@@ -118,7 +117,7 @@ def test_a_missing_extra_is_named_before_anything_runs(tmp_path, monkeypatch):
 )
 def test_settings_that_do_not_go_together(settings, text):
     with pytest.raises(ConfigError, match=text):
-        config.Dask(**settings)
+        Dask(**settings)
 
 
 def test_the_script_that_slurm_gets():

@@ -15,8 +15,9 @@ import pytest
 import runner_fakes as fakes
 from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
 
+from flyrun import files
 from flyrun.errors import StoreError
-from flyrun.runner import chain, files, store
+from flyrun.runner import chain, store
 from flyrun.runner.launch import run
 from flyrun.runner.lock import locked
 

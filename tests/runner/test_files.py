@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.runner import files
+from flyrun import files
 
 ARRAYS = {"theta": np.arange(6.0).reshape(2, 3), "_span": np.array([0, 100])}
 

@@ -3,25 +3,29 @@
 import numpy as np
 import pytest
 
-from flyrun import config_graphs as choices
-from flyrun.config import Arm, Map, Protocol, RandomWalk
+from flyrun.config.arm import Arm
+from flyrun.config.bound import Map
+from flyrun.config.dataset import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
+from flyrun.config.model import EdgeTables, FactorGraph, Ising, Potts
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import DoubleMin, Gibbs, LocalMinibatch, Mgpmh, MinGibbs, PoissonGibbs, RandomWalk
 from flyrun.errors import ConfigError, DataError
-from flyrun.runner.graph_program import prepare
+from flyrun.samplers.gibbs.method import prepare
 
-GRID = choices.Grid(side=4, gamma=1.0)
+GRID = Grid(side=4, gamma=1.0)
 SAMPLERS = {
-    "gibbs": choices.Gibbs(),
-    "min_gibbs": choices.MinGibbs(),
-    "local_minibatch": choices.LocalMinibatch(batch=5),
-    "mgpmh": choices.Mgpmh(),
-    "double_min": choices.DoubleMin(),
-    "poisson_gibbs": choices.PoissonGibbs(),
+    "gibbs": Gibbs(),
+    "min_gibbs": MinGibbs(),
+    "local_minibatch": LocalMinibatch(batch=5),
+    "mgpmh": Mgpmh(),
+    "double_min": DoubleMin(),
+    "poisson_gibbs": PoissonGibbs(),
 }
 
 
 def _program(sampler, tmp_path, model=None, dataset=GRID, thin=2):
     protocol = Protocol(iterations=40, burn_in=10, thin=thin)
-    model = model or choices.Potts(beta=1.0, n_values=3)
+    model = model or Potts(beta=1.0, n_values=3)
     arm = Arm("test", sampler.name, dataset, model, None, None, None, sampler, protocol)
     return prepare(arm, tmp_path)
 
@@ -80,49 +84,47 @@ def test_facts(tmp_path):
 def test_graphs_from_files(tmp_path):
     edges = tmp_path / "edges.csv"
     edges.write_text("0,1,0.5\n1,2,-0.25\n0,5,1\n")
-    program = _program(
-        SAMPLERS["mgpmh"], tmp_path, choices.Ising(beta=0.5), choices.EdgeList(path=str(edges))
-    )
+    program = _program(SAMPLERS["mgpmh"], tmp_path, Ising(beta=0.5), EdgeList(path=str(edges)))
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].shape == (10, 6)
     assert program.facts()["total_energy_bound"] == pytest.approx(1.75)
     network = tmp_path / "net.uai"
     network.write_text("MARKOV 2 2 3 1 2 0 1 6 1 2 3 4 5 6")
-    program = _program(SAMPLERS["min_gibbs"], tmp_path, choices.FactorGraph(), choices.Uai(path=str(network)))
+    program = _program(SAMPLERS["min_gibbs"], tmp_path, FactorGraph(), Uai(path=str(network)))
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].max() <= 2
     for sampler, model, dataset in (
-        ("gibbs", choices.FactorGraph(), choices.Uai()),
-        ("mgpmh", choices.Ising(), choices.EdgeList()),
+        ("gibbs", FactorGraph(), Uai()),
+        ("mgpmh", Ising(), EdgeList()),
     ):
         with pytest.raises(DataError, match=r"dataset\.path=null: must name a file"):
             _program(SAMPLERS[sampler], tmp_path, model, dataset)
 
 
 def test_generated_graphs(tmp_path):
-    dataset = choices.RandomFactors(n_variables=10, degree=6, n_values=3)
-    program = _program(SAMPLERS["double_min"], tmp_path, choices.FactorGraph(), dataset)
+    dataset = RandomFactors(n_variables=10, degree=6, n_values=3)
+    program = _program(SAMPLERS["double_min"], tmp_path, FactorGraph(), dataset)
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].max() == 2
     assert program.facts()["local_energy_bound"] == pytest.approx(2.0)
-    dataset = choices.CompleteGraph(n_variables=12)
-    program = _program(SAMPLERS["mgpmh"], tmp_path, choices.EdgeTables(n_values=3), dataset)
+    dataset = CompleteGraph(n_variables=12)
+    program = _program(SAMPLERS["mgpmh"], tmp_path, EdgeTables(n_values=3), dataset)
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].shape == (10, 12)
     facts = program.facts()
     assert (facts["largest_degree"], facts["neighbour_pairs"]) == (11, 12)
     assert facts["total_energy_bound"] == pytest.approx(6.0)
     with pytest.raises(ConfigError, match=r"dataset\.width=4: must divide dataset\.n_variables=10"):
-        choices.RandomFactors(n_variables=10, width=4)
+        RandomFactors(n_variables=10, width=4)
     with pytest.raises(ConfigError, match=r"n_values\^width is 40,000,000,000.*take fewer"):
-        choices.RandomFactors(n_variables=10, width=5, n_values=100)
+        RandomFactors(n_variables=10, width=5, n_values=100)
 
 
 def test_what_does_not_fit_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"dataset=grid and model=factor_graph do not fit.*choose uai"):
-        _program(SAMPLERS["gibbs"], tmp_path, choices.FactorGraph())
+        _program(SAMPLERS["gibbs"], tmp_path, FactorGraph())
     protocol = Protocol(iterations=40, burn_in=10)
     with pytest.raises(ConfigError, match="sampler=random_walk and model=potts do not fit"):
-        Arm("test", "x", GRID, choices.Potts(), None, None, None, RandomWalk(), protocol)
+        Arm("test", "x", GRID, Potts(), None, None, None, RandomWalk(), protocol)
     with pytest.raises(ConfigError, match="bound=map: model=potts has none"):
-        Arm("test", "x", GRID, choices.Potts(), None, Map(), None, choices.Gibbs(), protocol)
+        Arm("test", "x", GRID, Potts(), None, Map(), None, Gibbs(), protocol)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import runner_fakes as fakes
 
-from flyrun.cli import main
+from flyrun.cli.main import main
 from flyrun.runner.events import Events
 from flyrun.runner.launch import run
 

@@ -4,31 +4,22 @@ import numpy as np
 import pytest
 from scipy.stats import t as scipy_t
 
-from flyrun.config import (
-    Arm,
-    Gaussian,
-    Hmc,
-    Implicit,
-    Laplace,
-    Map,
-    Mnist7v9,
-    NoBound,
-    NoBrightness,
-    PerDatum,
-    Protocol,
-    Slice,
-    StudentT,
-    Table,
-    Untuned,
-)
+from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound, Untuned
+from flyrun.config.brightness import Implicit, NoBrightness, PerDatum
+from flyrun.config.compose import compose_job
+from flyrun.config.dataset import Mnist7v9, Table
+from flyrun.config.model import StudentT
+from flyrun.config.prior import Gaussian, Laplace
+from flyrun.config.protocol import Protocol
+from flyrun.config.sampler import Hmc, Slice
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-from flyrun.experiment import compose_job
 from flyrun.models import passes
-from flyrun.runner.program import prepare
-from flyrun.runner.setup import expected_pseudo, lowered, posterior_curvature
-from flyrun.samplers import noise_fit
-from flyrun.samplers.full_data import full_data
+from flyrun.models.fits import noise_fit
+from flyrun.models.problem import expected_pseudo, lowered, posterior_curvature
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.method import prepare
 from tests.densities import log_density
 
 

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from flyrun.cli import main
+from flyrun.cli.main import main
+from flyrun.config.compose import compose_job
 from flyrun.data import tall
-from flyrun.experiment import compose_job
 from flyrun.report import build
 from flyrun.runner import memory, store
 from flyrun.runner.chain import _trace_points
-from flyrun.runner.program import prepare
+from flyrun.samplers.method import prepare
 
 
 @pytest.fixture(autouse=True, scope="module")

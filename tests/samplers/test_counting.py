@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from flyrun.models import gaussian, logistic, passes
-from flyrun.samplers import brightness as sweeps
-from flyrun.samplers import random_walk
-from flyrun.samplers.map_fit import find_map
+from flyrun.models.fits.map_fit import find_map
+from flyrun.samplers.chain import random_walk
+from flyrun.samplers.chain.brightness import implicit as sweeps
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 
 PROBLEM = toy(n_data=300)

@@ -11,12 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.compiled import implements, outer_jit
-from flyrun.samplers import brightness as sweeps
-from flyrun.samplers import elliptical_slice, independence, mala, random_walk, slice
-from flyrun.samplers.chain import empty_draws, run_chain
-from flyrun.samplers.firefly import choose, dim, light, look, query
-from flyrun.samplers.target import bright_count, data_gradient, keep, kept_log_data, log_data, start
+from flyrun.numerics.compiled import implements, outer_jit
+from flyrun.samplers.chain import elliptical_slice, independence, mala, random_walk, slice
+from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.targets.firefly import choose, dim, light, look, query
+from flyrun.samplers.chain.targets.target import (
+    bright_count,
+    data_gradient,
+    keep,
+    kept_log_data,
+    log_data,
+    start,
+)
 from tests.exactness.chains import firefly_target, full_target, reference, toy
 
 

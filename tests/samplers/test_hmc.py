@@ -6,13 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.compiled import implements
 from flyrun.errors import DensityError
 from flyrun.models.likelihood import Quadratic, quadratic
-from flyrun.samplers import brightness, hmc
-from flyrun.samplers.metric import reference_at
-from flyrun.samplers.target import data_gradient, kept_log_data, log_data
-from flyrun.samplers.update import update
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.chain import hmc
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.metric import reference_at
+from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.samplers.chain.update import update
 from tests.exactness.chains import full_target, sample, toy
 
 PROBLEM = toy()

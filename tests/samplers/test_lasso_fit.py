@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from flyrun.models import laplace, logistic, softmax, student_t
 from flyrun.models.base import dense
-from flyrun.samplers.full_data import full_data
-from flyrun.samplers.lasso_fit import find_lasso_map, lasso
+from flyrun.models.fits.lasso_fit import find_lasso_map, lasso
+from flyrun.samplers.chain.targets.full_data import full_data
 from tests.densities import log_density
 
 

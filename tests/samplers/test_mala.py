@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from flyrun.errors import DensityError
-from flyrun.samplers import brightness, mala
-from flyrun.samplers.target import start
-from flyrun.samplers.update import update
+from flyrun.samplers.chain import mala
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.targets.target import start
+from flyrun.samplers.chain.update import update
 from tests.exactness.chains import full_target, sample, softmax_toy
 from tests.samplers.known_draws import KnownDraws
 

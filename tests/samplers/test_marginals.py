@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.samplers.marginals import (
+from flyrun.samplers.gibbs.marginals import (
     distance_to_uniform,
     marginal_probabilities,
     no_marginals,

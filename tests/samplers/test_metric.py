@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.compiled import outer_jit
 from flyrun.models import gaussian, laplace, softmax
 from flyrun.models.base import dense, log_base, log_beyond
 from flyrun.models.likelihood import quadratic
-from flyrun.samplers.metric import (
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.metric import (
     IDENTITY,
     Foreign,
     Own,

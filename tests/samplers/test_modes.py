@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from flyrun.models import gaussian, laplace, passes, student_t
-from flyrun.runner import setup
-from flyrun.samplers import modes
-from flyrun.samplers.map_fit import MapFit
-from flyrun.samplers.modes import find_modes
-from flyrun.samplers.newton_fit import Climb, find_newton_map
+from flyrun.models import problem as setup
+from flyrun.models.fits import modes
+from flyrun.models.fits.map_fit import MapFit
+from flyrun.models.fits.modes import find_modes
+from flyrun.models.fits.newton_fit import Climb, find_newton_map
 
 PLANE = np.array([1.0, 0.5, 10.0])
 

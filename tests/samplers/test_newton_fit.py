@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from flyrun.experiment import compose_job
+from flyrun.config.compose import compose_job
 from flyrun.models import gaussian, laplace, logistic, passes, student_t
+from flyrun.models import problem as setup
 from flyrun.models.base import Penalty
-from flyrun.runner import setup
-from flyrun.samplers import newton_fit
-from flyrun.samplers.full_data import full_data
-from flyrun.samplers.lasso_fit import find_lasso_map
-from flyrun.samplers.map_fit import find_map
-from flyrun.samplers.newton_fit import find_newton_map
+from flyrun.models.fits import newton_fit
+from flyrun.models.fits.lasso_fit import find_lasso_map
+from flyrun.models.fits.map_fit import find_map
+from flyrun.models.fits.newton_fit import find_newton_map
+from flyrun.samplers.chain.targets.full_data import full_data
 from tests.densities import log_density
 
 CLOSE_SDS = 1e-3

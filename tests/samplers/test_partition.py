@@ -4,7 +4,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.samplers.partition import all_dark, brighten, darken, is_bright, ith_bright, pack, unpack
+from flyrun.samplers.chain.brightness.partition import (
+    all_dark,
+    brighten,
+    darken,
+    is_bright,
+    ith_bright,
+    pack,
+    unpack,
+)
 
 
 @given(st.integers(1, 130), st.lists(st.integers(0, 129), max_size=60))

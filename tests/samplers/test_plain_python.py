@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from flyrun.compiled import MissingMethodError
 from flyrun.models.base import log_base
+from flyrun.numerics.compiled import MissingMethodError
 
 SCRIPT = """
 import json, types, numpy as np

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from flyrun.errors import DensityError
-from flyrun.samplers import brightness, random_walk
-from flyrun.samplers.update import update
+from flyrun.samplers.chain import random_walk
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.update import update
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 from tests.samplers.known_draws import KnownDraws
 

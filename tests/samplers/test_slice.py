@@ -6,12 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.compiled import implements
 from flyrun.errors import DensityError
 from flyrun.models.likelihood import Quadratic, quadratic
-from flyrun.samplers import brightness, slice
-from flyrun.samplers.target import keep, kept_log_data, log_data
-from flyrun.samplers.update import update
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.chain import slice
+from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import update
 from tests.exactness.chains import full_target, sample, student_t_toy, z_scores
 from tests.exactness.enumeration import interpreted
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from flyrun.experiment import compose_job
-from flyrun.runner.program import prepare
-from flyrun.samplers import mala
-from flyrun.samplers.metric import IDENTITY
-from flyrun.samplers.state import arrays_of, with_arrays
-from flyrun.samplers.streams import stream
-from flyrun.samplers.update import StepSize
+from flyrun.config.compose import compose_job
+from flyrun.numerics.state import arrays_of, with_arrays
+from flyrun.numerics.streams import stream
+from flyrun.samplers.chain import mala
+from flyrun.samplers.chain.metric import IDENTITY
+from flyrun.samplers.chain.update import StepSize
+from flyrun.samplers.method import prepare
 
 
 def test_workspace_stays_out_and_comes_back_empty():

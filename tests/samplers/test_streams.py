@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.samplers import streams
-from flyrun.samplers.state import arrays_of, with_arrays
+from flyrun.numerics import streams
+from flyrun.numerics.state import arrays_of, with_arrays
 
 WORD = (1 << 64) - 1
 

@@ -4,8 +4,8 @@ import numba
 import numpy as np
 import pytest
 
-from flyrun.samplers.firefly import TIGHT
-from flyrun.samplers.verdict import lit_among
+from flyrun.samplers.chain.brightness.verdict import lit_among
+from flyrun.samplers.chain.targets.firefly import TIGHT
 
 
 @numba.njit

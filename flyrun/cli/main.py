@@ -1,0 +1,86 @@
+"""The `flyrun` command: verbs are dispatched here, all else goes to Hydra. Imports nothing heavy.
+
+Exit codes: 0; 1 when a cell failed; 2 for what a person can mend, told in one line; 130 after Ctrl-C.
+FLYRUN_DEBUG=1 shows tracebacks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from flyrun import __version__
+from flyrun.cli import verbs
+from flyrun.cli.listing import help_text
+from flyrun.cli.messages import explain, print_error
+from flyrun.config.catalogue import SHOWN, options, plural
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.errors import ConfigError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print_error("interrupted; what was finished is kept")
+        return 130
+    except BrokenPipeError:  # the reader went away, as in `flyrun list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return explain(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    asks = {"-h", "--help"} & set(words) or words[:1] in ([], ["help"])
+    if asks:
+        return _help([word for word in words if word not in ("-h", "--help")])
+    if "--version" in words:
+        print(f"flyrun {__version__}")
+        return 0
+    first, rest = words[0], words[1:]
+    if first in verbs.VERBS:
+        return verbs.run(first, rest)
+    if not first.startswith(("-", "~", "+")) and "=" not in first:
+        raise ConfigError(_no_such_verb(first, rest))
+    from flyrun.cli import sweep  # late: Hydra takes a third of a second
+
+    return sweep.run(words)
+
+
+def _help(words: list[str]) -> int:
+    """Print the help of the verb that the words name, or that of the command."""
+    verb = next((word for word in words if word != "help"), "")
+    if verb in verbs.VERBS:
+        print(verbs.help_of(verb))
+    elif verb and words[0] == "help":
+        raise ConfigError(_no_such_verb(verb, []))
+    else:
+        print(help_text())
+    return 0
+
+
+def _no_such_verb(word: str, rest: list[str]) -> str:
+    if word in SHOWN:
+        value = next((one for one in rest if "=" not in one and not one.startswith("-")), "NAME")
+        return f"{word}: is a key; did you mean `flyrun {word}={value}`, or `flyrun list {word}`?"
+    for group in SHOWN:
+        if word == plural(group):
+            return f"{word}: is no command; did you mean `flyrun list {word}`?"
+        if word in options(group):
+            run = (
+                f"run it with `flyrun experiment={word}`"
+                if group == "experiment"
+                else f"chosen by {group}={word}"
+            )
+            return f"{word}: is one of the {plural(group)}; {run}; see `flyrun info {word}`"
+    close = did_you_mean(word, [*verbs.VERBS, "help", "--version"])
+    if not close and (guess := did_you_mean(word, options("experiment"))):
+        close = guess.replace("mean ", "mean experiment=")
+    there = f"there are {listing(verbs.VERBS)}, or KEY=VALUE as in experiment=NAME"
+    return f"{word or repr(word)}: no such command{close}; {there}"

@@ -1,0 +1,31 @@
+"""What is said on stderr: one line, whatever went wrong, and the exit code that it means."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from flyrun.errors import FlyrunError
+
+
+def explain(error: Exception) -> int:
+    """Say an error in one line on stderr and return the exit code that it means."""
+    if os.environ.get("FLYRUN_DEBUG") == "1":
+        raise error
+    if isinstance(error, FlyrunError):
+        print_error(f"error: {error}")
+        return 2
+    if isinstance(error, OSError) and error.filename:  # a name too long, a folder closed to us
+        print_error(f"error: {error.filename}: {error.strerror}; name another place")
+        return 2
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # Path.expanduser's
+        print_error("error: a path begins with ~ and the name of nobody here; write the folder in full")
+        return 2
+    print_error(f"error: unexpected {type(error).__name__}: {error}; FLYRUN_DEBUG=1 shows where it came from")
+    return 1
+
+
+def print_error(text: str) -> None:
+    """Print one line on stderr, whatever the text holds."""
+    line = "".join(one for one in " ".join(text.split()) if one.isprintable())
+    print(f"flyrun: {line}", file=sys.stderr, flush=True)

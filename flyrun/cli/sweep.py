@@ -1,0 +1,286 @@
+"""`flyrun experiment=NAME ...` through hydra.main: -m, --cfg, --info, --config-dir, completion stay."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from flyrun.cli import screen as outputs
+from flyrun.cli.messages import explain, print_error
+from flyrun.cli.verbs import VERBS
+from flyrun.config import plugins
+from flyrun.config.arm import Job
+from flyrun.config.compose import compose_job
+from flyrun.config.hydra_errors import one_line
+from flyrun.config.overrides import Entry, from_hydra, known_keys, read, to_hydra
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.errors import ConfigError
+from flyrun.paths import conf_dir
+
+#: flags of flyrun's own -> the keys that they set
+_SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
+_REFUSED = {
+    "config_path": "--config-path",
+    "config_name": "--config-name",
+    "experimental_rerun": "--experimental-rerun",
+}
+
+
+@dataclass
+class _CommandLine:
+    """One command line: what was typed, and the exit codes of its jobs (several under -m)."""
+
+    typed: list[Entry]
+    config_dir: str | None
+    output: str = ""  # "quiet", "json" or, for a person, ""
+    sweep: str = ""  # folder where the jobs of a sweep leave how they ended
+    codes: list[int] = field(default_factory=list)
+    process: int = field(default_factory=os.getpid)
+
+
+class _JobEndedBadly(Exception):  # noqa: N818
+    """What a launcher brings back from another process: args hold the job's exit code."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line of key=value words and Hydra's flags; return the exit code."""
+    output, words = outputs.take(argv)
+    words = [_SHORT.get(word, word) for word in words]
+    arguments = _arguments(words)
+    if arguments.shell_completion:
+        from flyrun.cli.completion import complete  # late, as below: only some need what it imports
+
+        return complete(lambda: _call_hydra(_CommandLine([], None), words))
+    multirun = arguments.multirun or any(
+        word.upper().endswith("HYDRA.MODE=MULTIRUN") for word in arguments.overrides
+    )
+    typed = read(arguments.overrides, multirun)
+    flags = list(words)
+    for word in arguments.overrides:
+        flags.remove(word)
+    translated = [to_hydra(entry) for entry in typed]
+    line = _CommandLine(typed, arguments.config_dir, output)
+    given = next((str(entry.value) for entry in typed if entry.key == "hydra.sweep.dir"), None)
+    with _folder_of_jobs(given) as folder:
+        line.sweep = folder if multirun else ""
+        if multirun and given is None:
+            translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
+        try:
+            # The overrides go together: between flags, argparse would not take them.
+            _call_hydra(line, [*translated, *flags])
+        except KeyboardInterrupt:
+            if 130 not in line.codes:  # otherwise the runner has told how to go on
+                raise
+        if line.sweep and 130 not in line.codes:
+            _tell_sweep(line)
+    return max(line.codes, default=0)
+
+
+@contextmanager
+def _folder_of_jobs(given: str | None) -> Iterator[str]:
+    """A folder for as long as the jobs run; under hydra.sweep.dir where that is given, for all to see."""
+    shared = None
+    if given is not None and "$" not in given:  # which Hydra alone resolves
+        shared = Path(given).absolute()
+        shared.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
+        yield folder
+
+
+def _tell_sweep(line: _CommandLine) -> None:
+    from flyrun.report import sweep
+
+    screen = outputs.screen(line.output)
+    path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
+    if path is not None:
+        screen.sweep(path)
+
+
+def _arguments(words: list[str]) -> argparse.Namespace:
+    """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
+    parser = get_args_parser()
+    parser.allow_abbrev = False  # --experiment is no --experimental-rerun
+
+    def refuse(message: str) -> NoReturn:
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        if unknown:
+            _refuse_what_is_no_flag(words, unknown[0])
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        flags += [*_SHORT, *outputs.FLAGS]
+        close = did_you_mean(unknown[0], flags) if unknown else ""
+        raise ConfigError(f"{message}{close}; see `flyrun --help`")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    arguments = parser.parse_intermixed_args(words)
+    _refuse_commands(arguments.overrides)
+    for name, flag in _REFUSED.items():
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"{flag}: is not taken; --config-dir FOLDER adds options of your own")
+    return arguments
+
+
+def _refuse_what_is_no_flag(words: list[str], unknown: str) -> None:
+    """Raise ConfigError for --KEY VALUE, and for a command's flag before the command."""
+    _refuse_commands(words)
+    place = next(i for i, word in enumerate(words) if word.startswith(unknown))
+    name, equals, value = words[place].partition("=")
+    after = [*words[place + 1 :], ""][0]
+    if not equals:
+        value = after if after and not after.startswith("-") and "=" not in after else "VALUE"
+    if keys := known_keys(name.lstrip("-").replace("-", "_")):
+        meant = listing((shlex.quote(f"{key}={value}") for key in keys), "or")
+        raise ConfigError(f"{name}: keys are given without dashes; did you mean {meant}?")
+
+
+def _refuse_commands(words: list[str]) -> None:
+    for word in words:
+        if word in VERBS:
+            raise ConfigError(f"{word}: is a command, which stands first; see `flyrun {word} --help`")
+
+
+def _call_hydra(line: _CommandLine, words: list[str]) -> None:
+    """Let hydra.main parse `words` and call the task, with its errors said in one line."""
+
+    @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+    def task(config: Any) -> None:
+        _job(line)
+
+    plugins.offer_to_hydra()
+    with _process_as_hydra_wants_it(words), one_line():
+        try:
+            task()
+        except _JobEndedBadly as end:
+            line.codes.append(end.args[0])
+        except SystemExit as end:
+            line.codes.append(end.code if isinstance(end.code, int) else 0)
+        except (ValueError, TypeError, AssertionError) as error:
+            # Hydra's own complaints about flags; the task lets none out.
+            raise ConfigError(f"{error}; see `flyrun --help`") from error
+
+
+@contextmanager
+def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
+    """Hydra reads sys.argv; with HYDRA_FULL_ERROR it raises instead of printing and leaving."""
+    argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level  # --info and --hydra-help add one of their own
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["flyrun", *words], "1"
+    try:
+        yield
+    finally:
+        sys.argv, root.handlers[:] = argv, handlers
+        root.setLevel(level)
+        if full is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full
+
+
+def _job(line: _CommandLine) -> None:
+    """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
+    screen = outputs.screen(line.output)
+    run_dir, problem = "", ""
+    try:
+        job = _compose(line)
+        run_dir = str(job.results_dir / "runs" / job.name)
+        line.codes.append(_execute(job, screen))
+    except Exception as error:
+        line.codes.append(explain(error))
+        problem = " ".join(str(error).split())
+        screen.error(error)
+    screen.ended(line.codes[-1])
+    if line.sweep:
+        _leave(line, run_dir, problem)
+    if os.getpid() != line.process and line.codes[-1]:
+        raise _JobEndedBadly(line.codes[-1])
+    if line.codes[-1] == 130:
+        raise KeyboardInterrupt
+
+
+def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
+    """Leave how a sweep's job ended, for the table of them all."""
+    from flyrun.report import sweep
+
+    swept = _swept(read(from_hydra(_told()["task"])), line.typed)
+    keys = [entry.text.partition("=")[::2] for entry in swept]
+    problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+    sweep.Job(HydraConfig.get().job.num + 1, dict(keys), run_dir, line.codes[-1], problem).write(
+        Path(line.sweep)
+    )
+
+
+def _told() -> Any:
+    """A job's words as typed: read one by one, what looks like an interpolation would be resolved."""
+    return OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+
+
+def _compose(line: _CommandLine) -> Job:
+    given, told = HydraConfig.get(), _told()
+    words = from_hydra(told["task"])
+    search = [word for word in told["hydra"] if word.lstrip("+").startswith("hydra.searchpath=")]
+    job = compose_job([*words, *search])
+    if given.mode == RunMode.MULTIRUN:
+        job = _apart(job, read(words), line.typed)
+        print_error(f"sweep, job {given.job.num + 1}: {job.name}")
+    if line.config_dir is not None:
+        job = replace(job, run_overrides=["--config-dir", line.config_dir, *job.run_overrides])
+    return job
+
+
+def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
+    """Give a sweep's job a run folder of its own: its name ends with what is swept."""
+    swept = [entry.text for entry in _swept(entries, typed) if entry.key != "name"]
+    name = "-".join([job.name, *(_sanitised(text) for text in swept)])
+    if len(name) > 150:
+        name = f"{name[:140]}-{_digest(name)}"
+    others = [word for word in job.run_overrides if not word.startswith("name=")]
+    title = name if job.title == job.name else job.title
+    return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
+
+
+def _swept(entries: list[Entry], typed: list[Entry]) -> list[Entry]:
+    """Of a job's words those that differ between jobs."""
+    fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
+    return [entry for entry in entries if (entry.arm, entry.key) not in fixed]
+
+
+def _sanitised(text: str) -> str:
+    """Turn `only=[a,b]` into `only_a+b`, fit for a folder's name; a digest keeps the unusual apart."""
+    plain = text.replace("=", "_", 1).replace("[", "").replace("]", "").replace(",", "+")
+    kept = re.sub(r"[^A-Za-z0-9._+-]", "_", plain)
+    return kept if kept == plain else f"{kept}_{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _execute(job: Job, screen: Any) -> int:
+    """Run the cells and build the report; an interrupted run leaves the report for later."""
+    from flyrun.report import build
+    from flyrun.runner.launch import run as run_cells
+
+    result = run_cells(job, screen.console)
+    screen.failures(result)
+    if result.interrupted:
+        return 130
+    build(result.run_dir, screen.tables)
+    screen.table(result.run_dir)
+    return 1 if result.failed else 0

@@ -1,0 +1,155 @@
+"""flyrun fit FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]
+
+Fits a regression to a table of your own, exactly: draws from the posterior by Hamiltonian Monte Carlo, on
+tall tables by Firefly-HMC, which looks at few rows an iteration. Goes on until the chains agree (rank R-hat
+below 1.01 and a bulk ESS of 400 in every coefficient) or the budget ends; then prints the coefficients on
+the columns' own scales and writes, to results/runs/<name of the file>:
+  posterior.nc     the draws, for ArviZ or xarray.open_datatree
+  table.csv        the coefficients: mean, sd, 94 % interval, ESS, R-hat
+  report.html      the same with figures, on one page; report.md
+
+FILE                   .csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parquet]), of any length
+--target COLUMN        what is to be explained. Two values: logistic regression; words, or at most 10 whole
+                       numbers: softmax; other numbers: regression with Student-t noise
+--model MODEL          logistic, softmax or student_t, where the target's own look misleads
+--features A,B         the columns that explain it (default: all others)
+--drop A,B             columns to leave out, as names and row numbers
+--categorical A,B      columns of numbers that are names, as postcodes; text is taken so anyhow
+                       (a column's name that holds a comma goes in quotes: --drop '"a, b",c')
+--missing refuse|drop  rows that lack a value: an error naming the first (default), or left out, counted
+--decimal ,            the decimal sign of a CSV file, where it is a comma
+--rows N               only the first N rows
+--prior-scale 2.5      sd of the normal prior on a coefficient per sd of its column
+--budget 10m           when to stop if the chains do not agree: seconds (90s), minutes, hours (2h), or
+                       iterations a chain (20000)
+--name NAME            folder under results/runs (default: the file's name)
+--results-dir results  where that is
+--workers N            processes (default: as many as pay)
+--quiet | --json       print the table's path only, or events for machines, one JSON object a line
+--fresh                begin again; without it chains go on from where they are, as after Ctrl-C
+KEY=VALUE              anything else that an arm takes, as sampler.n_steps=8, protocol.seeds=8 or
+                       dataset.standardize=false
+
+Numbers are standardised for sampling; a category of L levels has L-1 coefficients, against its first level.
+
+Examples
+  flyrun fit patients.csv --target survived
+  flyrun fit houses.parquet --target price --drop id,address --missing drop --budget 1h
+  flyrun fit patients.csv --target survived --budget 2h      the same chains, longer
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flyrun.cli import screen as screens
+from flyrun.cli.messages import explain
+from flyrun.cli.options import number, take
+from flyrun.config.arm import GROUPS
+from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.data.table import files
+from flyrun.errors import ConfigError, FlyrunError
+from flyrun.fit.request import FLAGS, UNITS, Budget, Request
+
+MODELS = ("logistic", "softmax", "student_t")
+_LISTS = ("features", "drop", "categorical")
+CHOICES = {"model": MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
+#: all that can be typed
+OPTIONS = (*FLAGS, "--fresh", *screens.FLAGS)
+
+
+def run(words: list[str]) -> int:
+    """Fit a table."""
+    if not words:
+        print(__doc__)
+        return 2
+    output, words = screens.take(words)
+    screen = screens.screen(output)
+    try:
+        request = parse(words)
+        from flyrun.fit.rounds import fit  # late: what is wrong with the words is told at once
+
+        code = fit(request, screen)
+    except Exception as error:
+        code = explain(error)
+        screen.error(error)
+    screen.ended(code)
+    return code
+
+
+def parse(words: Sequence[str]) -> Request:
+    """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
+    keys = [flag.removeprefix("--").replace("-", "_") for flag in FLAGS]
+    found, given = take("fit", words, keys, ("fresh",), _LISTS, lambda word: _stands_plain(word, keys))
+    overrides = [word for word in found if "=" in word and word.partition("=")[0].partition(".")[0] in GROUPS]
+    plain = [word for word in found if word not in overrides]
+    if len(plain) != 1:
+        what = f"{plain[1]}: one file is enough" if plain else "a file is missing"
+        raise ConfigError(f"fit: {what}; as in `flyrun fit mine.csv --target COLUMN`")
+    if "target" not in given:
+        raise ConfigError(
+            "fit: name the column to explain, as in "
+            f"`flyrun fit {quoted(plain[0])} --target {quoted((columns(plain[0]) or ['COLUMN'])[-1])}`"
+        )
+    for key, known in CHOICES.items():
+        if given.get(key) not in (None, *known):
+            close = did_you_mean(given[key], known)
+            raise ConfigError(f"fit --{key} {given[key]}: must be {listing(known, 'or')}{close}")
+    table: dict[str, Any] = {key: _names(given[key]) for key in _LISTS if key in given}
+    table |= {key: given[key] for key in ("missing", "decimal") if key in given}
+    if "rows" in given:
+        table["limit"] = _whole("rows", given["rows"])
+    return Request(
+        file=plain[0],
+        target=given["target"],
+        model=given.get("model"),
+        table=table,
+        prior_scale=number(
+            "prior_scale", given.get("prior_scale", "2.5"), lambda x: 0 < x < math.inf, "a number above 0"
+        ),
+        budget=_budget(given.get("budget", "10m")),
+        name=given.get("name"),
+        results_dir=given.get("results_dir", "results"),
+        workers=_whole("workers", given["workers"]) if "workers" in given else None,
+        fresh="fresh" in given,
+        overrides=tuple(overrides),
+        words=tuple(word for word in words if word != "--fresh"),
+    )
+
+
+def _stands_plain(word: str, keys: list[str]) -> bool:
+    """Whether KEY=VALUE is no option: an arm's setting, or the name of a file."""
+    return not word.startswith("-") and word.partition("=")[0] not in keys
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas; those that hold a comma stand in quotes."""
+    found = re.findall(r'\s*"((?:[^"]|"")+)"\s*(?:,|$)|([^,]+)', text)
+    names = (whole.replace('""', '"') or plain.strip() for whole, plain in found)
+    return tuple(name for name in dict.fromkeys(names) if name)
+
+
+def columns(file: str) -> list[str]:
+    """Columns of a file; none where it cannot be read, which is told later."""
+    try:
+        return files.names(Path(file).expanduser())
+    except FlyrunError:
+        return []
+
+
+def _budget(text: str) -> Budget:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip().lower())
+    value = float(found[1]) if found else 0.0
+    if found is None or value <= 0 or (not found[2] and value != int(value)):
+        raise ConfigError(
+            f"fit --budget {text}: must be a time, as 90s, 10m or 2h, or a number of iterations, as 20000"
+        )
+    return Budget(value * UNITS[found[2]]) if found[2] else Budget(iterations=int(value))
+
+
+def _whole(key: str, text: str) -> int:
+    return int(number(key, text, lambda n: n >= 1 and n == int(n), "a whole number at least 1"))

@@ -1,0 +1,42 @@
+"""A finished run's report as a folder to keep: report.md, table.csv and the figures it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flyrun import files
+from flyrun.errors import StoreError
+from flyrun.report import build
+
+
+def publish(run_dir: Path, out: Path) -> list[Path]:
+    """Build the report of a run anew and copy it to <out>/<the run's name>; returns the files written.
+
+    Of the figures the PNG, which report.md shows; those of an earlier report go. Raises StoreError where
+    a cell is not finished, or the folder cannot be written.
+    """
+    if not build(run_dir).complete:
+        raise StoreError(
+            f"{run_dir}: not every cell is finished, so nothing was published; "
+            f"`flyrun report {run_dir.name}` says what is missing"
+        )
+    folder = out / run_dir.name
+    sources = [run_dir / "report.md", run_dir / "table.csv", *sorted((run_dir / "figures").glob("*.png"))]
+    made = []
+    try:
+        for old in (folder / "figures").glob("*.png"):
+            old.unlink()
+        for source in sources:
+            target = folder / source.relative_to(run_dir)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.append(_copy(source, target))
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"{folder}: cannot be written ({reason}); make room or free it") from error
+    return made
+
+
+def _copy(source: Path, target: Path) -> Path:
+    content = source.read_bytes()
+    files.write(target, lambda file: file.write(content))
+    return target

@@ -1,0 +1,138 @@
+"""What `flyrun compare` compares: rows of a run, of a published table, or of all that a commit holds."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flyrun.compare import commits
+from flyrun.config.schema import listing
+from flyrun.errors import StoreError
+from flyrun.report import arms, document
+from flyrun.runner import store
+
+TABLES = ("table.json", "table.csv")
+_ORIGIN = ("cpu", "cores", "commit", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two. rows: (experiment, arm) -> columns of the table, arms without a finished seed too.
+
+    problems: (experiment, arm) -> dataset, model and prior as they were set, where that is known.
+    origin: machine and versions, where known.
+    """
+
+    place: Path | str
+    rows: dict[tuple[str, str], dict[str, Any]]
+    problems: dict[tuple[str, str], Any] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+
+
+def read(wanted: str, results_dir: str) -> Side:
+    """Find and read a run (name or folder), a table (file, folder, name in results/measured) or a commit.
+
+    A commit is any revision that git knows: it stands for all tables under results/measured as of then, and
+    REVISION:NAME for one of them. Raises StoreError where there is none, or it is damaged.
+    """
+    results = Path(results_dir).expanduser()
+    given = Path(wanted).expanduser()
+    for place in (results / "runs" / wanted, given, results / "measured" / wanted):
+        if (place / "run.json").is_file():
+            return _run(place)
+        for table in (place / name for name in TABLES):
+            if table.is_file():
+                return _table(table)
+    for file in (given, results / "measured" / f"{wanted}.csv"):
+        if file.is_file():
+            return _table(file)
+    try:
+        return _commit(commits.read(wanted, results / "measured"))
+    except commits.NoRevisionError as error:
+        there = store.runs(results_dir)
+        known = f"runs there are: {listing(there)}" if there else f"there is no run under {results / 'runs'}"
+        raise StoreError(
+            f"compare {wanted}: is neither a run nor a table, {error}; {known}; "
+            "a folder with run.json, table.json or table.csv does too"
+        ) from None
+
+
+def _run(folder: Path) -> Side:
+    run = arms.load(folder)
+    experiment = str(run.info.get("experiment") or run.info.get("name"))
+    problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
+    rows = _rows(run.kind.frame(run).to_dict("records"), folder)
+    return Side(folder, rows, problems, document.environment(run))
+
+
+def _table(file: Path) -> Side:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(str(file), error) from error
+    rows, origin = _parsed(text, file.suffix, str(file))
+    return Side(file, rows, {}, origin)
+
+
+def _commit(committed: commits.Committed) -> Side:
+    """All tables of a commit as one side; of what they say of their origin, what all say alike."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    origins = []
+    for path, text in committed.tables.items():
+        found, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
+        rows |= found
+        origins.append(origin)
+    shared = {key: one for key, one in origins[0].items() if all(o.get(key) == one for o in origins)}
+    return Side(committed.name, rows, {}, shared)
+
+
+def _parsed(
+    text: str, suffix: str, place: str
+) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[str, str]]:
+    """(rows, origin) of a table's text; StoreError where it is none."""
+    try:
+        if suffix == ".json":
+            stored = json.loads(text)
+            records, origin = stored["rows"], dict(stored.get("meta", {}).get("environment") or {})
+        else:
+            records = list(csv.DictReader(text.splitlines()))
+            first = records[0] if records else {}
+            origin = {key: first[key] for key in _ORIGIN if first.get(key)}
+        rows = _rows(records, place)
+    except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise _unreadable(place, error) from error
+    if not rows:
+        raise StoreError(f"{place}: has no row; build it again with `flyrun report`")
+    return rows, origin
+
+
+def _unreadable(place: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"{place}: cannot be read as a table of flyrun ({type(error).__name__}: {error}); "
+        "name a run, or a table.csv or table.json that `flyrun report` wrote"
+    )
+
+
+def _rows(records: list[dict[str, Any]], place: Path | str) -> dict[tuple[str, str], dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in records:
+        if not record.get("arm"):
+            raise StoreError(f"{place}: has no column arm; name a table.csv or table.json of flyrun")
+        row = {str(key): _value(value) for key, value in record.items()}
+        found[str(record.get("experiment")), str(record["arm"])] = row
+    return found
+
+
+def _value(value: Any) -> Any:
+    """A number where it is one, None for nothing."""
+    if value is None or value == "" or isinstance(value, bool):
+        return None if value == "" else value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value if isinstance(value, str) else None
+    return None if math.isnan(number) else number

@@ -1,0 +1,134 @@
+"""An arm, one method with all its settings, and a job, all that one command runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flyrun.config import (  # noqa: F401  registers the choices
+    bound,
+    brightness,
+    dataset,
+    executor,
+    model,
+    plugins,
+    prior,
+    protocol,
+    sampler,
+)
+from flyrun.config.sampler import Sampler
+from flyrun.config.schema import Choice
+from flyrun.errors import ConfigError
+
+#: groups that belong to one arm, in the order in which they are shown; the others belong to the whole job
+ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "protocol")
+GROUPS = (*ARM_GROUPS, "executor", "experiment")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One algorithm with all its settings. A group the model has no use for is None (no prior on a graph).
+
+    Raises ConfigError where a needed group is missing or two choices do not go together.
+    """
+
+    experiment: str
+    name: str
+    dataset: Any
+    model: Any
+    prior: Any
+    bound: Any
+    brightness: Any
+    sampler: Any
+    protocol: Any
+
+    def __post_init__(self) -> None:
+        """Check that the choices go together; data that serve several models are read as this one needs."""
+        if getattr(self.dataset, "task", None) == "auto" and hasattr(self.model, "task"):
+            object.__setattr__(self, "dataset", replace(self.dataset, task=self.model.task))
+        needed = ["dataset", "model", "sampler", "protocol"]
+        for group in needed:
+            self._require(group)
+        needed += [*self.model.needs, *self.sampler.needs]
+        for group, choice in self.choices().items():
+            if group not in needed and choice.idle:
+                object.__setattr__(self, group, None)
+            elif group not in needed:
+                user = "model" if self.model.kind != "rows" else "sampler"
+                who = f"{user}={getattr(self, user).name}"
+                raise ConfigError(f"{group}={choice.name}: {who} has none; drop it")
+            elif why := choice.unfit(self):
+                raise ConfigError(why.replace(":", f" in arm {self.name}:", 1))
+        for group in needed:
+            self._require(group)
+
+    def _require(self, group: str) -> None:
+        if getattr(self, group) is None:
+            raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")
+
+    def choices(self) -> dict[str, Choice]:
+        """Group -> choice, without the groups that are None."""
+        return {group: one for group in ARM_GROUPS if (one := getattr(self, group)) is not None}
+
+    def code(self) -> list[str]:
+        """Dotted names of the modules that the draws come from."""
+        own = [one.path_of_code for one in self.choices().values() if one.home or isinstance(one, Sampler)]
+        return [self.sampler.path_of_family, *own]
+
+    def settings(self) -> dict[str, Any]:
+        """The resolved configuration, group -> {key: plain value}, without the groups that are None."""
+        return {group: choice.settings() for group, choice in self.choices().items()}
+
+    def problem(self) -> dict[str, Any]:
+        """What two arms must share to be compared: dataset, model, prior, and how long chains run."""
+        kept = self.key_settings()
+        shared: dict[str, Any] = {name: kept[name] for name in ("dataset", "model", "prior") if name in kept}
+        lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
+        return {**shared, "protocol": lengths}
+
+    def method(self) -> dict[str, Any]:
+        """What keys the arm's random numbers: all settings but the protocol's that are not the defaults.
+
+        So neither a longer run, nor a file that moved, nor an option that gains a key has other draws.
+        """
+        keyed = {group: one for group, one in self.choices().items() if group != "protocol"}
+        return {group: choice.non_default() for group, choice in keyed.items() if not choice.neutral}
+
+    def key_settings(self) -> dict[str, Any]:
+        """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""
+        kept = self.settings()
+        for group, values in kept.items():
+            for key in getattr(self, group).free:
+                values.pop(key, None)
+        return kept
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one command runs: arms × seeds, where to, and the paper's values to show beside them.
+
+    kind: of report (flyrun/report/kinds.py), where the draws alone do not tell.
+    """
+
+    name: str
+    experiment: str | None
+    title: str
+    paper: str
+    arms: tuple[Arm, ...]
+    executor: Any
+    results_dir: Path
+    fresh: bool = False
+    reference: dict[str, dict[str, Any]] = field(default_factory=dict)
+    run_overrides: list[str] = field(default_factory=list)
+    reference_name: str | None = None
+    figures: tuple[str, ...] = ()
+    report: str | None = None
+    description: str = ""
+    kind: str | None = None
+
+
+plugins.register()
+
+
+plugins.register()

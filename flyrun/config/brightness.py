@@ -1,0 +1,71 @@
+"""Choices of how brightness variables are resampled."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.schema import Choice, option, ranged
+
+
+class Brightness(Choice):
+    """An update of the brightness variables, or none."""
+
+    home: ClassVar[str] = "flyrun.samplers.chain.brightness"
+    firefly: ClassVar[bool] = True
+
+    @property
+    def expects_tight(self) -> str:
+        """How it is said that rates are made from the E L̃_n of bounds tight at the MAP; "" where not."""
+        return ""
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if not self.expects_tight or getattr(arm.bound, "offset_sds", 1) == 0:
+            return ""
+        return (
+            f"{self.expects_tight} and bound={arm.bound.name} do not go together: its rates hold where "
+            "bounds are tight at the MAP; choose bound=map, bound.offset_sds=0"
+        )
+
+
+@option("brightness", "none")
+class NoBrightness(Brightness):
+    """No auxiliary variables: the full-data target."""
+
+    firefly: ClassVar[bool] = False
+    idle: ClassVar[bool] = True
+
+
+@option("brightness", "implicit")
+class Implicit(Brightness):
+    """Algorithm 2: dark data proposed to brighten with probability q, by geometric skips.
+
+    q=auto proposes as many as are expected to be bright: q = Σ E L̃_n/N, for bounds tight at the MAP.
+    """
+
+    q: float | Literal["auto"] = ranged(0.01, at_least=1e-12, at_most=1)
+
+    @property
+    def expects_tight(self) -> str:
+        """As in the base class."""
+        return "brightness.q=auto" if self.q == "auto" else ""
+
+
+@option("brightness", "per_datum")
+class PerDatum(Brightness):
+    """Algorithm 2 with q_n = factor times the expected L̃_n, for bounds tight at the MAP."""
+
+    factor: float = ranged(2.0, above=0)
+
+    @property
+    def expects_tight(self) -> str:
+        """As in the base class."""
+        return "brightness=per_datum"
+
+
+@option("brightness", "explicit")
+class Explicit(Brightness):
+    """Algorithm 1: a fraction of all z_n drawn anew each iteration, in one of three orders."""
+
+    fraction: float = ranged(0.1, above=0, at_most=1)
+    order: Literal["with_replacement", "without_replacement", "sequential"] = "with_replacement"

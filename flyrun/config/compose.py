@@ -1,0 +1,273 @@
+"""From words to a Job: each arm composed from the experiment, its own list and what is typed.
+
+Order, later wins: the option's YAML, the experiment, what a choice suggests, the arm's list, what is typed,
+what is typed for this arm alone. A typed value reaches every arm that has the key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+from flyrun.config import plugins
+from flyrun.config.arm import ARM_GROUPS, Arm, Job
+from flyrun.config.hydra_errors import one_line
+from flyrun.config.overrides import Entry, read, split, suggest
+from flyrun.config.schema import build, keys, listing, schema, show
+from flyrun.errors import ConfigError
+from flyrun.paths import conf_dir, illustrations, reference_dir
+
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
+
+
+def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Job:
+    """Compose and check all that `flyrun overrides...` runs.
+
+    config_dirs: further folders with options, after flyrun's own (inside hydra.main, --config-dir does it).
+    Raises ConfigError, one line, for anything unknown, unsuitable or missing.
+    """
+    entries = read(overrides)
+    with one_line(), _hydra():
+        composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
+        base = composer.base()
+        single = not base["arms"]
+        wanted = {"": []} if single else _selected(base)
+        for entry in entries:
+            if entry.arm is not None and entry.arm not in base["arms"]:
+                raise ConfigError(f"{entry.text}: no such arm; {_arms_there(base)}")
+        experiment = composer.choices.get("experiment")
+        chosen = {
+            name: composer.arm(name, own, [entry for entry in entries if name and entry.arm == name])
+            for name, own in wanted.items()
+        }
+        composer.check_all_used()
+    if single:
+        arm = _arm_name(chosen[""])
+        if base["only"] is not None and arm not in _names(base["only"]):
+            raise ConfigError(f"only={show(base['only'])}: the arm that runs is {arm}; drop only")
+        chosen = {arm: chosen[""]}
+        base["name"] = base["name"] if base["name"] is not None else f"{chosen[arm]['sampler'].name}-{arm}"
+    name = _check_job(base, base["name"] if base["name"] is not None else experiment)
+    return Job(
+        name=name,
+        experiment=experiment,
+        title=base["title"] or name,
+        paper=base["paper"],
+        arms=tuple(Arm(experiment=experiment or name, name=arm, **groups) for arm, groups in chosen.items()),
+        executor=build("executor", base["executor"]),
+        results_dir=Path(base["results_dir"]).expanduser(),
+        fresh=base["fresh"],
+        reference=_reference(base["reference"], experiment),
+        run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
+        reference_name=base["reference"],
+        figures=_figures(base["figures"]),
+        report=base["report"],
+        description=base["description"],
+    )
+
+
+class _Composer:
+    """Hydra's compose API with what was typed; remembers which typed values found an arm."""
+
+    def __init__(self, typed: list[Entry], config_dirs: Sequence[str | Path]) -> None:
+        hydra_words = [entry for entry in typed if entry.is_hydra]
+        self.choices, self.values = split(entry for entry in typed if not entry.is_hydra)
+        self.search = [entry.text for entry in hydra_words if entry.key == "hydra.searchpath"]
+        if config_dirs:
+            folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
+            self.search = [f"hydra.searchpath=[{folders}]"]
+        self.used: set[str] = set()
+
+    def compose(self, choices: dict[str, str]) -> DictConfig:
+        """Compose the configuration with these options of groups."""
+        config = compose("config", [*self.search, *(f"{group}={name}" for group, name in choices.items())])
+        OmegaConf.set_struct(config, False)
+        return config
+
+    def base(self) -> dict[str, Any]:
+        """What belongs to the whole job, as a plain dict, and the arms' lists."""
+        config = self.compose(self.choices)
+        for entry in self.values:
+            if entry.group in ARM_GROUPS:
+                continue
+            if entry.group == "executor":
+                _check_key(entry.key, config, entry.text)
+            self.used.add(entry.text)
+            OmegaConf.update(config, entry.key, entry.value, merge=False)
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        arms = plain["arms"]
+        if not isinstance(arms, dict) or not all(isinstance(own, list) for own in arms.values()):
+            raise ConfigError(
+                "arms: must map each arm's name to a list of overrides; correct the experiment's file"
+            )
+        return plain
+
+    def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
+        """Make the checked choices of one arm: group -> dataclass or None."""
+        own_choices, own_values = split(self._own(name, own))
+        alone_choices, alone_values = split(alone)
+        choices = own_choices | self.choices | alone_choices
+        suggested: list[Entry] = []
+        while True:
+            config = self.compose(choices)
+            new = [e for e in _suggestions(config) if e.is_choice and config.get(e.key) is None]
+            if not new:
+                break
+            choices = {e.key: e.value for e in reversed(new)} | choices
+            filled = {e.key for e in new}
+            suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in filled]
+        replaced = {g for g in own_choices if choices[g] != own_choices[g]}
+        for entry in [*suggested, *own_values]:
+            if entry.group in replaced and not _has(entry.key, config):
+                continue
+            _check_key(entry.key, config, entry.text)
+            OmegaConf.update(config, entry.key, entry.value, merge=False)
+        for entry in self.values:
+            if entry.group in ARM_GROUPS and _has(entry.key, config):
+                self.used.add(entry.text)
+                OmegaConf.update(config, entry.key, entry.value, merge=False)
+        for entry in alone_values:
+            _check_key(entry.key, config, entry.text)
+            OmegaConf.update(config, entry.key, entry.value, merge=False)
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
+
+    @staticmethod
+    def _own(name: str, own: list[str]) -> list[Entry]:
+        entries = read(str(word) for word in own)
+        for entry in entries:
+            if entry.group not in ARM_GROUPS or entry.arm is not None:
+                raise ConfigError(
+                    f"arms.{name}: {entry.text} is no key of an arm; start with {listing(ARM_GROUPS, 'or')}"
+                )
+        return entries
+
+    def check_all_used(self) -> None:
+        """Raise ConfigError for a typed value that no arm has a place for."""
+        for entry in self.values:
+            if entry.text not in self.used:
+                raise ConfigError(f"{entry.key}: no arm that runs has this key{suggest(entry.key)}; drop it")
+
+
+@contextmanager
+def _hydra() -> Iterator[None]:
+    """Let compose work: inside hydra.main as it is, elsewhere by starting Hydra here."""
+    plugins.offer_to_hydra()
+    if GlobalHydra.instance().is_initialized():
+        yield
+        return
+    with initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3"):
+        yield
+
+
+def _suggestions(config: DictConfig) -> list[Entry]:
+    """What the chosen options say should go with them."""
+    words: list[str] = []
+    for group in ARM_GROUPS:
+        if isinstance(config.get(group), DictConfig):
+            words += schema(group, config[group].get("name")).suggests
+    return read(words)
+
+
+def _has(key: str, config: DictConfig) -> bool:
+    group, _, field = key.partition(".")
+    if not isinstance(config.get(group), DictConfig):
+        return False
+    return field in keys(schema(group, config[group].get("name")))
+
+
+def _check_key(key: str, config: DictConfig, text: str) -> None:
+    """Raise ConfigError where the chosen option has no such key."""
+    if _has(key, config):
+        return
+    group, _, field = key.partition(".")
+    chosen = config.get(group)
+    if not isinstance(chosen, DictConfig):
+        raise ConfigError(f"{text}: no {group} is chosen; add {group}=NAME, see `flyrun list {group}`")
+    known = keys(schema(group, chosen.get("name")))
+    raise ConfigError(
+        f"{text}: {group}={chosen.get('name')} has no key {field}, only {listing(known)}{suggest(key)}"
+    )
+
+
+def _arms_there(base: dict[str, Any]) -> str:
+    arms = base["arms"]
+    return f"choose from {listing(arms)}" if arms else "arms belong to experiments, add experiment=NAME"
+
+
+def _names(only: Any) -> list[str]:
+    return only if isinstance(only, list) else [only]
+
+
+def _selected(base: dict[str, Any]) -> dict[str, list[str]]:
+    """The arms to run, in the experiment's order. Raises ConfigError for an unknown one."""
+    arms, only = base["arms"], base["only"]
+    if only is None:
+        return arms
+    for name in _names(only) or [""]:
+        if not isinstance(name, str) or name not in arms:
+            raise ConfigError(
+                f"only={show(only)}: choose from {listing(arms)}, as in only=[{','.join(arms)}]"
+            )
+    return {name: own for name, own in arms.items() if name in _names(only)}
+
+
+def _arm_name(groups: dict[str, Any]) -> str:
+    """Name a single arm after its bound; without one, "regular"; without the group, after its sampler."""
+    for group in ("dataset", "model", "sampler"):
+        if groups[group] is None:
+            raise ConfigError(
+                f"{group}: none is chosen; add {group}=NAME (`flyrun list {group}`) or experiment=NAME"
+            )
+    bound = groups["bound"]
+    if bound is None:
+        return groups["sampler"].name
+    return bound.name if bound.firefly else "regular"
+
+
+def _check_job(base: dict[str, Any], name: Any) -> str:
+    """Check the keys that belong to no group; return the run's name."""
+    if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
+        raise ConfigError(
+            f"name={show(name)}: must be a folder name of letters, digits and . _ + -, such as my_run"
+        )
+    if not isinstance(base["fresh"], bool):
+        raise ConfigError(f"fresh={show(base['fresh'])}: must be true or false")
+    if not isinstance(base["results_dir"], str) or not base["results_dir"]:
+        raise ConfigError(f"results_dir={show(base['results_dir'])}: must be a folder, such as results")
+    for arm in base["arms"]:
+        if not isinstance(arm, str) or not _FOLDER_NAME.fullmatch(arm):
+            raise ConfigError(f"arms.{show(arm)}: an arm's name must be of letters, digits and . _ + -")
+    return name
+
+
+def _figures(names: Any) -> tuple[str, ...]:
+    """The further figures that an experiment asks for. Raises ConfigError for one that nobody draws."""
+    there, wanted = illustrations(), tuple(_names(names))
+    for name in wanted:
+        if name not in there:
+            raise ConfigError(
+                f"figures={show(names)}: must be a list of figures that there are: {listing(there)}"
+            )
+    return wanted
+
+
+def _reference(name: str | None, experiment: str | None) -> dict[str, dict[str, Any]]:
+    """The paper's values for the experiment's arms, arm -> {column: value}; {} where none are named."""
+    if name is None:
+        return {}
+    path = reference_dir() / f"{name}.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get(experiment, {})
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"reference={name}: {path} cannot be read ({error}); restore it or set reference=null"
+        ) from error

@@ -1,0 +1,190 @@
+"""Choices of data: rows of features with a target, or graphs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.schema import Choice, chosen_by, option, quoted, ranged, show
+from flyrun.errors import ConfigError
+
+
+class Dataset(Choice):
+    """Data. `kind` says what a model finds in them: rows, weights of pairs, tables, or bare pairs."""
+
+    home: ClassVar[str] = "flyrun.data"
+    kind: ClassVar[str] = "rows"
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if self.kind == arm.model.kind:
+            return ""
+        fitting = chosen_by("dataset", lambda cls: getattr(cls, "kind", "") == arm.model.kind)
+        return f"dataset={self.name} and model={arm.model.name} do not fit: with this model choose {fitting}"
+
+
+@option("dataset", "mnist_7v9")
+class Mnist7v9(Dataset):
+    """MNIST's sevens (+1) against nines (-1) as PCA scores plus a bias."""
+
+    n_components: int = ranged(50, at_least=1, at_most=784)
+    limit: int | None = ranged(None, at_least=1)
+    classes: tuple[int, int] = ranged((7, 9), at_least=0, at_most=9)
+    dtype: Literal["float64", "float32"] = "float64"
+
+    def check(self) -> None:
+        """As in the base class."""
+        if self.classes[0] == self.classes[1]:
+            raise ConfigError(
+                f"dataset.classes={show(self.classes)}: must be two different digits, such as [7,9]"
+            )
+
+
+@option("dataset", "cifar3")
+class Cifar3(Dataset):
+    """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits ±1 plus a bias."""
+
+    split: Literal["paper", "held_out"] = "paper"
+    codes: Literal["learnt", "random_signs"] = "learnt"
+    limit: int | None = ranged(None, at_least=1)
+
+
+@option("dataset", "qm9_gap")
+class Qm9Gap(Dataset):
+    """HOMO-LUMO gaps of 130,831 molecules on 57 descriptors, all standardised; `bias` adds a column."""
+
+    split: Literal["all", "held_out"] = "all"
+    limit: int | None = ranged(None, at_least=1)
+    bias: bool = False
+    dtype: Literal["float64", "float32"] = "float32"
+
+
+@option("dataset", "opv_cep")
+class OpvCep(Dataset):
+    """Harvard Clean Energy Project molecules of a CSV with columns smiles and gap, on 57 descriptors."""
+
+    path: str | None = None
+    skip_bad: bool = False
+    split: Literal["all", "held_out"] = "all"
+    limit: int | None = ranged(None, at_least=1)
+    bias: bool = False
+
+
+@option("dataset", "opv_scale")
+class OpvScale(Dataset):
+    """Generated regression of the OPV data's size, float32 rows mapped from a file."""
+
+    n_data: int = ranged(1_800_000, at_least=100)
+
+
+@option("dataset", "table")
+class Table(Dataset):
+    """A table of your own: CSV, Parquet or .npz; categories become 0-1 columns."""
+
+    path: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    standardize: bool = True
+    missing: Literal["refuse", "drop"] = "refuse"
+    decimal: Literal[".", ","] = "."
+    task: Literal["auto", "binary", "classes", "regression"] = "auto"
+    limit: int | None = ranged(None, at_least=1)
+
+    def say(self, key: str, value: str | None = None) -> str:
+        """How a key is typed where this table was asked for; a column's name joins those of a list."""
+        if key == "model":
+            return f"model={value}"
+        if value is not None and isinstance(there := getattr(self, key), tuple):
+            value = f"[{','.join(map(_hydra_word, [*there, value]))}]"
+        return f"dataset.{key}" if value is None else quoted(f"dataset.{key}={value}")
+
+
+def _hydra_word(name: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    if plain and name.lower() not in ("null", "true", "false", "nan", "inf"):
+        return name
+    return "'" + name.replace("'", "\\'") + "'"
+
+
+@option("dataset", "tall")
+class Tall(Dataset):
+    """Generated logistic regression of 21 features, float32 rows mapped from a file."""
+
+    n_data: int = ranged(1_000_000, at_least=100)
+
+
+@option("dataset", "toy_2d")
+class Toy2d(Dataset):
+    """Two classes of points in the plane, generated: N(±separation/2·u, I), u along the diagonal."""
+
+    n_data: int = ranged(40, at_least=2)
+    seed: int = ranged(0, at_least=0)
+    separation: float = ranged(3.0, at_least=0)
+
+
+_MOST = 1 << 26  # numbers of one kind that a generated graph may hold: half a gigabyte
+
+
+@option("dataset", "grid")
+class Grid(Dataset):
+    """side × side variables, every pair of weight exp(-gamma·distance²)."""
+
+    kind: ClassVar[str] = "weights"
+    side: int = ranged(20, at_least=2, at_most=200)
+    gamma: float = ranged(1.5, above=0)
+
+
+@option("dataset", "edge_list")
+class EdgeList(Dataset):
+    """A CSV file of edges i,j,weight; variables are numbered from 0."""
+
+    kind: ClassVar[str] = "weights"
+    path: str | None = None
+    sum_duplicates: bool = False
+
+
+@option("dataset", "uai")
+class Uai(Dataset):
+    """A file in the UAI format: a Markov network of tables."""
+
+    kind: ClassVar[str] = "tables"
+    path: str | None = None
+
+
+@option("dataset", "random_factors")
+class RandomFactors(Dataset):
+    """Generated: each variable in `degree` factors of `width` variables, L = local, tables shared."""
+
+    kind: ClassVar[str] = "tables"
+    n_variables: int = ranged(16, at_least=2)
+    width: int = ranged(2, at_least=2, at_most=12)
+    degree: int = ranged(250, at_least=1)
+    n_values: int = ranged(10, at_least=1)
+    local: float = ranged(2.0, above=0)
+    n_tables: int = ranged(4, at_least=1)
+    agreement: float = ranged(0.1, at_least=0, at_most=1)
+    seed: int = ranged(0, at_least=0)
+
+    def check(self) -> None:
+        """As in the base class."""
+        if self.n_variables % self.width:
+            raise ConfigError(
+                f"dataset.width={self.width}: must divide dataset.n_variables={self.n_variables}, as each "
+                "variable stands in as many factors"
+            )
+        for what, size in (
+            ("n_variables·degree", self.n_variables * self.degree),
+            ("n_tables·n_values^width", self.n_tables * self.n_values**self.width),
+        ):
+            if size > _MOST:
+                raise ConfigError(f"dataset=random_factors: {what} is {size:,}, above {_MOST:,}; take fewer")
+
+
+@option("dataset", "complete_graph")
+class CompleteGraph(Dataset):
+    """Generated: a factor for every pair of n_variables."""
+
+    kind: ClassVar[str] = "pairs"
+    n_variables: int = ranged(10_000, at_least=2, at_most=50_000)

@@ -1,0 +1,86 @@
+"""Choices of model: a likelihood of rows, or the factors of a graph."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from flyrun.config.schema import Choice, option, ranged
+
+
+class Likelihood(Choice):
+    """A likelihood of rows."""
+
+    home: ClassVar[str] = "flyrun.models"
+    kind: ClassVar[str] = "rows"
+    needs: ClassVar[tuple[str, ...]] = ("prior",)
+    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian",)
+    task: ClassVar[str]
+
+
+class GraphModel(Choice):
+    """Factors of discrete variables, whose arms need no prior. `kind`: what the dataset has to bring."""
+
+    home: ClassVar[str] = "flyrun.models.graphs"
+    kind: ClassVar[str] = "weights"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+
+@option("model", "logistic")
+class Logistic(Likelihood):
+    """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
+
+    task: ClassVar[str] = "binary"
+
+
+@option("model", "softmax")
+class Softmax(Likelihood):
+    """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""
+
+    task: ClassVar[str] = "classes"
+
+
+@option("model", "student_t")
+class StudentT(Likelihood):
+    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` as for the prior, `estimated`: most likely."""
+
+    suggests: ClassVar[tuple[str, ...]] = ("prior=laplace",)
+    task: ClassVar[str] = "regression"
+    # beyond at_most rounding eats the likelihood, which has long been the normal one
+    nu: float = ranged(4.0, above=0, at_most=1e9)
+    scale: float | Literal["held_out", "estimated"] = ranged(1.0, above=0)
+    grid: tuple[float, ...] = ranged(
+        (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0, at_least_one=True
+    )
+
+
+@option("model", "ising")
+class Ising(GraphModel):
+    """Two values: factors beta·A_ij (s_i s_j + 1), s = ±1."""
+
+    beta: float = ranged(1.0, above=0)
+
+
+@option("model", "potts")
+class Potts(GraphModel):
+    """n_values values: factors beta·A_ij where two variables agree."""
+
+    beta: float = ranged(4.6, above=0)
+    n_values: int = ranged(10, at_least=1, at_most=10_000)
+
+
+@option("model", "factor_graph")
+class FactorGraph(GraphModel):
+    """Factors as the tables of the dataset say."""
+
+    kind: ClassVar[str] = "tables"
+
+
+@option("model", "edge_tables")
+class EdgeTables(GraphModel):
+    """A table of its own for every edge, worked out at each look: α where values agree, 1 − α by chance."""
+
+    kind: ClassVar[str] = "pairs"
+    n_values: int = ranged(10, at_least=1, at_most=10_000)
+    local: float = ranged(1.0, above=0)
+    agreement: float = ranged(0.5, at_least=0, at_most=1)
+    seed: int = ranged(0, at_least=0)

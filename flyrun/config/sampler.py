@@ -1,0 +1,183 @@
+"""Choices of sampler, family by family."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.schema import Choice, chosen_by, option, ranged
+
+MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
+Estimator = Literal["auto", "faithful", "superposed"]
+
+
+class Sampler(Choice):
+    """A method.
+
+    `family` names the module whose `prepare(arm, folder)` makes it runnable, `kernel` the one of its own code
+    where that is not the file <name>.py of `home`. In another package both are by default where the class is.
+    """
+
+    family: ClassVar[str] = ""
+    kernel: ClassVar[str] = ""
+    #: kinds of model that it serves
+    kinds: ClassVar[tuple[str, ...]] = ("rows",)
+    #: groups that its arms need besides the model's
+    needs: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[str] = ""
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if arm.model.kind in self.kinds:
+            return ""
+        fitting = chosen_by("sampler", lambda cls: arm.model.kind in getattr(cls, "kinds", ()))
+        return f"sampler={self.name} and model={arm.model.name} do not fit: with this model choose {fitting}"
+
+    @property
+    def path_of_family(self) -> str:
+        """Dotted name of the module that holds `prepare`."""
+        return self.family or type(self).__module__
+
+    @property
+    def path_of_code(self) -> str:
+        """As in the base class."""
+        elsewhere = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
+        return self.kernel or (type(self).__module__ if elsewhere else super().path_of_code)
+
+    def needed_arms(self, arm: Any) -> tuple[Any, ...]:
+        """Arms whose finished cells, of the same seed, this arm's method reads."""
+        return ()
+
+
+class ThetaUpdate(Sampler):
+    """An update of θ in a chain, on all data or under Firefly Monte Carlo."""
+
+    home: ClassVar[str] = "flyrun.samplers.chain"
+    family: ClassVar[str] = "flyrun.samplers.chain.method"
+    needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
+    suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
+
+
+class SiteUpdate(Sampler):
+    """An update of one variable of a graph at a time."""
+
+    home: ClassVar[str] = "flyrun.samplers.gibbs"
+    family: ClassVar[str] = "flyrun.samplers.gibbs.method"
+    kinds: ClassVar[tuple[str, ...]] = ("weights", "tables", "pairs")
+
+
+@option("sampler", "random_walk")
+class RandomWalk(ThetaUpdate):
+    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
+
+    metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
+    """
+
+    paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
+    target_accept: float = ranged(0.234, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "mala")
+class Mala(ThetaUpdate):
+    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
+
+    metric as for the random walk.
+    """
+
+    paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
+    target_accept: float = ranged(0.57, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "hmc")
+class Hmc(ThetaUpdate):
+    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
+    tight at the MAP make (metric=bound), or the one of the posterior's curvature there (hessian)."""
+
+    paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
+    metric: Literal["bound", "hessian"] = "bound"
+    n_steps: int = ranged(4, at_least=1)
+    jitter: float = ranged(0.2, at_least=0, at_most=0.9)
+    target_accept: float = ranged(0.8, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "slice")
+class Slice(ThetaUpdate):
+    """Slice sampling along random directions, stepping out and shrinking; width null is tuned in burn-in."""
+
+    paper: ClassVar[str] = "Neal 2003; width tuned as in Karamanis and Beutler 2021"
+    width: float | None = ranged(None, above=0)
+    most_widenings: int = ranged(100, at_least=0)
+
+
+@option("sampler", "elliptical_slice")
+class EllipticalSlice(ThetaUpdate):
+    """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
+
+    paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
+    metric: Literal["bound", "hessian"] = "bound"
+
+
+@option("sampler", "independence")
+class Independence(ThetaUpdate):
+    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
+
+    paper: ClassVar[str] = "Tierney 1994"
+    metric: Literal["bound", "hessian"] = "hessian"
+    freedom: float = ranged(8.0, above=0)
+
+
+@option("sampler", "gibbs")
+class Gibbs(SiteUpdate):
+    """Gibbs sampling, one variable drawn evenly at a time."""
+
+    paper: ClassVar[str] = "Geman and Geman 1984"
+
+
+@option("sampler", "min_gibbs")
+class MinGibbs(SiteUpdate):
+    """Algorithm 2; mean batch λ = batch·Ψ²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "local_minibatch")
+class LocalMinibatch(SiteUpdate):
+    """Algorithm 3, biased: `batch` of a variable's factors stand for all."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: int = ranged(40, at_least=1)
+
+
+@option("sampler", "mgpmh")
+class Mgpmh(SiteUpdate):
+    """Algorithm 4; mean batch λ = batch·L²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "double_min")
+class DoubleMin(SiteUpdate):
+    """Algorithm 5; mean batches λ₁ = batch·L² (faithful) and λ₂ = second_batch·Ψ²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    second_batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "poisson_gibbs")
+class PoissonGibbs(SiteUpdate):
+    """Zhang and De Sa's sampler without rejections; λ = batch·L²."""
+
+    paper: ClassVar[str] = (
+        "Zhang and De Sa 2019, Poisson-Minibatching for Gibbs Sampling with Convergence Rates"
+    )
+    batch: float = ranged(1.0, above=0)

@@ -1,0 +1,429 @@
+"""What a table's columns are, found in one pass over the file, and their numbers for a likelihood.
+
+A column is a number or a category. A category of L levels becomes L-1 columns of 0 and 1, `name[level]`; the
+first level in order, the reference, has none. Numbers are standardised, 0-1 columns are not; a column of
+ones, "intercept", comes last.
+
+Text is a category unless it seems to be meant as numbers: more than half of its rows, or of its different
+values, are numbers, dates, or numbers written otherwise (table_cells.kind), and two of these differ. That is
+refused, for one cell gone wrong would make a category of a number; `categorical` says that it is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from flyrun.config.dataset import Table
+from flyrun.config.schema import listing
+from flyrun.data.table import files as table_files
+from flyrun.data.table.cells import kind
+from flyrun.errors import DataError
+
+MOST_LEVELS = 100
+#: whole numbers of so few different values are taken for classes, unless the model says otherwise
+FEW_NUMBERS = 10
+INTERCEPT = "intercept"
+COUNTED = "rows count from 0 below the header"
+#: squares of numbers up to here, and of sds down to its inverse, can be added up
+_LARGEST = 1e100
+#: sd over mean below which a number's last digits, which rounding spoils, are all that tells rows apart
+_LEAST_SD = 1e-12
+
+
+@dataclass
+class Column:
+    """One column. levels: of a category, in order; text: whether these stand in the file as they are spelled
+    here, not as numbers; mean, sd: of a number (0 and 1 leave it be)."""
+
+    name: str
+    levels: list[str] | None = None
+    text: bool = False
+    mean: float = 0.0
+    sd: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How many columns it becomes."""
+        return 1 if self.levels is None else len(self.levels) - 1
+
+    @property
+    def encoded(self) -> list[str]:
+        """Their names."""
+        return [self.name] if self.levels is None else [f"{self.name}[{one}]" for one in self.levels[1:]]
+
+
+@dataclass
+class Layout:
+    """What a table holds. task: "binary", "classes" or "regression"; rows: those used; dropped: for missing
+    values; row_numbers: columns left out, for they have no name and count the rows."""
+
+    task: str
+    target: Column
+    features: list[Column]
+    rows: int = 0
+    dropped: int = 0
+    row_numbers: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the encoded columns, the intercept last."""
+        return [name for column in self.features for name in column.encoded] + [INTERCEPT]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, from which `from_dict` makes it again."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Layout:
+        """Undo as_dict."""
+        return Layout(
+            values["task"],
+            Column(**values["target"]),
+            [Column(**one) for one in values["features"]],
+            values["rows"],
+            values["dropped"],
+            values["row_numbers"],
+        )
+
+
+@dataclass
+class _Seen:
+    """What a scan has seen of a column. names: whether its text is said to be names; alike: rows whose text
+    looks like numbers or dates; stray: row and text of the first that is no plain number; shifts: values less
+    row numbers, of a column without a name."""
+
+    name: str
+    numeric: bool = False
+    text: bool = False
+    count: int = 0
+    mean: float = 0.0
+    square: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+    whole: bool = True
+    values: set[Any] = field(default_factory=set)
+    names: bool = False
+    alike: int = 0
+    stray: tuple[int, str] | None = None
+    shifts: set[float] | None = None
+
+    def add_numbers(self, values: np.ndarray) -> None:
+        """Take numbers (n,), all finite; moments by Chan, Golub & LeVeque's update."""
+        self.numeric = True
+        if not len(values):
+            return
+        total = self.count + len(values)
+        mean = float(values.mean())
+        gap = mean - self.mean
+        self.square += float(((values - mean) ** 2).sum()) + gap * gap * self.count * len(values) / total
+        self.mean += gap * len(values) / total
+        self.count = total
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        self.whole = self.whole and bool(np.all(values == np.rint(values)))
+        if len(self.values) <= MOST_LEVELS:
+            self.values |= {float(value) for value in np.unique(values)[: MOST_LEVELS + 1]}
+
+    def add_text(self, values: pd.Series, decimal: str) -> None:
+        """Take text."""
+        self.text = True
+        if self.stray is not None and len(self.values) > MOST_LEVELS:
+            return  # it will be refused, and what for is known
+        self.count += len(values)
+        counts = values.value_counts()
+        kinds = {value: kind(value, decimal) for value in counts.index}
+        self.alike += int(sum(counts[value] for value in kinds if kinds[value]))
+        strays = [value for value in kinds if kinds[value] != "number"]
+        if strays and self.stray is None:
+            at = int(values.isin(strays).to_numpy().argmax())
+            self.stray = values.index[at], values.iloc[at]
+        if len(self.values) <= MOST_LEVELS:
+            self.values |= set(kinds)
+
+    def follow(self, values: pd.Series) -> None:
+        """Compare numbers with their rows' own, where this is asked for."""
+        if self.shifts is not None:
+            found = values - values.index if is_number(values) else [math.nan]
+            self.shifts |= set(np.unique(found)[:2].tolist())
+
+    def meant_as_numbers(self, decimal: str) -> bool:
+        """Whether text seems to be numbers or dates, by the rule above."""
+        alike = sum(kind(value, decimal) != "" for value in self.values)
+        return alike > 1 and (2 * alike > len(self.values) or 2 * self.alike > self.count)
+
+    def levels(self) -> list[str]:
+        """Its different values as text, numbers in numeric order."""
+        if self.text:
+            number = all(_number(value) is not None for value in self.values)
+            return sorted(self.values, key=(lambda value: (float(value), value)) if number else str)
+        return [f"{value:.17g}" for value in sorted(self.values)]
+
+
+def scan(
+    read: Callable[[set[str]], Iterator[pd.DataFrame]],
+    target: str,
+    features: list[str],
+    options: Table,
+    what: str,
+) -> Layout:
+    """Find out what the columns are.
+
+    read(text): the table's pieces, the columns in `text` as strings.  Raises DataError, with row and column,
+    for missing, infinite or huge values and for text among numbers; for columns that are constant, dates or
+    neither number nor category, and for a target that the task does not take.
+    """
+    text = set(options.categorical)
+    chosen = text | set(options.features or ())
+    while True:
+        seen = {name: _Seen(name) for name in [*features, target]}
+        for name, one in seen.items():
+            one.names = name in options.categorical
+            if table_files.is_nameless(name) and name not in chosen:
+                one.shifts = set()
+        rows = dropped = 0
+        for piece, lost in usable(read(text), options, what):
+            rows, dropped = rows + len(piece), dropped + lost
+            for name, one in seen.items():
+                values = piece[name]
+                one.follow(values)
+                if is_number(values):
+                    one.add_numbers(values.to_numpy(np.float64))
+                else:
+                    one.add_text(values.astype(str), options.decimal)
+                    # pandas does not keep how truth values are spelled: read such a column again, as text
+                    one.numeric |= types.is_bool_dtype(values.dtype)
+                    one.names |= values.dtype == "category"
+        # Numbers in some pieces, text in others: their levels are told apart only when all is text.
+        mixed = {name for name, one in seen.items() if one.text and one.numeric}
+        if not mixed:
+            break
+        text |= mixed
+    if not rows:
+        lack = (
+            f", all {dropped:,} lack a value; leave columns out with {options.say('drop')}" if dropped else ""
+        )
+        raise DataError(f"{what}: has no row to use{lack}")
+    for one in seen.values():
+        if one.text and not one.names:
+            _check_words(one, options, what)
+    aim = _target(seen[target], options, what)
+    counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
+    columns = [_feature(seen[name], options, what) for name in features if name not in counted]
+    if not columns:
+        raise DataError(f"{what}: no column is left beside the target {target} and the row numbers")
+    layout = Layout(aim[0], aim[1], columns, rows, dropped, counted)
+    for name in layout.names:
+        if layout.names.count(name) > 1:
+            other = "the column of ones that is added" if name == INTERCEPT else "a level of another column"
+            raise DataError(
+                f"{what}: column {name} has the name of {other}; rename it, or {_leave_out(name, options)}"
+            )
+    return layout
+
+
+def usable(pieces: Iterator[pd.DataFrame], options: Table, what: str) -> Iterator[tuple[pd.DataFrame, int]]:
+    """Pieces without their rows that lack a value, and how many these were; at most options.limit rows."""
+    left = options.limit
+    for piece in pieces:
+        if options.missing == "refuse":
+            piece = piece[:left]
+        lacking = piece.isna().to_numpy()
+        bad = lacking.any(axis=1)
+        lost = 0
+        if bad.any():
+            if options.missing == "refuse":
+                at = int(np.argmax(bad))
+                column = piece.columns[int(np.argmax(lacking[at]))]
+                without = "" if column == options.target else f", {_leave_out(column, options)},"
+                raise DataError(
+                    f"{what}: row {piece.index[at]}, column {column} has no value ({COUNTED}); fill it in"
+                    f"{without} or leave such rows out with {options.say('missing', 'drop')}"
+                )
+            piece, lost = piece[~bad], int(bad.sum())
+        for name in piece.columns:
+            if is_number(piece[name]):
+                values = piece[name].to_numpy(np.float64)
+                fine = np.abs(values) <= _LARGEST
+                if not fine.all():
+                    at = int(np.argmin(fine))
+                    remedy = f"write the column in a larger unit, or {_leave_out(name, options)}"
+                    remedy = f"the most is {_LARGEST:g}: {remedy}" if np.isfinite(values[at]) else "mend it"
+                    raise DataError(
+                        f"{what}: row {piece.index[at]}, column {name} is {values[at]} ({COUNTED}); {remedy}"
+                    )
+        if left is not None:
+            piece = piece[:left]
+            left -= len(piece)
+        yield piece, lost
+        if left == 0:
+            return
+
+
+def is_number(values: pd.Series) -> bool:
+    """Whether a column holds numbers; truth values are a category."""
+    return types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype)
+
+
+def _leave_out(name: str, options: Table) -> str:
+    if name == options.target:
+        return f"name another column with {options.say('target')}"
+    return f"leave the column out with {options.say('drop', name)}"
+
+
+def _check_words(seen: _Seen, options: Table, what: str) -> None:
+    """Refuse text that seems to be meant as numbers, and levels that differ in upper and lower case alone."""
+    aim = seen.name == options.target
+    what_column = f"{what}: {'target' if aim else 'column'} {seen.name}"
+    if not seen.meant_as_numbers(options.decimal):
+        folded: dict[str, str] = {}
+        for value in sorted(seen.values):
+            other = folded.setdefault(value.casefold(), value)
+            if other != value and len(seen.values) <= MOST_LEVELS:
+                raise DataError(
+                    f"{what_column} holds {other[:40]!r} and {value[:40]!r}; write them alike, or add "
+                    f"{options.say('categorical', seen.name)} if they differ"
+                )
+        return
+    row, cell = seen.stray or (0, "")
+    found = kind(cell, options.decimal)
+    where = f"{cell[:40]!r} in row {row} ({COUNTED})"
+    if seen.stray is None:
+        said, mend = "holds numbers that are stored as text", ["store them as numbers"]
+    elif found == "date":
+        said, mend = f"holds the date or time {where}", ["write it as a number, such as days since a date"]
+    elif any(kind(value, options.decimal) == "number" for value in seen.values):
+        said, mend = f"holds numbers, but also {where}", ["mend it"]
+    else:
+        said, mend = f"holds {where}", [f"write plain numbers, as 1234{options.decimal}5"]
+    if found == "comma" and table_files.is_csv(what):
+        mend.append(f"add {options.say('decimal', ',')} if such commas are decimal")
+    if not aim or options.task != "regression":
+        names = "few different dates are" if found == "date" else "these are"
+        mend.append(f"add {options.say('categorical', seen.name)} if {names} meant as names")
+    mend.append(f"or {_leave_out(seen.name, options)}")
+    raise DataError(f"{what_column} {said}; {', '.join(mend)}")
+
+
+def _number_column(seen: _Seen, options: Table, what: str) -> Column:
+    sd = math.sqrt(seen.square / seen.count)
+    if sd <= max(1.0 / _LARGEST, _LEAST_SD * abs(seen.mean)):
+        raise DataError(
+            f"{what}: column {seen.name} goes from {seen.low} to {seen.high}, too little to compute with; "
+            f"take a constant off it, write it in another unit, or {_leave_out(seen.name, options)}"
+        )
+    return Column(seen.name, mean=seen.mean, sd=sd) if options.standardize else Column(seen.name)
+
+
+def _feature(seen: _Seen, options: Table, what: str) -> Column:
+    if seen.shifts:
+        raise DataError(
+            f"{what}: column {seen.name} has no name of its own, as an index that was written along; name it "
+            f"in the file, or {_leave_out(seen.name, options)}"
+        )
+    constant = seen.low == seen.high if not seen.text else len(seen.values) == 1
+    if constant:
+        value = next(iter(seen.values))
+        added = ", as the intercept that is added anyhow" if value in (1.0, "1") else ""
+        remedy = _leave_out(seen.name, options)
+        raise DataError(f"{what}: column {seen.name} is {_shown(value)} in every row{added}; {remedy}")
+    if not seen.text:
+        return _number_column(seen, options, what)
+    _check_levels(seen, what, _leave_out(seen.name, options))
+    return Column(seen.name, seen.levels(), seen.text)
+
+
+def _check_levels(seen: _Seen, what: str, remedy: str) -> None:
+    if len(seen.values) > MOST_LEVELS:
+        raise DataError(
+            f"{what}: column {seen.name} holds more than {MOST_LEVELS} different values, as names of things "
+            f"do; {remedy}"
+        )
+
+
+def _target(seen: _Seen, options: Table, what: str) -> tuple[str, Column]:
+    """(task, column) of the target."""
+    task: str = options.task
+    if task == "auto":
+        few = seen.text or (seen.whole and len(seen.values) <= FEW_NUMBERS)
+        task = "binary" if len(seen.values) == 2 else "classes" if few else "regression"
+    if task == "regression":
+        if seen.text:
+            word = min(seen.values)
+            raise DataError(
+                f"{what}: target {seen.name} holds text ({word[:40]!r}); a regression needs numbers: mend "
+                f"it, or choose {options.say('model', 'logistic')} or {options.say('model', 'softmax')}"
+            )
+        if seen.low == seen.high:
+            raise _nothing_to_learn(seen, what)
+        return task, _number_column(seen, options, what)
+    if len(seen.values) < 2:
+        raise _nothing_to_learn(seen, what)
+    levels = seen.levels()
+    if task == "binary" and len(levels) != 2:
+        shown = f"{', '.join(levels[:4])}, …" if len(levels) > 5 else listing(levels)
+        other = "" if seen.text else f" or {options.say('model', 'student_t')}"
+        count = len(levels) if len(levels) <= MOST_LEVELS else f"more than {MOST_LEVELS}"
+        raise DataError(
+            f"{what}: target {seen.name} has {count} values, {shown}; {options.say('model', 'logistic')} "
+            f"takes two: choose {options.say('model', 'softmax')}{other}"
+        )
+    remedy = _leave_out(seen.name, options) if seen.text else f"choose {options.say('model', 'student_t')}"
+    _check_levels(seen, what, remedy)
+    return task, Column(seen.name, levels, seen.text)
+
+
+def _nothing_to_learn(seen: _Seen, what: str) -> DataError:
+    value = _shown(next(iter(seen.values)))
+    return DataError(f"{what}: target {seen.name} is {value} in every row; there is nothing to learn")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.15g}" + (" (to 15 digits)" if abs(value) >= 1 / np.finfo(float).eps else "")
+
+
+def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(features (n, D), target (n,)) of a piece: float64 ±1, class numbers, or standardised values."""
+    columns = [part for column in layout.features for part in _parts(piece[column.name], column)]
+    rows = np.column_stack([*columns, np.ones(len(piece))])
+    aim = layout.target
+    if aim.levels is None:
+        return rows, (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
+    codes = _codes(piece[aim.name], aim)
+    return rows, codes * 2.0 - 1.0 if layout.task == "binary" else codes
+
+
+def _parts(values: pd.Series, column: Column) -> list[np.ndarray]:
+    if column.levels is None:
+        return [(values.to_numpy(np.float64) - column.mean) / column.sd]
+    codes = _codes(values, column)
+    return [(codes == level).astype(np.float64) for level in range(1, len(column.levels))]
+
+
+def _codes(values: pd.Series, column: Column) -> np.ndarray:
+    """Number of each value's level, (n,) int64."""
+    assert column.levels is not None
+    known: list[Any] = column.levels if column.text else [float(level) for level in column.levels]
+    codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
+    if (codes < 0).any():
+        raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
+    return codes.astype(np.int64)
+
+
+def text_columns(layout: Layout) -> set[str]:
+    """Columns to be read as strings, so that every piece spells a level alike."""
+    return {column.name for column in [*layout.features, layout.target] if column.text}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None

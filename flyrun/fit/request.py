@@ -1,0 +1,79 @@
+"""What `flyrun fit` is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from flyrun.config.dataset import Table
+from flyrun.config.schema import quoted
+
+#: options as typed -> what they set
+FLAGS = {
+    "--target": "target",
+    "--model": "model",
+    "--features": "features",
+    "--drop": "drop",
+    "--categorical": "categorical",
+    "--missing": "missing",
+    "--decimal": "decimal",
+    "--rows": "limit",
+    "--prior-scale": "prior_scale",
+    "--budget": "budget",
+    "--name": "name",
+    "--results-dir": "results_dir",
+    "--workers": "workers",
+}
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: seconds, or iterations a chain."""
+
+    seconds: float = math.inf
+    iterations: int | None = None
+
+    def __str__(self) -> str:
+        """As a person would say it."""
+        if self.iterations is not None:
+            return f"{self.iterations:,} iterations a chain"
+        unit = "h" if self.seconds >= 7200 else "m" if self.seconds >= 120 else "s"
+        words = {"s": "seconds", "m": "minutes", "h": "hours"}
+        return f"{self.seconds / UNITS[unit]:g} {words[unit]}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One command line. words: as typed, without --fresh and the output, for the command that goes on."""
+
+    file: str
+    target: str
+    model: str | None = None
+    table: dict[str, Any] = field(default_factory=dict)
+    prior_scale: float = 2.5
+    budget: Budget = Budget(600.0)
+    name: str | None = None
+    results_dir: str = "results"
+    workers: int | None = None
+    fresh: bool = False
+    overrides: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+class TypedTable(Table):
+    """The table of `flyrun fit`, whose errors name this command's options."""
+
+    def say(self, key: str, value: str | None = None) -> str:
+        """An option as it is typed; a column's name joins those of a list."""
+        flag = next((flag for flag, known in FLAGS.items() if known == key), "")
+        if value is not None and isinstance(there := getattr(self, key, None), tuple):
+            value = ",".join(map(_listed, [*there, value]))
+        return " ".join(word for word in (flag, value and quoted(value)) if word)
+
+
+def _listed(name: str) -> str:
+    if name == name.strip() and "," not in name and not name.startswith('"'):
+        return name
+    return '"' + name.replace('"', '""') + '"'

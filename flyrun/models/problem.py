@@ -1,0 +1,253 @@
+"""Data, model and prior of an arm bound together, and what is fitted once before any method: scales, MAP.
+
+One likelihood query is one L_n(θ). Charged here: every evaluation of the fits (N each; for a scale that is
+`held_out` one fit per value tried and one pass over the test rows, for one that is `estimated` every pass
+over the rows); a method counts the passes that it makes besides.
+"""
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import flyrun.data
+from flyrun import files
+from flyrun.errors import ConfigError
+from flyrun.models import passes
+from flyrun.models.base import dense, log_base
+from flyrun.models.fits.lasso_fit import find_lasso_map
+from flyrun.models.fits.map_fit import MapFit, find_map
+from flyrun.models.fits.modes import Modes, find_modes
+from flyrun.models.fits.newton_fit import find_newton_map
+from flyrun.models.fits.noise_fit import noise_scale
+from flyrun.models.likelihood import quadratic
+from flyrun.numerics import sources
+from flyrun.numerics.compiled import jit
+
+_TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
+_NOT_OF_THE_MODEL = ("name", "scale", "grid")
+
+
+class Fit(NamedTuple):
+    """Scales and, where asked for, MAP estimate of one (dataset, model, prior)."""
+
+    scale: float
+    """The prior's."""
+    model_scale: float
+    """The likelihood's; NaN where it has none."""
+    theta_map: np.ndarray
+    """(P,); empty where none was needed."""
+    log_posterior: float
+    modes: np.ndarray
+    """(M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found."""
+    shares: np.ndarray
+    """(M,): of the posterior, by the modes' heights and widths."""
+    queries: int
+    seconds: float
+    held_out: list[list[float]]
+    """[scale, mean test log likelihood at its MAP], for every prior scale tried."""
+    held_out_model: list[list[float]]
+    """The same for every scale of the likelihood tried."""
+
+
+class Problem(NamedTuple):
+    """Data, model and prior of an arm, bound together."""
+
+    dataset: Any
+    model: Any
+    features: Any
+    prior: Any
+    fit: Fit
+
+
+@jit
+def _log_prior(prior, theta):
+    return log_base(prior, theta, None)
+
+
+def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
+    """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
+
+    For a prior that is not smooth a Gaussian of the same variance stands in.
+    """
+    module, size = arm.model.code, problem.fit.theta_map.size
+    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
+    prior = dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
+    at = problem.fit.theta_map if theta is None else theta
+    return prior + passes.curvature(module, problem.model, problem.features, at)
+
+
+def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
+    """Load the arm's data and fit what it needs, or recall the fit from `folder`.
+
+    Raises ConfigError where model and data do not fit, or a scale is held_out and no rows are.
+    """
+    with threadpool_limits(1):  # the bits of sums and products depend on the number of BLAS threads
+        dataset = flyrun.data.load(arm.dataset)
+        task = getattr(arm.model, "task", dataset.task)
+        if dataset.task != task:
+            raise ConfigError(
+                f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
+                f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
+            )
+        fit = _fit(arm, dataset, folder, needs_map)
+        model, features = bind_model(arm.model, dataset, fit.model_scale)
+        prior = arm.prior.code.prior(fit.scale)
+    return Problem(dataset, model, features, prior, fit)
+
+
+def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
+    """Model and features; what the configuration says of the likelihood goes to `bind` by name."""
+    settings = {key: value for key, value in config.settings().items() if key not in _NOT_OF_THE_MODEL}
+    if not np.isnan(scale):
+        settings["scale"] = scale
+    target = None if dataset.folded else dataset.target
+    return config.code.bind(dataset.features, target, **settings)
+
+
+def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
+    scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
+    if "held_out" in scales:
+        if len(dataset.test_target) == 0:
+            group = "prior" if scales[0] == "held_out" else "model"
+            raise ConfigError(
+                f"{group}.scale=held_out: dataset={arm.dataset.name} keeps no rows apart as it is set up; "
+                f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
+            )
+    elif not needs_map and "estimated" not in scales:
+        none = np.zeros(0)
+        return Fit(
+            float(scales[0]), float(scales[1]), none, float("nan"), none[:, None], none, 0, 0.0, [], []
+        )
+    settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
+    code = sources.of_modules([arm.model.path_of_code, arm.prior.path_of_code, __name__])
+    wanted = [*settings, dataset.sha256, code]
+    key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
+    path = folder / f"setup-{key}.npz"
+    if (stored := _read(path)) is not None:
+        return stored
+    fit = _Search(arm, dataset).run()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_arrays(path, fit._asdict())
+    return fit
+
+
+class _Search:
+    """MAP fits, each from where the last ended, and their cost."""
+
+    def __init__(self, arm: Any, dataset: Any):
+        self.arm, self.dataset = arm, dataset
+        self.module, self.priors = arm.model.code, arm.prior.code
+        self.queries = 0
+        self.theta = np.zeros(0)
+        self._bound: dict[float | None, Any] = {}
+
+    def run(self) -> Fit:
+        """Choose the scales that are held out, the likelihood's first, at the widest prior."""
+        scale = getattr(self.arm.model, "scale", float("nan"))
+        passes.compile_for(*self._model(self.arm.model.grid[0] if isinstance(scale, str) else scale))
+        started = time.perf_counter()
+        arm, nothing = self.arm, float("nan")
+        prior_held_out = arm.prior.scale == "held_out"
+        prior_scales = arm.prior.grid if prior_held_out else (arm.prior.scale,)
+        model_scale, tried_model = getattr(arm.model, "scale", nothing), []
+        if model_scale == "held_out":
+            for scale in arm.model.grid:
+                found = self._fit(max(prior_scales), scale)
+                tried_model.append([float(scale), self._score(scale, found.theta)])
+            model_scale = max(tried_model, key=lambda pair: pair[1])[0]
+        elif model_scale == "estimated":
+            data = self.dataset
+            model_scale, self.queries = noise_scale(data.features, data.target, arm.model.nu)
+        fits, tried = [], []
+        for scale in prior_scales:
+            fits.append((scale, self._fit(scale, model_scale)))
+            if prior_held_out:
+                tried.append([float(scale), self._score(model_scale, fits[-1][1].theta)])
+        best = int(np.argmax([score for _, score in tried])) if tried else 0
+        scale, found = fits[best]
+        modes = self._modes(scale, model_scale, found)
+        seconds = time.perf_counter() - started
+        return Fit(
+            float(scale),
+            float(model_scale),
+            modes.theta[0],
+            modes.log_posterior,
+            modes.theta,
+            modes.shares,
+            self.queries,
+            seconds,
+            tried,
+            tried_model,
+        )
+
+    def _model(self, scale: float) -> tuple[Any, Any]:
+        key = None if np.isnan(scale) else scale
+        if key not in self._bound:
+            self._bound = {key: bind_model(self.arm.model, self.dataset, scale)}
+        return self._bound[key]
+
+    def _fit(self, prior_scale: float, model_scale: float) -> MapFit:
+        model, features = self._model(model_scale)
+        size = features.rows.shape[1] * model.n_predictors
+        first = self.theta if self.theta.size else np.zeros(size)
+        prior = self.priors.prior(prior_scale)
+        penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
+        if model.n_predictors == 1:
+            found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
+        elif self.priors.SMOOTH:
+            found = find_map(self.module, model, features, penalty, normaliser, first)
+        else:
+
+            def touching(theta: np.ndarray) -> Any:
+                bound = passes.touching_bound(self.module, model, features, theta)
+                return dense(self.module.collapse(bound, model, features))
+
+            found = find_lasso_map(touching, len(features.rows), prior_scale, first)
+        self.queries += found.queries
+        self.theta = found.theta
+        return found
+
+    def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
+        """The modes, of which `found` is one."""
+        if self.module.LOG_CONCAVE:
+            return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
+        model, features = self._model(model_scale)
+        prior = self.priors.prior(prior_scale)
+        normaliser = _log_prior(prior, np.zeros(found.theta.size))
+        modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
+        self.queries += modes.queries
+        return modes
+
+    def _score(self, model_scale: float, theta: np.ndarray) -> float:
+        """Mean of log L over the test rows, which no chain sees."""
+        data = self.dataset
+        self.queries += len(data.test_target)
+        model, features = self.module.rebind(
+            self._model(model_scale)[0], data.test_features, data.test_target
+        )
+        return passes.mean_log_likelihood(self.module, model, features, theta)
+
+
+def _read(path: Path) -> Fit | None:
+    """The stored fit; None where there is none or it is damaged (it is then made again)."""
+    try:
+        stored = files.read_arrays(path)
+    except files.DamagedFile:
+        return None
+    return Fit(
+        float(stored["scale"]),
+        float(stored["model_scale"]),
+        stored["theta_map"],
+        float(stored["log_posterior"]),
+        stored["modes"],
+        stored["shares"],
+        int(stored["queries"]),
+        float(stored["seconds"]),
+        stored["held_out"].tolist(),
+        stored["held_out_model"].tolist(),
+    )

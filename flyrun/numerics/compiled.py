@@ -1,0 +1,171 @@
+"""Generic functions that numba specialises: one name, one implementation per NamedTuple type.
+
+Models, bounds, targets and updates are NamedTuples of arrays and numbers. What they do is a *generic
+function*: declared once with `@generic`, given one body per NamedTuple type with `@implements`. Inside
+compiled code the body is chosen while compiling, from the type of the first argument, and costs nothing at
+run time. With NUMBA_DISABLE_JIT=1 the same call is chosen by a dictionary and runs as plain Python, for
+debugging and coverage.
+"""
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.extending import overload
+
+from flyrun.numerics import sources
+from flyrun.paths import cache_dir
+
+
+def _set_cache_folder() -> None:
+    """Keep numba's cache in a folder named by the sources' digest.
+
+    numba does not notice an edit in a file that only holds overloads, so a cache beside the sources would
+    go stale. Where no cache folder can be written, a temporary one serves this process. Children of this
+    process inherit the folder through the environment.
+    """
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return
+    try:
+        folder = cache_dir("numba") / f"{numba.__version__}-{sources.of_compiled()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="flyrun-numba-"))
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    _config: Any = numba.config
+    _config.CACHE_DIR = str(folder)
+
+
+_set_cache_folder()
+
+
+class MissingMethodError(TypeError):
+    """A generic function was called for a type that has no implementation of it."""
+
+
+# Compiled code makes no arrays and counts no references (_nrt): numba would count every array of a NamedTuple
+# in and out wherever one is handed on, with an atomic operation each, a microsecond an iteration. So a kernel
+# that allocates does not compile. Generic functions are compiled as what calls them.
+_KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+INLINE_KERNEL: Any = _KERNEL | {"forceinline": True}
+"""Options for numba's `overload` of what a kernel's inner loops call."""
+
+
+def jit(function: Callable) -> Callable:
+    """Compile `function`, keep the result on disk, let other threads run meanwhile. It may make no arrays."""
+    return numba.njit(cache=True, **_KERNEL)(function)
+
+
+def outer_jit(function: Callable) -> Callable:
+    """As `jit`, for what Python calls with a random generator, which is counted, or what makes arrays."""
+    return numba.njit(cache=True, **(_KERNEL | {"_nrt": True}))(function)
+
+
+def inline_jit(function: Callable) -> Callable:
+    """As `jit`, but always put into its callers: for helpers of inner loops that take a target.
+
+    A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
+    """
+    return numba.njit(cache=True, **INLINE_KERNEL)(function)
+
+
+def dot_jit(function: Callable) -> Callable:
+    """Compile a sum of products that may be added up in any order (vector registers, fused multiply-add).
+
+    Only for sums of finite terms: no other licence of fastmath is given, NaN and infinity keep their meaning.
+    """
+    return numba.njit(cache=True, fastmath={"reassoc", "contract"}, **_KERNEL)(function)
+
+
+def inlined(declaration: Callable) -> Callable:
+    """`generic` whose implementations become part of their callers' machine code.
+
+    For calls that take nanoseconds: handing on a NamedTuple of dozens of arrays takes longer. So does
+    compiling.
+    """
+    return generic(declaration, {"forceinline": True})
+
+
+def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Callable:
+    """Declare a generic function; the body of `declaration` is only its docstring.
+
+    Returns a callable with the same signature. Implementations are added by `@implements(function, Type)` and
+    are chosen by the type of the first argument. options: further ones of numba.njit for all of them.
+
+    Raises MissingMethodError when called (or compiled) for a type without one.
+    """
+    name = declaration.__name__
+    parameters = ", ".join(inspect.signature(declaration).parameters)
+    first = parameters.split(",", 1)[0]
+    methods: dict[type, Callable] = {}
+
+    def missing(owner: type) -> MissingMethodError:
+        known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
+        return MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
+
+    def lookup(instance: Any) -> Callable:
+        owner = type(instance)
+        if owner not in methods:
+            raise missing(owner)
+        return methods[owner]
+
+    def select(kind: Any) -> Callable | None:
+        if not isinstance(kind, types.BaseNamedTuple):
+            return None
+        owner = kind.instance_class  # type: ignore[attr-defined]
+        if owner not in methods:
+            raise missing(owner)
+        return methods[owner]
+
+    # numba compares the signatures of an overload and of what it returns, so both are made with the names of
+    # the declaration.
+    scope: dict[str, Any] = {"_lookup": lookup, "_select": select}
+    exec(
+        f"def {name}({parameters}):\n    return _lookup({first})({parameters})\n"
+        f"def _typer({parameters}):\n    return _select({first})\n",
+        scope,
+    )
+    function = scope[name]
+    function.__doc__ = declaration.__doc__
+    function.__module__ = declaration.__module__
+    function.methods = methods
+    settings: Any = {"nogil": True, "error_model": "numpy", **(options or {})}
+    overload(function, jit_options=settings)(scope["_typer"])
+    return function
+
+
+def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
+    """Register the decorated body as `function`'s implementation for the NamedTuple type `owner`."""
+    wanted = list(inspect.signature(function).parameters)
+
+    def register(body: Callable) -> Callable:
+        given = list(inspect.signature(body).parameters)
+        if given != wanted:
+            raise TypeError(
+                f"{body.__name__}{tuple(given)} must take {tuple(wanted)}, as {function.__name__} does"
+            )
+        if owner in function.methods:
+            raise TypeError(f"{function.__name__} is already defined for {owner.__name__}")
+        function.methods[owner] = body
+        return body
+
+    return register
+
+
+@jit
+def copy_into(out, values):
+    """out[:] = values, for arrays of one dimension that share no memory.
+
+    numba's own assignment asks whether they do and would then make a copy.
+    """
+    for i in range(out.shape[0]):
+        out[i] = values[i]

@@ -1,0 +1,70 @@
+"""A fit's coefficients with their intervals, each per sd of its column, so that they can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flyrun.report.arms import Run
+from flyrun.report.colours import PALETTE
+from flyrun.report.figures import INK
+
+MOST = 40
+
+
+def intervals(run: Run, run_dir: Path) -> Any:
+    """Mean and 94 % interval, largest first, a colour for each class; None where there is no fit."""
+    rows = [row for row in run.info.get("fit", {}).get("coefficients", []) if "effect_mean" in row]
+    if not rows:
+        return None
+    names = list(dict.fromkeys(row["coefficient"] for row in rows))
+    largest = {
+        name: max(abs(row["effect_mean"]) for row in rows if row["coefficient"] == name) for name in names
+    }
+    shown = sorted(names, key=lambda name: -largest[name])[:MOST]
+    classes = list(dict.fromkeys(row["class"] for row in rows))
+    figure = Figure(
+        figsize=(6.4, 1.1 + 0.2 * len(shown) * max(1.0, 0.6 * len(classes))), layout="constrained"
+    )
+    axis = figure.subplots()
+    for k, one in enumerate(classes):
+        mine = {
+            row["coefficient"]: row for row in rows if row["class"] == one and row["coefficient"] in shown
+        }
+        place = np.arange(len(shown)) + (k - (len(classes) - 1) / 2) * 0.7 / len(classes)
+        mean, low, high = (
+            np.array([mine[name][f"effect_{key}"] for name in shown]) for key in ("mean", "q03", "q97")
+        )
+        colour = PALETTE[k % len(PALETTE)]
+        axis.hlines(place, low, high, color=colour, linewidth=1.4)
+        axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
+    axis.axvline(0.0, color=INK, linewidth=0.7)
+    axis.set_yticks(np.arange(len(shown)))
+    axis.set_yticklabels([_short(name) for name in shown], parse_math=False)
+    axis.set_ylim(len(shown) - 0.4, -0.6)
+    layout = run.info["fit"]["layout"]
+    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
+    unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
+    axis.set_xlabel(f"coefficient per {per} of its column, or of a level ({unit})")
+    left_out = f" (the {MOST} largest of {len(names)})" if len(names) > MOST else ""
+    axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)
+    if len(classes) > 1:
+        axis.legend(title=f"against {layout['target']['levels'][0]}", loc="best")
+    return figure
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 32 else name[:31] + "…"
+
+
+FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "coefficients": (
+        "Posterior means and 94 % intervals of the coefficients, per standard deviation of a number's "
+        "column, for a category's level its difference from the first; largest first.",
+        intervals,
+    ),
+}

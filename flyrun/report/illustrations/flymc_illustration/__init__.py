@@ -1,0 +1,5 @@
+"""Figures 1 and 2 of Maclaurin and Adams (2014)."""
+
+from flyrun.report.illustrations.flymc_illustration.figure import FIGURES
+
+__all__ = ["FIGURES"]

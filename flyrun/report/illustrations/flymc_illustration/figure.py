@@ -1,0 +1,178 @@
+"""Figures 1 and 2 of Maclaurin & Adams (2014): how Firefly Monte Carlo works, on data small enough to see.
+
+Figure 2 runs a few iterations of a stored chain once more, for the brightness of each datum is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flyrun.report.arms import Run
+from flyrun.report.colours import BLUE, GREEN, ORANGE, PINK, SKY
+from flyrun.report.figures import INK
+from flyrun.report.illustrations.flymc_illustration import one_datum, replay
+from flyrun.runner import store
+
+# Blue and orange as in the paper: bound and remainder, or the two classes.
+_WEIGHTS = (("x1", GREEN, "-"), ("x2", PINK, "--"), ("bias", SKY, "-."))
+_MARKS = {1: (ORANGE, "o", "class +1"), -1: (BLUE, "s", "class −1")}
+ITERATIONS = 60
+_PATH, _SAMPLE = 60, 100_000
+
+
+def augmented_space(run: Run, run_dir: Path) -> Any:
+    """Figure 1: a likelihood parted into bound and remainder, and a chain on θ and z."""
+    figure, (top, bottom) = _stacked()
+    theta = np.linspace(-8, 8, 401)
+    likelihood, bound = one_datum.likelihood(theta), one_datum.bound(theta)
+    top.fill_between(theta, bound, color=BLUE, alpha=0.45, linewidth=0, label="bound $B_n$, dark")
+    label = "remainder $L_n - B_n$, bright"
+    top.fill_between(theta, bound, likelihood, color=ORANGE, alpha=0.6, linewidth=0, label=label)
+    top.plot(theta, likelihood, color=INK, linewidth=1.6, label="likelihood $L_n$")
+    top.set(ylabel="likelihood of one datum", ylim=(0, 1.05))
+    top.legend(loc="upper left")
+
+    chain = one_datum.chain(_SAMPLE)
+    bins = np.linspace(-8, 8, 65)
+    prior = one_datum.prior(theta)
+    total = float(np.sum(prior * likelihood) * (theta[1] - theta[0]))
+    parts = (prior * bound / total, prior * (likelihood - bound) / total)
+    height = 0.8 / max(part.max() for part in parts)
+    for z, (part, colour) in enumerate(zip(parts, (BLUE, ORANGE), strict=True)):
+        found = np.histogram(chain.theta[chain.bright == bool(z)], bins)[0] / _SAMPLE / (bins[1] - bins[0])
+        bottom.stairs(z + height * found, bins, baseline=z, fill=True, color=colour, alpha=0.45)
+        bottom.plot(theta, z + height * part, color=INK, linewidth=1.0)
+        bottom.axhline(z, color=INK, linewidth=0.6)
+    steps, level = chain.theta[:_PATH], chain.bright[:_PATH] - 0.09
+    bottom.plot(steps, level, color=INK, linewidth=0.6, alpha=0.6)
+    for lit, colour, face in ((False, BLUE, "none"), (True, ORANGE, ORANGE)):
+        here = chain.bright[:_PATH] == lit
+        bottom.scatter(steps[here], level[here], s=16, facecolor=face, edgecolor=colour, zorder=3)
+    bottom.set(xlabel="θ", xlim=(-8, 8), ylim=(-0.22, 1.4))
+    bottom.set_yticks([0, 1], ["$z_n = 0$\ndark", "$z_n = 1$\nbright"])
+    return figure
+
+
+def trajectories(run: Run, run_dir: Path) -> Any:
+    """Figure 2: one iteration in two steps, and the paths of θ and z; None before a Firefly cell is done."""
+    done = [cell for cell in store.open_cells(run_dir) if cell.state == "done" and _drawable(cell.info)]
+    if not done:
+        return None
+    cell = done[0]
+    first = int(cell.info["burn_in"])
+    n = min(ITERATIONS, int(cell.info["iterations"]) - first)
+    stretch = replay.replay(cell, run_dir / "setup", first, n)
+    at = telling_step(stretch.theta, stretch.bright)
+    before, after = slice(at, at + 1), slice(at + 1, at + 2)
+    figure, panels, (path, raster) = _two_by_three()
+    points, labels = stretch.dataset.features, stretch.dataset.target
+    scenes = (
+        (f"iteration {first + at}", before, before, None),
+        ("θ is updated, z kept", after, before, before),
+        ("z is updated, θ kept", after, after, None),
+    )
+    for panel, (title, theta_at, z_at, old) in zip(panels, scenes, strict=True):
+        changed = stretch.bright[at] != stretch.bright[at + 1] if z_at == after else None
+        _scene(panel, points, labels, stretch.bright[z_at][0], changed)
+        if old is not None:
+            _class_line(panel, stretch.theta[old][0], linewidth=1.0, linestyle=":")
+        _class_line(panel, stretch.theta[theta_at][0], linewidth=1.6)
+        panel.set_title(title, fontsize=9)
+    _legend(panels[0])
+    iterations = first + np.arange(len(stretch.theta))
+    for d, (name, colour, style) in enumerate(_WEIGHTS):
+        path.plot(iterations, stretch.theta[:, d], color=colour, linestyle=style, label=name, linewidth=1.5)
+    path.set(ylabel="θ")
+    path.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    rows = np.argsort(-labels, kind="stable")
+    for label, (colour, mark, _) in _MARKS.items():
+        when, which = np.nonzero(stretch.bright[:, rows] & (labels[rows] == label))
+        raster.scatter(iterations[when], which, s=7, color=colour, marker=mark, linewidth=0)
+    raster.set(xlabel="iteration", ylabel="datum, marked\nwhile bright", ylim=(len(labels), -1))
+    raster.set_xlim(iterations[0] - 0.5, iterations[-1] + 0.5)
+    for axis in (path, raster):
+        axis.axvspan(first + at, first + at + 1, color=INK, alpha=0.2, linewidth=0)
+    return figure
+
+
+def telling_step(theta: np.ndarray, bright: np.ndarray) -> int:
+    """The first iteration that shows most: θ moves, some data darken, and few change. theta: (n+1, P)."""
+    moved = np.abs(np.diff(theta, axis=0)).max(axis=1) > 0
+    darkened = (bright[:-1] & ~bright[1:]).sum(axis=1)
+    lit = (~bright[:-1] & bright[1:]).sum(axis=1)
+    score = 4 * moved + 2 * (darkened > 0) + (lit > 0) - 0.1 * (darkened + lit)
+    return int(np.argmax(score))
+
+
+def _drawable(info: dict[str, Any]) -> bool:
+    """Whether this cell is a Firefly chain on two features and a bias."""
+    names = info.get("facts", {}).get("feature_names") or []
+    bright = (info.get("settings", {}).get("brightness") or {}).get("name", "none")
+    return bright != "none" and len(names) == 3 and names[-1] == "bias"
+
+
+def _scene(axis: Any, points: np.ndarray, labels: np.ndarray, bright: np.ndarray, changed: Any) -> None:
+    for label, (colour, mark, _) in _MARKS.items():
+        for filled in (False, True):
+            here = (labels == label) & (bright == filled)
+            face = colour if filled else "none"
+            x, y = points[here, 0], points[here, 1]
+            axis.scatter(x, y, s=26, marker=mark, facecolor=face, edgecolor=colour, linewidth=1.1, zorder=2)
+    if changed is not None:
+        x, y = points[changed, 0], points[changed, 1]
+        axis.scatter(x, y, s=130, facecolor="none", edgecolor=INK, linewidth=1.0, zorder=3)
+    reach = 1.1 * np.abs(points[:, :2]).max()
+    axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$x_1$")
+
+
+def _class_line(axis: Any, theta: np.ndarray, **style: Any) -> None:
+    """Where both classes are equally likely: θ₁x₁ + θ₂x₂ + θ₃ = 0."""
+    weights = theta[:2]
+    foot = -theta[2] * weights / (weights @ weights)
+    along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights)
+    ends = foot + np.array([[-20.0], [20.0]]) * along
+    axis.plot(ends[:, 0], ends[:, 1], color=INK, zorder=1, **style)
+
+
+def _legend(axis: Any) -> None:
+    axis.set_ylabel("$x_2$")
+    for colour, mark, name in _MARKS.values():
+        for face, word in ((colour, "bright"), ("none", "dark")):
+            axis.scatter([], [], s=26, marker=mark, facecolor=face, edgecolor=colour, label=f"{name}, {word}")
+    axis.figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+
+
+def _stacked() -> tuple[Any, Any]:
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    return figure, figure.subplots(2, 1, sharex=True)
+
+
+def _two_by_three() -> tuple[Any, Any, Any]:
+    figure = Figure(figsize=(6.8, 6.4), layout="constrained")
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1.25))
+    above, below = halves
+    panels = above.subplots(1, 3, sharex=True, sharey=True)
+    return figure, panels, below.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
+
+
+FIGURES: dict[str, tuple[str, Callable[[Run, Path], Any]]] = {
+    "flymc_steps": (
+        "Firefly Monte Carlo on a toy logistic regression (Maclaurin & Adams 2014, Figure 2). Above: "
+        "one iteration in its two steps; the line is where both classes are equally likely (dotted: "
+        "before), data that change their brightness are ringed. Below: the components of θ, and which "
+        "data are bright, over some tens of iterations of the same chain.",
+        trajectories,
+    ),
+    "flymc_augmented": (
+        "The augmented space of one datum (Maclaurin & Adams 2014, Figure 1). Above: its likelihood, "
+        "the bound, tight at θ = ±1.5, and the remainder. Below: a simulated chain on (θ, z); 60 "
+        f"iterations as a path, {_SAMPLE:,} as histograms, which follow the prior N(0, 3²) times bound "
+        "(dark) and times remainder (bright), the lines. Both together are the posterior.",
+        augmented_space,
+    ),
+}

@@ -1,0 +1,72 @@
+"""What the number of data costs: queries per effective sample, effective samples a second, set-up, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flyrun.report.arms import Run
+from flyrun.report.colours import KNOWN
+from flyrun.report.figures import INK, round_numbers
+from flyrun.report.table import frame
+
+BYTES = 4  # of a stored feature
+
+
+def against_size(run: Run, run_dir: Path) -> Any:
+    """Four panels over log N; None where fewer than two sizes are done."""
+    table = frame(run)
+    table = table[table["seeds"].notna() & (table["seeds"] > 0)].sort_values("n_data")
+    sizes = table["n_data"].to_numpy(dtype=float)
+    if len(np.unique(sizes)) < 2:
+        return None
+    figure = Figure(figsize=(6.8, 5.0), layout="constrained")
+    (cost, speed), (setup, memory) = figure.subplots(2, 2, sharex=True)
+    for axis, name, label in (
+        (cost, "queries_per_ess", "likelihood queries\nper effective sample"),
+        (speed, "ess_per_s", "effective samples\nper second"),
+        (setup, "setup_s", "set-up (s)"),
+        (memory, "peak_mb", "peak memory (MB)"),
+    ):
+        values = table[name].to_numpy(dtype=float)
+        spread = table[f"{name}_sd"].to_numpy(dtype=float) if f"{name}_sd" in table else np.zeros(len(sizes))
+        colour = KNOWN["firefly_hmc"]
+        axis.errorbar(
+            sizes, values, np.nan_to_num(spread), color=colour, marker="o", capsize=3, linewidth=1.5
+        )
+        for x, y, top in zip(sizes, values, values + np.nan_to_num(spread), strict=True):
+            text = f"{y:,.0f}" if y >= 10 else f"{y:.2g}"
+            axis.annotate(text, (x, top), (0, 6), textcoords="offset points", fontsize=8, ha="center")
+        axis.set(xscale="log", ylabel=label)
+        axis.margins(x=0.12)
+        if axis is not cost:
+            axis.set_yscale("log")
+            axis.set_ylim(0.4 * np.nanmin(values), 3.0 * np.nanmax(values))
+            round_numbers(axis.yaxis)
+    values = table["queries_per_ess"].to_numpy(dtype=float)
+    cost.set_ylim(0, 1.5 * np.nanmax(values))
+    low, high = 0.75 * values.mean(), 1.25 * values.mean()
+    cost.axhspan(low, high, color=INK, alpha=0.12, linewidth=0, label="mean ± 25 %")
+    cost.legend(loc="lower right")
+    rows = sizes * table["n_params"].to_numpy(dtype=float) * BYTES / 1e6
+    memory.plot(sizes, rows, color=INK, linewidth=1.0, linestyle="--", label="the features alone")
+    memory.set_ylim(bottom=0.5 * rows.min())
+    round_numbers(memory.yaxis)
+    memory.legend(loc="lower right")
+    for axis in (setup, memory):
+        axis.set_xlabel("number of data")
+    return figure
+
+
+FIGURES: dict[str, tuple[str, Callable[[Run, Path], Any]]] = {
+    "tall_scaling": (
+        "Against the number of data: likelihood queries per effective sample and effective samples per second"
+        " of sampling, mean ± 1 sd over chains; seconds of set-up (MAP, bounds, rates); the most memory that"
+        " a process held, pages of the mapped features included.",
+        against_size,
+    ),
+}

@@ -1,0 +1,56 @@
+"""Where Firefly's bounds touch, how far below the likelihoods they lie, how many data they leave bright."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models import passes
+from flyrun.models.problem import Problem, posterior_curvature
+
+
+def bound_centre(arm: Any, problem: Problem, curvature: np.ndarray | None = None) -> np.ndarray:
+    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
+
+    offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in
+    root mean square. curvature: RRᵀ, the posterior's at the MAP, where it is known already.
+    """
+    theta_map, bound = problem.fit.theta_map, arm.bound
+    if bound.offset_sds == 0:
+        return theta_map
+    stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
+    z = stream.standard_normal(theta_map.size)
+    z *= np.sqrt(z.size) / np.linalg.norm(z)
+    root = np.linalg.cholesky(posterior_curvature(arm, problem) if curvature is None else curvature)
+    return theta_map + bound.offset_sds * np.linalg.solve(root.T, z)
+
+
+def expected_pseudo(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:
+    """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
+
+    η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's `curvature` at the MAP.
+    """
+    module, features, theta = arm.model.code, problem.features, problem.fit.theta_map
+    n_predictors, size = problem.model.n_predictors, features.rows.shape[1]
+    covariance = np.linalg.inv(curvature)
+    parts = covariance.reshape(n_predictors, size, n_predictors, size)
+
+    def work(block: slice) -> np.ndarray:
+        rows = features.rows[block].astype(np.float64)
+        variance = np.zeros((len(rows), n_predictors, n_predictors))
+        for k in range(n_predictors):
+            for m in range(k + 1):
+                variance[:, k, m] = variance[:, m, k] = ((rows @ parts[k, :, m]) * rows).sum(axis=1)
+        at_map = passes.block_predictors(problem.model, features, theta, block)
+        return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, variance)
+
+    return passes.gathered(len(features.rows), work)
+
+
+def lowered(expected: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
+    """By how much bounds with slack lie below tight ones, (N,), and what E L̃_n, (N,), is then.
+
+    1 + L̃ is the likelihood over its bound: bounds lower by s multiply it by e^s.
+    """
+    by = slack * expected
+    # beyond 1e260 a datum is bright for good, and e^by would overflow soon
+    return by, np.expm1(np.minimum(by, 600.0)) * (1.0 + expected) + expected

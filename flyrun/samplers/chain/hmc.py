@@ -1,0 +1,151 @@
+"""Hamiltonian Monte Carlo with the Gaussian part of the motion solved exactly.
+
+Duane et al. (1987); the splitting is Shahbaba, Lan, Johnson & Neal's (2014). A reference Gaussian N(μ, P⁻¹)
+stands near the target. With velocities v ~ N(0, P⁻¹) its motion is a rotation of (θ − μ, v), known in closed
+form, and only what the target adds to the reference is left to half steps ("kicks"):
+v ← v + ½ε·P⁻¹∇(log target − log reference).
+
+Under Firefly Monte Carlo the reference is the pseudo-prior itself, Gaussian when the prior is: a kick is then
+the gradient of the bright data's log L̃ alone, weak forces of few data, so that steps are long. What else the
+pseudo-prior has, a Laplace prior's corners, goes into the kick. On full data the reference is the Gaussian
+that the bounds tight at the MAP collapse into, or the one of the posterior's curvature there.
+
+P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and make all energies sums of products. So a
+step costs one product with P⁻¹, and no whitened copy of the data is needed.
+"""
+
+from math import cos, exp, pi, sin
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DensityError
+from flyrun.numerics.compiled import copy_into, dot_jit, implements, jit
+from flyrun.numerics.state import unsaved
+from flyrun.numerics.streams import Stream, normals, stream
+from flyrun.samplers.chain.dual_averaging import DualAveraging, dual_averaging, learn
+from flyrun.samplers.chain.metric import Reference, colour, covariance_times, log_base_over, precision_times
+from flyrun.samplers.chain.targets.target import data_gradient, keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import tune, update
+
+LABEL = "Hamiltonian"
+GRADIENTS = True
+FAR = 1e100
+"""Squared distance from μ, in the reference's sds, beyond which sums of squares may overflow."""
+
+QUARTER_TURN = pi / 2
+"""The longest step. It makes velocity of all position: longer ones turn back, and where the target is the
+reference, so that every step is accepted, tuning would never end."""
+
+
+@unsaved(workspace=("work",))
+class Hmc(NamedTuple):
+    """Trajectories of ½ to 1½ n_steps kicks and rotations by `step` radians, accepted on the total energy."""
+
+    step: DualAveraging
+    n_steps: int
+    jitter: float
+    """Each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into."""
+    reference: Reference
+    stream: Stream
+    """Of normals."""
+    work: np.ndarray
+    """(8, P): workspace."""
+
+
+def build(config: Any, n_params: int, reference: Reference) -> Hmc:
+    """Kernel from its configuration (n_steps, jitter, target_accept, step) and the reference Gaussian."""
+    return Hmc(
+        step=dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN),
+        n_steps=config.n_steps,
+        jitter=config.jitter,
+        reference=reference,
+        stream=stream(n_params),
+        work=np.zeros((8, n_params)),
+    )
+
+
+@dot_jit
+def _dot(u, v):
+    total = 0.0
+    for d in range(u.shape[0]):
+        total += u[d] * v[d]
+    return total
+
+
+@jit
+def _rotate(away, velocity, turn, swing):
+    """(away, velocity) on the circle that the reference makes them run."""
+    for d in range(away.shape[0]):
+        here = away[d]
+        away[d] = here * turn + velocity[d] * swing
+        velocity[d] = velocity[d] * turn - here * swing
+
+
+@jit
+def _refuse_nan(value, square):
+    # a trajectory that ran away may overflow into NaN, and is refused as one; nothing else may
+    if value != value and square < FAR:
+        raise DensityError("the density is not a number on a trajectory: look for huge values in the data")
+
+
+@implements(update, Hmc)
+def _hmc(kernel, rng, target, theta):
+    work, reference = kernel.work, kernel.reference
+    position, gradient, kick, noise = work[0], work[1], work[2], work[3]
+    away, pull = work[4], work[5]  # θ − μ and P(θ − μ)
+    velocity, momentum = work[6], work[7]  # v and Pv
+    size = theta.shape[0]
+    step = kernel.step.current[0] * (1.0 + kernel.jitter * (2.0 * rng.random() - 1.0))
+    turn, swing = cos(step), sin(step)
+    # trajectories of random length: a fixed one can return some direction to where it was; but short ones, of
+    # which a wider range has many, pay for a new velocity and a change of brightness and lead nowhere
+    spread = kernel.n_steps // 2
+    n_steps = kernel.n_steps - spread + int(rng.random() * (2 * spread + 1))
+
+    normals(kernel.stream, rng, noise)
+    for d in range(size):
+        away[d] = theta[d] - reference.mean[d]
+    colour(reference.metric, noise, velocity)
+    precision_times(reference.metric, velocity, momentum)
+    precision_times(reference.metric, away, pull)
+
+    gradient[:] = 0.0
+    log_ratio = 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
+    log_ratio -= log_base_over(reference.kind, target.base, theta, away, pull, gradient)
+    log_ratio -= kept_log_data(target, gradient)
+    _refuse_nan(log_ratio, 0.0)
+    log_there = 0.0
+    for i in range(n_steps + 1):
+        if i > 0:
+            _rotate(away, velocity, turn, swing)
+            _rotate(pull, momentum, turn, swing)
+            for d in range(size):
+                position[d] = reference.mean[d] + away[d]
+            gradient[:] = 0.0
+            log_there = log_base_over(reference.kind, target.base, position, away, pull, gradient)
+            if i < n_steps:
+                data_gradient(target, position, gradient)
+                log_there += _dot(gradient, gradient)  # only whether it is a number matters
+            else:
+                log_there += log_data(target, position, gradient)
+            if log_there != log_there:
+                _refuse_nan(log_there, _dot(away, pull))
+        covariance_times(reference.metric, gradient, kick)
+        share = 0.5 * step if i in (0, n_steps) else step
+        for d in range(size):
+            velocity[d] += share * kick[d]
+            momentum[d] += share * gradient[d]
+
+    log_ratio += log_there - 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
+    # a trajectory that overflowed is refused, as one that lost its energy is
+    acceptance = exp(min(0.0, log_ratio)) if log_ratio == log_ratio else 0.0
+    if rng.random() < acceptance:
+        copy_into(theta, position)
+        keep(target)
+    return acceptance
+
+
+@implements(tune, Hmc)
+def _tune(kernel, acceptance, iteration, burn_in):
+    learn(kernel.step, acceptance, iteration, burn_in)

@@ -1,0 +1,80 @@
+"""Independence Metropolis-Hastings with a Student-t proposal at the posterior's mode (Tierney 1994, §2.3).
+
+Proposals do not depend on where the chain is: θ' = μ + R·z·√(ν/χ²_ν), a t about the mode with the posterior's
+curvature there. Tails heavier than the posterior's keep the ratio of target to proposal bounded.
+"""
+
+from math import exp, log1p, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DensityError
+from flyrun.models.base import log_base
+from flyrun.numerics.compiled import copy_into, implements, jit
+from flyrun.numerics.state import unsaved
+from flyrun.numerics.streams import Stream, normals, stream
+from flyrun.samplers.chain.metric import Reference, colour, precision_times
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import tune, update
+
+LABEL = "Independence Metropolis-Hastings"
+GRADIENTS = False
+
+
+@unsaved(workspace=("work",))
+class Independence(NamedTuple):
+    """Accepts with min(1, ratio at θ' over ratio at θ), each of target to proposal density."""
+
+    freedom: float
+    """ν."""
+    reference: Reference
+    stream: Stream
+    """Of normals."""
+    work: np.ndarray
+    """(3, P): workspace."""
+
+
+def build(config: Any, n_params: int, reference: Reference) -> Independence:
+    """Kernel from its configuration (freedom) and the Gaussian that shapes the t."""
+    return Independence(float(config.freedom), reference, stream(n_params), np.zeros((3, n_params)))
+
+
+@jit
+def _log_t(kernel, theta):
+    """Log density of the proposal at θ, up to a constant."""
+    away, pull = kernel.work[1], kernel.work[2]
+    size = theta.shape[0]
+    for d in range(size):
+        away[d] = theta[d] - kernel.reference.mean[d]
+    precision_times(kernel.reference.metric, away, pull)
+    square = 0.0
+    for d in range(size):
+        square += away[d] * pull[d]
+    return -0.5 * (kernel.freedom + size) * log1p(square / kernel.freedom)
+
+
+@implements(update, Independence)
+def _independence(kernel, rng, target, theta):
+    proposal, noise = kernel.work[0], kernel.work[1]
+    size = theta.shape[0]
+    normals(kernel.stream, rng, noise)
+    colour(kernel.reference.metric, noise, proposal)
+    stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom))
+    for d in range(size):
+        proposal[d] = kernel.reference.mean[d] + stretch * proposal[d]
+    log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
+    log_ratio += _log_t(kernel, theta) - _log_t(kernel, proposal)
+    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        copy_into(theta, proposal)
+        keep(target)
+    return acceptance
+
+
+@implements(tune, Independence)
+def _tune(kernel, acceptance, iteration, burn_in):
+    pass

@@ -1,0 +1,63 @@
+"""The compiled loop that every chain runs: update θ, resample brightness, record."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.numerics.compiled import copy_into, jit, outer_jit
+from flyrun.samplers.chain.brightness.implicit import resample
+from flyrun.samplers.chain.targets.known_base import log_base_at
+from flyrun.samplers.chain.targets.target import bright_count, kept_log_data
+from flyrun.samplers.chain.update import tune, update
+
+
+class Draws(NamedTuple):
+    """What n iterations leave behind."""
+
+    theta: np.ndarray
+    """(n // thin, P): every thin-th position."""
+    queries: np.ndarray
+    """(n,) int64: likelihood queries of each iteration."""
+    bright: np.ndarray
+    """(n,) int64: bright data after each iteration; N for the full-data target."""
+    log_joint: np.ndarray
+    """(n,): log density of the state, θ alone or θ and z, up to a constant."""
+    accepted: np.ndarray
+    """(n,): acceptance probability of the θ-update."""
+
+
+def empty_draws(n: int, thin: int, first: int, n_params: int) -> Draws:
+    """Room for iterations first … first + n − 1; those k with (k+1) % thin = 0 keep their position."""
+    kept = (first + n) // thin - first // thin
+    return Draws(
+        np.empty((kept, n_params)), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n)
+    )
+
+
+@outer_jit
+def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
+    """Run iterations first … first + n − 1 in place, n = draws.queries.shape[0].
+
+    Steps are tuned only while the iteration is below burn_in. theta: (P,), the position, moved in place.
+    """
+    _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws)
+
+
+@jit
+def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
+    meter = target.memory.queries
+    row = 0
+    for i in range(draws.queries.shape[0]):
+        iteration = first + i
+        before = meter[0]
+        acceptance = update(kernel, rng, target, theta)
+        if iteration < burn_in:
+            tune(kernel, acceptance, iteration, burn_in)
+        resample(brightness, rng, target, theta)
+        draws.queries[i] = meter[0] - before
+        draws.bright[i] = bright_count(target)
+        draws.log_joint[i] = log_base_at(target, theta) + kept_log_data(target, None)
+        draws.accepted[i] = acceptance
+        if (iteration + 1) % thin == 0:
+            copy_into(draws.theta[row], theta)
+            row += 1

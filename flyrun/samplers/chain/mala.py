@@ -1,0 +1,82 @@
+"""Metropolis-adjusted Langevin (Roberts & Tweedie 1996), the step tuned to accept 0.57.
+
+Roberts & Rosenthal (1998) give 0.574 as the best acceptance rate in many dimensions. Steps are round, or
+shaped by a Gaussian near the target (a metric), as Roberts & Stramer (2002) do.
+"""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DensityError
+from flyrun.models.base import log_base
+from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.state import unsaved
+from flyrun.numerics.streams import Stream, normals, stream
+from flyrun.samplers.chain.metric import IDENTITY, Reference, colour, covariance_times
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+
+LABEL = "Langevin"
+GRADIENTS = True
+
+
+@unsaved(workspace=("work",), fixed=("metric",))
+class Mala(NamedTuple):
+    """θ' = θ + ½ step²·P⁻¹∇ + step·N(0, P⁻¹), accepted with the Metropolis-Hastings ratio."""
+
+    step: StepSize
+    metric: Any
+    """P."""
+    stream: Stream
+    """Of normals."""
+    work: np.ndarray
+    """(6, P): workspace."""
+
+
+def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:
+    """Kernel from its configuration (target_accept, step); round steps without a reference.
+
+    The first guess scales with the number of parameters as the best step does, and for round steps, in units
+    of θ, is a tenth.
+    """
+    guess = (1.0 if reference else 0.1) * n_params ** (-1 / 6)
+    metric = reference.metric if reference else IDENTITY
+    step = step_size(config.target_accept, config.step, guess)
+    return Mala(step, metric, stream(n_params), np.zeros((6, n_params)))
+
+
+@implements(update, Mala)
+def _mala(kernel, rng, target, theta):
+    work = kernel.work
+    proposal, noise, here, there, drift, way_back = work[0], work[1], work[2], work[3], work[4], work[5]
+    step = kernel.step.current[0]
+    half = 0.5 * step * step
+    # The gradient here comes from what is kept, also after a change of brightness: it costs no query.
+    here[:] = 0.0
+    log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
+    covariance_times(kernel.metric, here, drift)
+    normals(kernel.stream, rng, noise)
+    colour(kernel.metric, noise, proposal)
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + half * drift[d] + step * proposal[d]
+    there[:] = 0.0
+    log_ratio = log_base(target.base, proposal, there) + log_data(target, proposal, there) - log_here
+    covariance_times(kernel.metric, there, way_back)
+    # log of the density of the way back over that of the way there; P itself drops out
+    for d in range(theta.shape[0]):
+        log_ratio -= 0.5 * (proposal[d] - theta[d]) * (here[d] + there[d])
+        log_ratio += 0.25 * half * (here[d] * drift[d] - there[d] * way_back[d])
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        copy_into(theta, proposal)
+        keep(target)
+    return acceptance
+
+
+@implements(tune, Mala)
+def _tune(kernel, acceptance, iteration, burn_in):
+    adapt(kernel.step, acceptance, iteration, burn_in)

@@ -1,0 +1,274 @@
+"""What a cell runs: a chain made from an arm's configuration.
+
+The runner knows only this: `prepare`, and of its result `warm_up`, `init`, `advance`, `finish`, `facts` and
+`tuning`. A state is a flat dictionary of arrays, the generator's among them; `advance` copies it at its
+border. The same state gives the same draws, bit for bit, wherever chunks begin and end.
+"""
+
+import contextlib
+import time
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from flyrun.data import mapped
+from flyrun.models import passes
+from flyrun.models.base import draw_base, log_base
+from flyrun.models.problem import Problem, bind, posterior_curvature
+from flyrun.numerics.compiled import jit, outer_jit
+from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
+from flyrun.samplers.chain import bounds
+from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.per_datum import per_datum, rates
+from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.metric import reference_at, reference_of
+from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.chain.targets.target import log_data, start
+
+State = dict[str, np.ndarray]
+
+
+def prepare(arm: Any, folder: Path) -> Any:
+    """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
+
+    Raises DataError or ConfigError, one line each, for what a person can mend.
+    """
+    shaped = getattr(arm.sampler, "metric", "identity") != "identity"
+    needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or shaped
+    return Program(arm, bind(arm, folder, needs_map))
+
+
+@outer_jit
+def _draw(base, rng, theta):
+    draw_base(base, rng, theta)
+
+
+@outer_jit
+def _start(target, rng, theta):
+    start(target, rng, theta)
+
+
+@jit
+def _log_densities(target, thetas, base, data):
+    for i in range(thetas.shape[0]):
+        base[i] = log_base(target.base, thetas[i], None)
+        data[i] = log_data(target, thetas[i], None)
+
+
+class Program:
+    """One arm, ready to run chains from any seed."""
+
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem = arm, problem
+        self.n_data, n_features = problem.features.rows.shape
+        self.n_params = n_features * problem.model.n_predictors
+        self.module = arm.sampler.code
+        self.bound_queries = 0  # N for each pass that looks at every likelihood
+        started = time.perf_counter()
+        with threadpool_limits(1):
+            self._target, self._brightness = self._make_target()
+            self._kernel = self._make_kernel()
+            if arm.protocol.init == "map":
+                self._start_roots = self._roots()
+        self._bind_s = time.perf_counter() - started
+
+    @cached_property
+    def _curvature(self) -> np.ndarray:
+        """The posterior's at the MAP, (P, P)."""
+        self.bound_queries += self.n_data
+        return posterior_curvature(self.arm, self.problem)
+
+    def _roots(self) -> list[np.ndarray]:
+        """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
+        roots = [np.linalg.cholesky(self._curvature)]
+        for mode in self.problem.fit.modes[1:]:
+            self.bound_queries += self.n_data
+            with contextlib.suppress(np.linalg.LinAlgError):
+                roots.append(np.linalg.cholesky(posterior_curvature(self.arm, self.problem, mode)))
+                continue
+            roots.append(roots[0])
+        return roots
+
+    def _bound_at(self, theta: np.ndarray) -> Any:
+        problem = self.problem
+        self.bound_queries += self.n_data
+        module = self.arm.model.code
+        return passes.touching_bound(module, problem.model, problem.features, theta)
+
+    def _collapse(self, bound: Any) -> Any:
+        problem = self.problem
+        collapsed = self.arm.model.code.collapse(bound, problem.model, problem.features)
+        return self.arm.prior.code.pseudo_prior(problem.prior, collapsed)
+
+    def _make_target(self) -> tuple[Any, Any]:
+        """Target and brightness update."""
+        problem, arm = self.problem, self.arm
+        if arm.bound.name == "none":
+            full = full_data(problem.prior, problem.model, problem.features, self.n_params)
+            return full, sweeps.build(arm.brightness, self.n_data)
+        model, config = arm.model.code, arm.brightness
+        if arm.bound.name != "map":
+            bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
+            return self._firefly(bound), sweeps.build(config, self.n_data)
+        curvature = self._curvature if arm.bound.offset_sds else None
+        bound, expected = self._bound_at(bounds.bound_centre(arm, problem, curvature)), np.empty(0)
+        if arm.bound.slack > 0 or config.name == "per_datum" or getattr(config, "q", None) == "auto":
+            expected = bounds.expected_pseudo(arm, problem, self._curvature)
+            self.bound_queries += self.n_data
+            by, expected = bounds.lowered(expected, arm.bound.slack)
+            model.lower(bound, by)
+        target = self._firefly(bound)
+        if config.name == "per_datum":
+            return target, per_datum(rates(expected, config.factor))
+        if getattr(config, "q", None) == "auto":
+            config = replace(config, q=sweeps.global_rate(expected))
+        return target, sweeps.build(config, self.n_data)
+
+    def _firefly(self, bound: Any) -> Any:
+        problem = self.problem
+        return firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
+
+    def _make_kernel(self) -> Any:
+        """θ-update; one that is shaped by a Gaussian near the target is given it."""
+        config = self.arm.sampler
+        metric = getattr(config, "metric", "identity")
+        if metric == "identity":
+            return self.module.build(config, self.n_params)
+        if metric == "hessian":
+            reference = reference_at(self.problem.fit.theta_map, self._curvature)
+        elif self.arm.bound.name == "none":
+            reference = reference_of(self._collapse(self._bound_at(self.problem.fit.theta_map)), own=False)
+        else:
+            reference = reference_of(self._target.base, own=True)
+        return self.module.build(config, self.n_params, reference)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is set up before any chain: data, model, bounds, base, and what updates are made of."""
+        return self._target, self._brightness, self._kernel
+
+    def warm_up(self) -> float:
+        """Compile what a chain needs, or load it from the cache; seconds it took."""
+        started = time.perf_counter()
+        _, draws = self.advance(self.init(0), 2 * self.arm.protocol.thin)
+        self.finish(np.zeros(1), draws["theta"][:1])
+        return time.perf_counter() - started
+
+    def init(self, seed: int) -> State:
+        """First state of a chain.
+
+        The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
+        protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
+        the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
+        at them. Working out the first state costs N queries.
+        """
+        first = seeded(seed)
+        theta = np.zeros(self.n_params)
+        if self.arm.protocol.init == "map":
+            with threadpool_limits(1):
+                mode = seed % len(self._start_roots)
+                away = np.linalg.solve(self._start_roots[mode].T, first.standard_normal(theta.size))
+            theta = self.problem.fit.modes[mode] + away
+        else:
+            _draw(self.problem.prior, first, theta)
+        rng = seeded(seed, self.arm.method())
+        memory = self._target.memory
+        target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
+        mapped.expect(self.problem.features.rows, random=False)
+        _start(target, rng, theta)
+        return {
+            "theta": theta,
+            "iteration": np.zeros(1, np.int64),
+            "rng": generator_state(rng),
+            **arrays_of(self._kernel, "kernel"),
+            **arrays_of(self._brightness, "brightness"),
+            **arrays_of(target.memory, "memory"),
+        }
+
+    def advance(self, state: State, n: int) -> tuple[State, dict[str, np.ndarray]]:
+        """n more iterations from `state`, which stays as it is.
+
+        Draws: theta (n // thin, P), and per iteration queries, bright, log_joint, accepted, each (n,).
+        """
+        protocol = self.arm.protocol
+        first = int(state["iteration"][0])
+        theta = state["theta"].copy()
+        rng = generator(state["rng"])
+        kernel = with_arrays(self._kernel, state, "kernel")
+        brightness = with_arrays(self._brightness, state, "brightness")
+        target = self._target._replace(memory=with_arrays(self._target.memory, state, "memory"))
+        draws = empty_draws(n, protocol.thin, first, self.n_params)
+        mapped.expect(self.problem.features.rows, random=self.arm.bound.firefly)
+        run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
+        after = {
+            "theta": theta,
+            "iteration": np.array([first + n]),
+            "rng": generator_state(rng),
+            **arrays_of(kernel, "kernel"),
+            **arrays_of(brightness, "brightness"),
+            **arrays_of(target.memory, "memory"),
+        }
+        return after, draws._asdict()
+
+    def finish(self, iteration: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
+        full = full_data(self.problem.prior, self.problem.model, self.problem.features, self.n_params)
+        prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
+        mapped.expect(self.problem.features.rows, random=False)
+        _log_densities(full, np.ascontiguousarray(theta), prior, likelihood)
+        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+
+    def notes(self) -> list[str]:
+        """Lines that a person wants to see before sampling."""
+        fit, lines = self.problem.fit, []
+        for key, chosen, scores in (
+            ("model.scale", fit.model_scale, fit.held_out_model),
+            ("prior.scale", fit.scale, fit.held_out),
+        ):
+            tried = ", ".join(f"{scale:g}: {score:.5f}" for scale, score in scores)
+            if tried:
+                taken = f"{self.arm.name}: {key}=held_out takes {chosen:g}"
+                lines.append(f"{taken}; mean test log likelihood at the MAP by scale: {tried}")
+        return lines
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of this arm: sizes, exactness, and what setting it up cost."""
+        fit = self.problem.fit
+        names, n_predictors = self.problem.dataset.feature_names, self.problem.model.n_predictors
+        several = {"coordinates": [f"{k}:{name}" for k in range(n_predictors) for name in names]}
+        return {
+            "n_data": self.n_data,
+            "n_params": self.n_params,
+            "exact": True,
+            "update": self.module.LABEL,
+            "prior_scale": fit.scale,
+            "held_out": fit.held_out,
+            "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
+            "held_out_model": fit.held_out_model,
+            "feature_names": list(names),
+            **(several if n_predictors > 1 else {}),
+            "gradients": self.module.GRADIENTS,
+            "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
+            "setup_queries": fit.queries + self.bound_queries + self.n_data,
+            "map_queries": fit.queries,
+            "bound_queries": self.bound_queries,
+            "start_queries": self.n_data,
+            "setup_s": fit.seconds + self._bind_s,
+        }
+
+    def _shift_free(self) -> bool:
+        return getattr(self.arm.model.code, "SHIFT_FREE", False)
+
+    def tuning(self, state: State) -> dict[str, float]:
+        """Settings learnt during burn-in, or chosen at set-up."""
+        settings = {}
+        if "kernel.step.current" in state:
+            settings["step"] = float(state["kernel.step.current"][0])
+        if getattr(self.arm.brightness, "q", None) == "auto":
+            settings["q"] = float(np.exp(self._brightness.log_q))
+        return settings

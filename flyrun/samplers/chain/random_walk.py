@@ -1,0 +1,69 @@
+"""Random-walk Metropolis (Metropolis et al. 1953), the step tuned to accept 0.234 (Roberts et al. 1997).
+
+Steps are round, or shaped by a Gaussian near the target (a metric), as Roberts & Rosenthal (2001) advise.
+"""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DensityError
+from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.state import unsaved
+from flyrun.numerics.streams import Stream, normals, stream
+from flyrun.samplers.chain.metric import IDENTITY, Reference, colour
+from flyrun.samplers.chain.targets.known_base import log_base_at
+from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+
+LABEL = "Metropolis-Hastings"
+GRADIENTS = False
+
+
+@unsaved(workspace=("noise", "proposal"), fixed=("metric",))
+class RandomWalk(NamedTuple):
+    """θ' = θ + step·N(0, P⁻¹), accepted with min(1, ratio of target densities)."""
+
+    step: StepSize
+    metric: Any
+    """P."""
+    stream: Stream
+    """Of normals."""
+    noise: np.ndarray
+    """(P,): workspace, as is the next."""
+    proposal: np.ndarray
+
+
+def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
+    """Kernel from its configuration (target_accept, step); round steps without a reference.
+
+    The first guess is Roberts et al.'s 2.38/√P.
+    """
+    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
+    metric = reference.metric if reference else IDENTITY
+    return RandomWalk(step, metric, stream(n_params), np.zeros(n_params), np.zeros(n_params))
+
+
+@implements(update, RandomWalk)
+def _random_walk(kernel, rng, target, theta):
+    noise, proposal = kernel.noise, kernel.proposal
+    step = kernel.step.current[0]
+    normals(kernel.stream, rng, noise)
+    colour(kernel.metric, noise, proposal)
+    for d in range(theta.shape[0]):
+        proposal[d] = theta[d] + step * proposal[d]
+    log_ratio = log_base_at(target, proposal) - log_base_at(target, theta)
+    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        copy_into(theta, proposal)
+        keep(target)
+    return acceptance
+
+
+@implements(tune, RandomWalk)
+def _tune(kernel, acceptance, iteration, burn_in):
+    adapt(kernel.step, acceptance, iteration, burn_in)

@@ -1,0 +1,367 @@
+"""Firefly Monte Carlo's joint density of θ and brightness (Maclaurin & Adams 2014, eq. 2).
+
+p(θ, z | data) ∝ p̃(θ) Π_{n bright} L̃_n(θ), with the pseudo-prior p̃ = prior × Π B_n and the
+pseudo-likelihood L̃_n = (L_n − B_n)/B_n. Summed over z it is the posterior, exactly; given z it needs only the
+bright likelihoods.
+
+In logs, with g = log L − log B ≥ 0: log L̃ = g + log(1 − e^{−g}), finite wherever g is, and
+d log L̃ = dg/(1 − e^{−g}). For every bright datum the value and its slopes at the current θ are kept, so that
+neither darkening nor the gradient after a change of brightness costs a query.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DensityError
+from flyrun.models.features import BLOCK, predict, pull_back
+from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.numerics.compiled import implements, inline_jit, inlined
+from flyrun.numerics.state import packed
+from flyrun.numerics.vector_math import log_positive, one_minus_exp_negative
+from flyrun.samplers.chain.brightness import partition
+from flyrun.samplers.chain.brightness.partition import Partition, all_dark, brighten, darken
+from flyrun.samplers.chain.targets.full_data import Workspace, add_up, workspace
+from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
+from flyrun.samplers.chain.targets.target import (
+    bright_count,
+    data_gradient,
+    keep,
+    kept_log_data,
+    log_data,
+    start,
+)
+
+VECTOR = 16
+"""Blocks of data are filled up to a multiple of this: loops over them have no rest to do one by one."""
+
+TIGHT = 1e-100
+"""Least gap g: at the tight point it is 0, or below by rounding, and such a datum is never bright."""
+
+
+START_BLOCK = 65_536
+"""Data looked at together for the first state: workspace that later stays small is not filled for all."""
+
+
+def _pack(memory: Any) -> dict[str, np.ndarray]:
+    # of the dark data nothing is known
+    n_bright = memory.partition.n_bright[0]
+    return {
+        "queries": memory.queries.copy(),
+        "values": memory.values[:n_bright].copy(),
+        "slopes": memory.slopes[:n_bright].copy(),
+        **{f"partition.{name}": values for name, values in partition.pack(memory.partition).items()},
+        **{f"known.{name}": values.copy() for name, values in memory.known._asdict().items()},
+    }
+
+
+def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
+    size, start = len(memory.values), "partition."
+    placed = {name.removeprefix(start): values for name, values in arrays.items() if start in name}
+    # zeros, not copies: pages that are never written to take no memory
+    room = {
+        name: np.zeros(part.shape, part.dtype)
+        for name, part in memory._asdict().items()
+        if isinstance(part, np.ndarray)
+    }
+    room["queries"][:] = arrays["queries"]
+    room["values"][: len(arrays["values"])] = arrays["values"]
+    room["slopes"][: len(arrays["slopes"])] = arrays["slopes"]
+    known = KnownBase(*(arrays[f"known.{name}"].copy() for name in KnownBase._fields))
+    return type(memory)(**room, partition=partition.unpack(size, **placed), known=known)
+
+
+@packed(_pack, _unpack)
+class FireflyMemory(NamedTuple):
+    """What changes while sampling."""
+
+    queries: np.ndarray
+    """(1,) int64: the meter of likelihood queries."""
+    partition: Partition
+    values: np.ndarray
+    """(N,): log L̃ of the i-th bright datum at the current position, i < n_bright."""
+    slopes: np.ndarray
+    """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
+    proposed_values: np.ndarray
+    """(≥ N,): the same at the last proposal, in their order; or what `look`, `choose` and `query` leave."""
+    proposed_slopes: np.ndarray
+    """(≥ N or 0, K)."""
+    known: KnownBase
+
+
+class Firefly(NamedTuple):
+    """log p̃(θ) + Σ_{n bright} log L̃_n(θ)."""
+
+    base: Any
+    model: Any
+    bound: Any
+    features: Any
+    likelihood_work: Workspace
+    bound_work: Workspace
+    padded: np.ndarray
+    """(BLOCK + VECTOR,) uint32: workspace, the data of a block."""
+    memory: FireflyMemory
+
+
+def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -> Firefly:
+    """Firefly target, all data dark. `gradients`: whether the θ-update will ask for them."""
+    n_data, n_features = features.rows.shape
+    k = model.n_predictors
+    room = -(-n_data // VECTOR) * VECTOR
+    memory = FireflyMemory(
+        queries=np.zeros(1, np.int64),
+        partition=all_dark(n_data),
+        values=np.zeros(n_data),
+        slopes=np.zeros((n_data if gradients else 0, k)),
+        proposed_values=np.zeros(room),
+        proposed_slopes=np.zeros((room if gradients else 0, k)),
+        known=known_base(n_features * k),
+    )
+    padded = np.zeros(BLOCK + VECTOR, np.uint32)
+    return Firefly(base, model, bound, features, workspace(k), workspace(k), padded, memory)
+
+
+@inline_jit
+def _gaps(n, log_l, log_b, slopes_l, slopes_b, gaps, slopes):
+    """g and its slopes, unless None, of a block of n data from log L and log B."""
+    for i in range(n):
+        gaps[i] = max(log_l[i] - log_b[i], TIGHT)
+    if slopes is not None:
+        for i in range(n):
+            for k in range(slopes.shape[1]):
+                slopes[i, k] = slopes_l[i, k] - slopes_b[i, k]
+
+
+@inline_jit
+def _pseudo(n, gaps, shares, values, slopes):
+    """log L̃, unless None, and its slopes, unless None, from g and its slopes, in their place.
+
+    gaps, shares, values: (n,); slopes: (n, K). shares is workspace.
+    """
+    for i in range(n):
+        share = one_minus_exp_negative(-gaps[i])
+        if values is not None:
+            values[i] = gaps[i] + log_positive(share)
+        if slopes is not None:
+            shares[i] = share
+    if slopes is not None:
+        # a loop of its own, and with no inner loop for one predictor: else the compiler would do all of this,
+        # exponentials and logarithms included, number by number
+        if slopes.shape[1] == 1:
+            for i in range(n):
+                slopes[i, 0] /= shares[i]
+        else:
+            for i in range(n):
+                for k in range(slopes.shape[1]):
+                    slopes[i, k] /= shares[i]
+
+
+@inline_jit
+def _fill_up(index, first, padded):
+    """A block of index from `first` on, in whole vectors: the last datum stands for what is missing."""
+    # a part of its own: for first + i the compiler would allow for places before the array, number by number
+    part = index[first : first + BLOCK]
+    count = part.shape[0]
+    whole = -(-count // VECTOR) * VECTOR
+    for i in range(count):
+        padded[i] = part[i]
+    last = part[count - 1]
+    for i in range(VECTOR):
+        padded[np.uint64(count) + np.uint64(i)] = last
+    return whole
+
+
+@inline_jit
+def _query_block(target, index, first, theta, gaps, slopes):
+    """Query a block of index from `first` on: g and its slopes, unless None, into whole vectors of gaps,
+    (n,), and slopes, (n, K). Returns n."""
+    upper, lower = target.likelihood_work, target.bound_work
+    block = target.padded[: _fill_up(index, first, target.padded)]
+    predict(target.features, index[first : first + BLOCK], theta, upper.eta)
+    if slopes is None:
+        log_likelihood(target.model, block, upper.eta, upper.values, None)
+        log_bound(target.bound, target.model, block, upper.eta, lower.values, None)
+    else:
+        log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
+        log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
+    _gaps(block.shape[0], upper.values, lower.values, upper.slopes, lower.slopes, gaps, slopes)
+    return block.shape[0]
+
+
+@inline_jit
+def _evaluate(target, index, theta, values, slopes):
+    """Query the data in index: log L̃_n(θ) into values, (≥ n,), and slopes, (≥ n, K), each unless None.
+
+    What follows in `values` and `slopes` up to a whole vector is overwritten.
+    """
+    gaps, shares = target.likelihood_work.values, target.bound_work.values
+    target.memory.queries[0] += index.shape[0]
+    for first in range(0, index.shape[0], BLOCK):
+        slope_room = None if slopes is None else slopes[first : first + BLOCK]
+        n = _query_block(target, index, first, theta, gaps, slope_room)
+        _pseudo(n, gaps, shares, None if values is None else values[first : first + n], slope_room)
+
+
+@inlined
+def look(target, index, theta):
+    """Query dark data at the current position θ. index: (n,).
+
+    Until the next evaluation the gap g of index[j] is in memory.proposed_values[j], and its slopes are in
+    proposed_slopes[j].
+    """
+
+
+@inlined
+def choose(target, chosen, n):
+    """Of the data of the last `look` those at places chosen[:n], ascending, move to the front, and what is
+    remembered of them becomes log L̃ and its slopes: (n,) and (n, K)."""
+
+
+@inlined
+def query(target, index, theta):
+    """`look` and `choose` at once, for all the data in index, (n,)."""
+
+
+@inlined
+def light(target, n, j):
+    """Make dark datum n bright and keep log L̃ (and slopes) from place j of the last `choose` or `query`."""
+
+
+@inlined
+def dim(target, i):
+    """Make the i-th bright datum dark and forget what was kept of it; the last bright one takes its place."""
+
+
+@inline_jit
+def _check(values, n):
+    total = add_up(values, n)
+    if total != total:  # it would never be lit, and never be missed
+        raise DensityError("a likelihood is not a number: look for huge values in the data")
+
+
+@implements(look, Firefly)
+def _look(target, index, theta):
+    # what was kept of the last proposal is no longer needed once it is kept or refused
+    gaps, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    target.memory.queries[0] += index.shape[0]
+    for first in range(0, index.shape[0], BLOCK):
+        if slopes.shape[0] == 0:
+            _query_block(target, index, first, theta, gaps[first : first + BLOCK], None)
+        else:
+            last = first + BLOCK
+            _query_block(target, index, first, theta, gaps[first:last], slopes[first:last])
+
+
+@implements(choose, Firefly)
+def _choose(target, chosen, n):
+    values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    gaps, shares = target.likelihood_work.values, target.bound_work.values
+    for first in range(0, n, BLOCK):
+        count = min(n - first, BLOCK)
+        last = first - (-count // VECTOR) * VECTOR
+        for i in range(count):
+            gaps[i] = values[chosen[first + i]]
+        if slopes.shape[0] == 0:
+            _pseudo(last - first, gaps, shares, values[first:last], None)
+        else:
+            for i in range(count):
+                for k in range(slopes.shape[1]):
+                    slopes[first + i, k] = slopes[chosen[first + i], k]
+            _pseudo(last - first, gaps, shares, values[first:last], slopes[first:last])
+    _check(values, n)
+
+
+@implements(query, Firefly)
+def _query(target, index, theta):
+    values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    if slopes.shape[0] == 0:
+        _evaluate(target, index, theta, values, None)
+    else:
+        _evaluate(target, index, theta, values, slopes)
+    _check(values, index.shape[0])
+
+
+@inline_jit
+def _copy_row(there, i, here, j):
+    """there[i] = here[j], of arrays (n, K) or, where no slopes are kept, (0, K)."""
+    if there.shape[0] > 0:
+        for k in range(there.shape[1]):
+            there[i, k] = here[j, k]
+
+
+@implements(light, Firefly)
+def _light(target, n, j):
+    memory = target.memory
+    i = np.uint64(memory.partition.n_bright[0])
+    brighten(memory.partition, n)
+    memory.values[i] = memory.proposed_values[j]
+    _copy_row(memory.slopes, i, memory.proposed_slopes, j)
+
+
+@implements(dim, Firefly)
+def _dim(target, i):
+    memory = target.memory
+    last = np.uint64(memory.partition.n_bright[0] - 1)
+    darken(memory.partition, i)
+    memory.values[i] = memory.values[last]
+    _copy_row(memory.slopes, i, memory.slopes, last)
+
+
+@implements(log_data, Firefly)
+def _log_data(target, theta, gradient):
+    memory = target.memory
+    n_bright = memory.partition.n_bright[0]
+    index = memory.partition.bright[:n_bright]
+    values, slopes = memory.proposed_values, memory.proposed_slopes
+    if gradient is None:
+        _evaluate(target, index, theta, values, None)
+    else:
+        _evaluate(target, index, theta, values, slopes)
+        pull_back(target.features, index, slopes, gradient)
+    return add_up(values, n_bright)
+
+
+@implements(data_gradient, Firefly)
+def _data_gradient(target, theta, gradient):
+    memory = target.memory
+    index = memory.partition.bright[: memory.partition.n_bright[0]]
+    _evaluate(target, index, theta, None, memory.proposed_slopes)
+    pull_back(target.features, index, memory.proposed_slopes, gradient)
+
+
+@implements(keep, Firefly)
+def _keep(target):
+    memory = target.memory
+    for i in range(memory.partition.n_bright[0]):
+        memory.values[i] = memory.proposed_values[i]
+        _copy_row(memory.slopes, i, memory.proposed_slopes, i)
+
+
+@implements(kept_log_data, Firefly)
+def _kept_log_data(target, gradient):
+    memory = target.memory
+    n_bright = memory.partition.n_bright[0]
+    if gradient is not None:
+        pull_back(target.features, memory.partition.bright[:n_bright], memory.slopes, gradient)
+    return add_up(memory.values, n_bright)
+
+
+@implements(start, Firefly)
+def _start(target, rng, theta):
+    # Every z_n from its conditional: bright with probability (L − B)/L = L̃/(1 + L̃). N queries.
+    memory = target.memory
+    n_data = memory.values.shape[0]
+    for first in range(0, n_data, START_BLOCK):
+        last = min(first + START_BLOCK, n_data)
+        block = memory.partition.bright[first:last]  # room: of those before `first` no more can be bright
+        for i in range(last - first):
+            block[i] = first + i
+        query(target, block, theta)
+        for n in range(first, last):
+            if rng.random() * (1.0 + np.exp(-memory.proposed_values[n - first])) < 1.0:
+                light(target, n, n - first)
+
+
+@implements(bright_count, Firefly)
+def _bright_count(target):
+    return target.memory.partition.n_bright[0]

@@ -1,0 +1,127 @@
+"""The full posterior: every evaluation visits all N likelihoods. What FlyMC is compared with."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.models.features import BLOCK, predict, pull_back
+from flyrun.models.likelihood import log_likelihood
+from flyrun.numerics.compiled import copy_into, dot_jit, implements
+from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
+from flyrun.samplers.chain.targets.target import (
+    bright_count,
+    data_gradient,
+    keep,
+    kept_log_data,
+    log_data,
+    start,
+)
+
+
+class FullDataMemory(NamedTuple):
+    """What changes while sampling."""
+
+    queries: np.ndarray
+    """(1,) int64: the meter of likelihood queries."""
+    kept: np.ndarray
+    """(2,): Σ log L_n at the current position and at the last proposal."""
+    gradients: np.ndarray
+    """(2, P): their gradients, where an update asked for them."""
+    known: KnownBase
+
+
+class Workspace(NamedTuple):
+    """Room for one block of data; holds nothing between calls."""
+
+    eta: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+
+
+def workspace(n_predictors: int) -> Workspace:
+    """Room for BLOCK data with K predictors each."""
+    return Workspace(np.zeros((BLOCK, n_predictors)), np.zeros(BLOCK), np.zeros((BLOCK, n_predictors)))
+
+
+class FullData(NamedTuple):
+    """log prior(θ) + Σ_n log L_n(θ)."""
+
+    base: Any
+    model: Any
+    features: Any
+    everyone: np.ndarray
+    """0 … N−1."""
+    work: Workspace
+    memory: FullDataMemory
+
+
+def full_data(base: Any, model: Any, features: Any, n_params: int) -> FullData:
+    """Full-data target with an empty memory."""
+    memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), known_base(n_params))
+    everyone = np.arange(features.rows.shape[0])
+    return FullData(base, model, features, everyone, workspace(model.n_predictors), memory)
+
+
+@dot_jit
+def add_up(values, n):
+    """Sum of the first n values."""
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@implements(log_data, FullData)
+def _log_data(target, theta, gradient):
+    memory, work = target.memory, target.work
+    n_data = target.everyone.shape[0]
+    total = 0.0
+    if gradient is not None:
+        proposed = memory.gradients[1]
+        proposed[:] = 0.0
+    for first in range(0, n_data, BLOCK):
+        index = target.everyone[first : first + BLOCK]
+        predict(target.features, index, theta, work.eta)
+        if gradient is None:
+            log_likelihood(target.model, index, work.eta, work.values, None)
+        else:
+            log_likelihood(target.model, index, work.eta, work.values, work.slopes)
+            pull_back(target.features, index, work.slopes, proposed)
+        total += add_up(work.values, index.shape[0])
+    if gradient is not None:
+        for d in range(gradient.shape[0]):
+            gradient[d] += proposed[d]
+    memory.queries[0] += n_data
+    memory.kept[1] = total
+    return total
+
+
+@implements(data_gradient, FullData)
+def _data_gradient(target, theta, gradient):
+    log_data(target, theta, gradient)
+
+
+@implements(keep, FullData)
+def _keep(target):
+    target.memory.kept[0] = target.memory.kept[1]
+    copy_into(target.memory.gradients[0], target.memory.gradients[1])
+
+
+@implements(start, FullData)
+def _start(target, rng, theta):
+    log_data(target, theta, target.memory.gradients[0])  # what is added there, keep overwrites
+    keep(target)
+
+
+@implements(kept_log_data, FullData)
+def _kept_log_data(target, gradient):
+    if gradient is not None:
+        kept = target.memory.gradients[0]
+        for d in range(gradient.shape[0]):
+            gradient[d] += kept[d]
+    return target.memory.kept[0]
+
+
+@implements(bright_count, FullData)
+def _bright_count(target):
+    return target.everyone.shape[0]

@@ -1,0 +1,83 @@
+"""DoubleMIN-Gibbs: Algorithm 5 of De Sa, Chen & Wong 2018.
+
+MGPMH whose acceptance estimates the energy too: the state is (x, ξ), with ξ an estimate of ζ(x) kept until a
+proposal brings its own. Stationary as for MIN-Gibbs.
+"""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.models.graphs.graph import energy_change, total_energy, visits
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.gibbs.mgpmh import minibatch, propose_energies
+from flyrun.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
+from flyrun.samplers.gibbs.single_site import (
+    SiteMemory,
+    begin,
+    draw_value,
+    resample_site,
+    site_memory,
+    workspace,
+)
+
+LABEL = "DoubleMIN-Gibbs"
+EXACT = True
+
+
+class DoubleMin(NamedTuple):
+    """D·λ₁ L_i/L evaluations for the proposal, λ₂ for its energy, whatever the degree."""
+
+    proposal: Any
+    estimator: Any
+    memory: SiteMemory
+    energies: np.ndarray
+    """(D,): workspace."""
+    weights: np.ndarray
+    """(D,): workspace."""
+
+
+def build(config: Any, graph: Any) -> DoubleMin:
+    """Kernel with mean batches λ₁ = config.batch·L² and λ₂ = config.second_batch·Ψ²."""
+    first = config.batch * graph.bounds.largest_local**2 or config.batch
+    second = config.second_batch * graph.bounds.total**2 or config.second_batch
+    return double_min(graph, first, second, config.estimator)
+
+
+def double_min(graph: Any, first: float, second: float, method: str = "auto") -> DoubleMin:
+    """Kernel with λ₁ = first, drawn faithfully, and λ₂ = second, drawn as method says; see `estimator`."""
+    drawn = minibatch(graph, first, "faithful"), estimator(graph, second, method)
+    return DoubleMin(*drawn, site_memory(), workspace(graph), workspace(graph))
+
+
+@implements(begin, DoubleMin)
+def _begin(kernel, rng, graph, x):
+    memory = kernel.memory
+    memory.energy[0] = total_energy(graph, x)
+    memory.estimate[0] = estimate(kernel.estimator, rng, graph, x, -1, 0, memory.energy[0], memory.actual)
+    memory.actual[0] = 0.0
+
+
+@implements(resample_site, DoubleMin)
+def _resample(kernel, rng, graph, x, i):
+    memory, energies = kernel.memory, kernel.energies
+    size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
+    propose_energies(kernel.proposal, rng, graph, x, i, energies, memory.actual)
+    before = x[i]
+    value = draw_value(rng, energies, size, kernel.weights)
+    change = 0.0
+    # A proposal equal to the current value still brings a fresh estimate.
+    if needs_energy(kernel.estimator) and value != before:
+        change = energy_change(graph, i, x, value)
+        memory.actual[0] += min(2, visits(graph, i)) * degree
+    energy = memory.energy[0] + change
+    proposed = estimate(kernel.estimator, rng, graph, x, i, value, energy, memory.actual)
+    memory.nominal[0] += size * kernel.proposal.rate * graph.bounds.local[i] + kernel.estimator.batch
+    log_ratio = proposed - memory.estimate[0] + energies[before] - energies[value]
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        x[i] = value
+        memory.estimate[0] = proposed
+        memory.energy[0] = energy
+    return acceptance

@@ -1,0 +1,88 @@
+"""Local Minibatch Gibbs: Algorithm 3 of De Sa, Chen & Wong 2018. Biased: its stationary law is not π.
+
+Kept for comparison. The same uniform subset of a variable's factors stands for all of them at every value.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import ConfigError
+from flyrun.models.graphs.graph import add_share, rows, visits
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.gibbs.single_site import (
+    SiteMemory,
+    begin,
+    draw_value,
+    resample_site,
+    site_memory,
+    workspace,
+)
+
+LABEL = "Local Minibatch Gibbs"
+EXACT = False
+
+
+class LocalMinibatch(NamedTuple):
+    """x_i by (Δ_i/B)·Σ φ over B of its factors, drawn without replacement."""
+
+    batch: int
+    row_first: np.ndarray
+    row_masses: np.ndarray
+    deck: np.ndarray
+    """(Δ,) int64: 0 … Δ − 1 in order between updates."""
+    swaps: np.ndarray
+    """(B,) int64: workspace."""
+    memory: SiteMemory
+    energies: np.ndarray
+    """(D,): workspace."""
+    weights: np.ndarray
+    """(D,): workspace."""
+
+
+def build(config: Any, graph: Any) -> LocalMinibatch:
+    """Kernel with B = config.batch factors an update."""
+    return local_minibatch(graph, config.batch)
+
+
+def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
+    """Kernel with B = batch, or all of a variable's factors where it has fewer. ConfigError for B < 1."""
+    if batch < 1:
+        raise ConfigError(f"sampler.batch={batch}: must be a whole number at least 1, such as 40")
+    first, masses = rows(graph)
+    degree = graph.bounds.largest_degree
+    room = workspace(graph), workspace(graph)
+    swaps = np.zeros(min(batch, degree), np.int64)
+    return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, site_memory(), *room)
+
+
+@implements(begin, LocalMinibatch)
+def _begin(kernel, rng, graph, x):
+    pass
+
+
+@implements(resample_site, LocalMinibatch)
+def _resample(kernel, rng, graph, x, i):
+    size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
+    energies, deck = kernel.energies, kernel.deck
+    for u in range(size):
+        energies[u] = 0.0
+    n_draws = min(kernel.batch, degree)
+    masses, start, swaps = kernel.row_masses, kernel.row_first[i], kernel.swaps
+    scale = degree / max(1, n_draws)
+    for k in range(n_draws):  # Fisher-Yates, undone below so that the deck serves every degree
+        j = k + min(int(rng.random() * (degree - k)), degree - k - 1)
+        swaps[k] = j
+        r = deck[j]
+        deck[j] = deck[k]
+        deck[k] = r
+        add_share(graph, i, r, x, masses[start + r] * scale, energies)
+    for k in range(n_draws - 1, -1, -1):
+        j = swaps[k]
+        r = deck[j]
+        deck[j] = deck[k]
+        deck[k] = r
+    x[i] = draw_value(rng, energies, size, kernel.weights)
+    kernel.memory.nominal[0] += size * n_draws
+    kernel.memory.actual[0] += visits(graph, i) * n_draws
+    return 1.0

@@ -1,0 +1,164 @@
+"""What a cell runs on a graph: a chain of single-variable updates. One iteration is a sweep of n updates.
+
+Offers what flyrun/runner/program.py offers: `prepare`, and of its result `warm_up`, `init`, `advance`,
+`finish`, `facts`, `tuning`. The chain begins with all variables equal, as in the paper.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.graphs.graph import total_energy
+from flyrun.numerics.compiled import jit
+from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
+from flyrun.samplers.gibbs.marginals import no_marginals
+from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
+
+State = dict[str, np.ndarray]
+
+
+def prepare(arm: Any, folder: Path) -> "GraphProgram":
+    """Load the graph of an arm and bind model and sampler to it. DataError or ConfigError, one line each."""
+    started = time.perf_counter()
+    data = arm.dataset.code.load(arm.dataset)
+    graph = arm.model.code.bind(arm.model, data)
+    sampler = arm.sampler.code
+    kernel = sampler.build(arm.sampler, graph)
+    return GraphProgram(arm, graph, neighbours(data), sampler, kernel, time.perf_counter() - started)
+
+
+def neighbours(data: Any) -> np.ndarray:
+    """(E, 2) int32: the pairs whose agreement is watched; those of two-variable factors for a Network."""
+    ends = getattr(data, "ends", None)
+    if ends is None:
+        ends = sorted({scope for scope in data.scopes if len(scope) == 2})
+    return np.ascontiguousarray(np.asarray(ends, np.int32).reshape(-1, 2))
+
+
+@jit
+def _observe(graph, ends, states, energy, agreement):
+    for k in range(states.shape[0]):
+        x = states[k]
+        energy[k] = total_energy(graph, x)
+        n_equal = 0
+        for e in range(ends.shape[0]):
+            if x[ends[e, 0]] == x[ends[e, 1]]:
+                n_equal += 1
+        agreement[k] = n_equal / max(1, ends.shape[0])
+
+
+class GraphProgram:
+    """One arm, ready to run chains from any seed."""
+
+    def __init__(self, arm: Any, graph: Any, ends: np.ndarray, sampler: Any, kernel: Any, setup_s: float):
+        self.arm, self.graph, self.ends, self.sampler = arm, graph, ends, sampler
+        self.n = len(graph.bounds.sizes)
+        self._kernel = kernel
+        self._marginals = no_marginals(self.n, graph.bounds.n_values)
+        self._setup_s = setup_s
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is set up before any chain: the graph, and what updates are made of."""
+        return self.graph, self._kernel
+
+    def warm_up(self) -> float:
+        """Compile what a chain needs, or load it from the cache; seconds it took."""
+        started = time.perf_counter()
+        self.advance(self.init(0), 1)
+        return time.perf_counter() - started
+
+    def init(self, seed: int) -> State:
+        """First state of a chain: all variables 0. Arms of one seed share their start, not their luck."""
+        rng = seeded(seed, self.arm.method())
+        memory = with_arrays(self._kernel.memory, arrays_of(self._kernel.memory, ""), "")
+        kernel = self._kernel._replace(memory=memory)
+        x = np.zeros(self.n, np.int32)
+        begin_chain(rng, self.graph, kernel, x)
+        return self._state(rng, kernel, self._marginals, x, np.zeros(1, np.int64))
+
+    def _state(self, rng, kernel, marginals, x, clock) -> State:
+        return {
+            "x": x,
+            "clock": clock,
+            "rng": generator_state(rng),
+            **arrays_of(kernel.memory, "memory"),
+            **arrays_of(marginals, "marginals"),
+        }
+
+    def advance(self, state: State, n: int) -> tuple[State, dict[str, np.ndarray]]:
+        """n more sweeps from `state`, which stays as it is.
+
+        Draws: theta (n // thin, variables) int32, and by sweep error, nominal, actual, accepted, changed (see
+        SweepDraws), energy ζ(x), agreement of neighbours, and seconds spent sampling, without what watching
+        costs. All but the seconds are the same wherever chunks are cut.
+        """
+        rng, x, clock = generator(state["rng"]), state["x"].copy(), state["clock"].copy()
+        kernel = self._kernel._replace(memory=with_arrays(self._kernel.memory, state, "memory"))
+        marginals = with_arrays(self._marginals, state, "marginals")
+        draws = empty_sweeps(n, self.n)
+        first = int(clock[0]) // self.n
+        started = time.perf_counter()
+        run_sweeps(rng, self.graph, kernel, x, marginals, clock, draws)
+        seconds = (time.perf_counter() - started) / n
+        by_sweep = draws._asdict()
+        states = by_sweep.pop("states")
+        energy, agreement = self._observed(states)
+        thin = self.arm.protocol.thin
+        kept = states[(np.arange(first, first + n) + 1) % thin == 0]
+        watched = {"energy": energy, "agreement": agreement, "seconds": np.full(n, seconds)}
+        return self._state(rng, kernel, marginals, x, clock), {"theta": kept, **by_sweep, **watched}
+
+    def _observed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        energy, agreement = np.empty(len(states)), np.empty(len(states))
+        _observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
+        return energy, agreement
+
+    def finish(self, iteration: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """ζ of stored positions, theta (G, n): the log density up to a constant."""
+        return {"log_posterior": self._observed(theta)[0]}
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says of this arm: the graph's constants, exactness, batches, cost of setting up."""
+        bounds = self.graph.bounds
+        return {
+            "kind": "graph",
+            "update": self.sampler.LABEL,
+            "exact": self.sampler.EXACT,
+            "n_variables": self.n,
+            "n_values": bounds.n_values,
+            "largest_degree": bounds.largest_degree,
+            "local_energy_bound": bounds.largest_local,
+            "total_energy_bound": bounds.total,
+            "neighbour_pairs": len(self.ends),
+            "start_error": float(np.sqrt(1.0 - 1.0 / bounds.sizes).mean()),
+            "estimator": _estimator(self._kernel),
+            "batches": _batches(self._kernel),
+            "coordinates": [f"x{i}" for i in range(self.n)],
+            "setup_s": self._setup_s,
+        }
+
+    def tuning(self, state: State) -> dict[str, float]:
+        """Nothing is learnt."""
+        return {}
+
+
+def _parts(kernel: Any) -> list[Any]:
+    return [getattr(kernel, name) for name in ("proposal", "estimator") if hasattr(kernel, name)]
+
+
+def _estimator(kernel: Any) -> str:
+    """Which way of drawing batches is used: "faithful", "superposed", or both where they differ."""
+    names = [
+        "superposed" if type(part).__name__.startswith("Superposed") else "faithful"
+        for part in _parts(kernel)
+    ]
+    return " + ".join(dict.fromkeys(names)) if names else "none"
+
+
+def _batches(kernel: Any) -> list[float]:
+    """Mean batch sizes λ (or B)."""
+    holders = [kernel, *_parts(kernel)]
+    return [float(part.batch) for part in holders if hasattr(part, "batch")]

@@ -1,0 +1,65 @@
+"""What samplers of a factor graph share: one variable at a time is drawn anew, evaluations are metered."""
+
+from math import exp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.models.graphs.graph import total_energy
+from flyrun.numerics.compiled import inlined, jit
+
+
+class SiteMemory(NamedTuple):
+    """What changes while sampling, each (1,) float64."""
+
+    energy: np.ndarray
+    """ζ(x), kept up to date by the samplers that learn of its changes anyway."""
+    estimate: np.ndarray
+    """The kept estimate of ζ(x): ε of MIN-Gibbs, ξ of DoubleMIN-Gibbs."""
+    nominal: np.ndarray
+    """Meter: factor evaluations of the algorithm as published; a batch counts with its mean size."""
+    actual: np.ndarray
+    """Meter: factor values that this program looked at."""
+
+
+def site_memory() -> SiteMemory:
+    """Nothing known, nothing spent."""
+    return SiteMemory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+
+
+@inlined
+def begin(kernel, rng, graph, x):
+    """Work out what the kernel keeps for the first position x, (n,) int32. Not metered."""
+
+
+@inlined
+def resample_site(kernel, rng, graph, x, i):
+    """Draw variable i anew, x[i] changed in place; probability with which the proposed value was accepted."""
+
+
+@jit
+def begin_with_energy(kernel, graph, x):
+    """Keep ζ(x)."""
+    kernel.memory.energy[0] = total_energy(graph, x)
+
+
+@jit
+def draw_value(rng, energies, size, weights):
+    """u < size with probability ∝ exp energies[u]. weights: (D,), workspace."""
+    top = energies[0]
+    for u in range(1, size):
+        top = max(top, energies[u])
+    total = 0.0
+    for u in range(size):
+        total += exp(energies[u] - top)
+        weights[u] = total
+    cut = rng.random() * total
+    u = 0
+    while u < size - 1 and cut >= weights[u]:
+        u += 1
+    return u
+
+
+def workspace(graph: Any) -> np.ndarray:
+    """(D,) zeros."""
+    return np.zeros(graph.bounds.n_values)
