@@ -63,7 +63,7 @@ bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tes
 
 bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (half an hour or more)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
-	$(VENV)/bin/python -m tests.peers --out $(MEASURED)/peers $(ARGS)
+	$(VENV)/bin/python -m tools.peers --out $(MEASURED)/peers $(ARGS)
 
 docs: $(VENV)/dev.stamp ## docs/configuration.md from the schemas
 	$(VENV)/bin/python docs/configuration.py

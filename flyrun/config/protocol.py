@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from flyrun.config.schema import Choice, option, ranged, show
+from flyrun.config.schema import Choice, Section, option, ranged, show
 from flyrun.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Budget(Section):
+    """When to stop by cost: likelihood queries, or passes over the data, set-up included."""
+
+    group: ClassVar[str] = "protocol.budget"
+    queries: float | None = ranged(None, above=0)
+    passes: float | None = ranged(None, above=0)
+
+    def check(self) -> None:
+        """As in the base class."""
+        if self.queries is not None and self.passes is not None:
+            raise ConfigError("protocol.budget.queries, protocol.budget.passes: choose one of them")
+
+    def in_queries(self, n_data: int | None) -> float:
+        """Queries after which to stop; infinite without a budget. ConfigError for passes over no data."""
+        if self.passes is None:
+            return math.inf if self.queries is None else self.queries
+        if n_data is None:
+            raise ConfigError("protocol.budget.passes: this model has no data; take protocol.budget.queries")
+        return self.passes * n_data
 
 
 @option("protocol", "*")
 class Protocol(Choice):
     """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start.
 
+    budget: stop once so many queries or passes are made, after `iterations` at the latest.  init=zero: θ = 0.
     extend: finished chains keep their state, and more iterations go on from there.
     """
 
@@ -20,7 +45,8 @@ class Protocol(Choice):
     iterations: int = ranged(80_000, at_least=1)
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
-    init: Literal["prior", "map"] = "prior"
+    init: Literal["prior", "map", "zero"] = "prior"
+    budget: Budget = field(default_factory=Budget)
     chunk_seconds: float = ranged(2.0, above=0)
     extend: bool = False
 

@@ -22,7 +22,7 @@ from flyrun.fit.request import Request, TypedTable
 from flyrun.models.problem import Fit, bind, posterior_curvature
 from flyrun.models.problem import Problem as Bound
 from flyrun.runner.cell import run_dir
-from flyrun.runner.chain import unwritable
+from flyrun.runner.chunks import unwritable
 from flyrun.samplers.chain.bounds import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}

@@ -2,7 +2,7 @@
 
 A call of the C library for every datum would cost more than the dot product that precedes it. These functions
 have no branches and no calls, so a loop over them is vectorised. Within their ranges they are as good as the
-library's (a few units in the last place; tests/models/test_vector_math.py measures it).
+library's (a few units in the last place; tests/numerics/test_vector_math.py measures it).
 
 Method: argument reduction by powers of two, then a polynomial (Taylor or atanh series on a small interval);
 the power of two is put in and taken out of a double's exponent bits; adding 1.5·2⁵² rounds to an integer.

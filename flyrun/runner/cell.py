@@ -20,6 +20,10 @@ class Cell:
     arm: Any
     seed: int
     folder: Path
+    needs: tuple[Path, ...] = ()
+    """Folders of the cells that this one reads, of the same seed."""
+    depth: int = 0
+    """0 where it reads none, else above all that it reads."""
 
     @property
     def key(self) -> str:
@@ -33,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Task:
-    """A cell and what a worker needs besides: how to prepare its program, and what the parent measured."""
+    """A cell and what a worker needs besides: how to prepare its method, and what the parent measured."""
 
     cell: Cell
     prepare: Callable[[Any, Path], Any]
@@ -64,14 +68,27 @@ def run_dir(job: Any) -> Path:
 
 
 def cells(job: Any) -> list[Cell]:
-    """All cells of a job, arms in order, then seeds."""
-    root = run_dir(job)
-    keys = {arm.name: cell_key(arm) for arm in job.arms}
-    return [
-        Cell(arm, seed, store.cell_folder(root, arm.name, keys[arm.name], seed))
-        for arm in job.arms
-        for seed in arm.protocol.seed_list
-    ]
+    """All cells of a job, arms in order, then seeds; those that others read come first.
+
+    What an arm's method needs is one of the job's own arms where the settings are the same.
+    """
+    own = {cell_key(arm): arm for arm in job.arms}
+    found: dict[Path, Cell] = {}
+
+    def add(arm: Any, seed: int) -> Cell:
+        key = cell_key(arm)
+        arm = own.get(key, arm)
+        folder = store.cell_folder(run_dir(job), arm.name, key, seed)
+        if folder not in found:
+            needed = [add(other, seed) for other in arm.sampler.needed_arms(arm)]
+            depth = 1 + max((cell.depth for cell in needed), default=-1)
+            found[folder] = Cell(arm, seed, folder, tuple(cell.folder for cell in needed), depth)
+        return found[folder]
+
+    for arm in job.arms:
+        for seed in arm.protocol.seed_list:
+            add(arm, seed)
+    return sorted(found.values(), key=lambda cell: cell.depth)
 
 
 def cell_key(arm: Any) -> str:

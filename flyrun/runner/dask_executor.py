@@ -28,7 +28,7 @@ from flyrun.children import cores
 from flyrun.errors import ConfigError, StoreError
 from flyrun.runner import store
 from flyrun.runner.cell import Outcome, Task, cell_key
-from flyrun.runner.chain import failed, run_cell
+from flyrun.runner.chunks import failed, run_cell
 from flyrun.runner.environment import ONE_THREAD
 from flyrun.runner.executors import RESTARTS, Report, gave_up
 

@@ -1,6 +1,6 @@
 """A cell in progress on disk: one file of draws per chunk, and the two newest checkpoints.
 
-    chunk-<first iteration, 9 digits>.npz      draws of one chunk and _span = (first iteration, n)
+    chunk-<first iteration, 9 digits>.npz      one chunk: draws, estimates, and _span = (first iteration, n)
     checkpoint-<iterations done, 9 digits>.npz  the state after that many iterations, and the book
 
 The chunk is renamed into place before the checkpoint that counts it, so a checkpoint never promises
@@ -13,15 +13,30 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun import files
 
 Arrays = dict[str, np.ndarray]
-_SPAN, _BOOK, _STATE = "_span", "_book", "state."
+POSITION = "theta"
+_SPAN, _SECONDS, _ESTIMATE, _BOOK, _STATE = "_span", "_seconds", "_estimate.", "_book", "state."
 _KEPT_CHECKPOINTS = 2
+
+
+class Chunk(NamedTuple):
+    """Iterations first … first + n − 1.
+
+    draws: what they left, by name, (n, ...), positions thinned.  seconds: how long they took.  estimates: E f
+    after the last of them, of a method that leaves no draws.
+    """
+
+    first: int
+    n: int
+    draws: Arrays
+    seconds: float = 0.0
+    estimates: Arrays = {}  # noqa: RUF012  never written to
 
 
 @dataclass
@@ -40,10 +55,12 @@ class DrawStore:
 
     folder: Path
 
-    def save(self, first: int, n: int, draws: Arrays, state: Arrays, book: dict[str, Any]) -> None:
-        """Store the draws of iterations first .. first+n-1, then the state after them. May raise OSError."""
-        span = np.array([first, n], np.int64)
-        files.write_arrays(self.folder / f"chunk-{first:09d}.npz", {**draws, _SPAN: span})
+    def save(self, chunk: Chunk, state: Arrays, book: dict[str, Any]) -> None:
+        """Store a chunk, then the state after it. May raise OSError."""
+        first, n = chunk.first, chunk.n
+        told = {_SPAN: np.array([first, n], np.int64), _SECONDS: np.array(chunk.seconds)}
+        told |= {_ESTIMATE + name: value for name, value in chunk.estimates.items()}
+        files.write_arrays(self.folder / f"chunk-{first:09d}.npz", {**chunk.draws, **told})
         arrays = {_STATE + name: array for name, array in state.items()}
         arrays[_BOOK] = np.frombuffer(json.dumps(book).encode(), np.uint8)
         files.write_arrays(self.folder / f"checkpoint-{first + n:09d}.npz", arrays)
@@ -54,8 +71,8 @@ class DrawStore:
         """Newest whole checkpoint whose draws are all there; what lies past it is removed."""
         restored = Restored()
         borders = {0}
-        for first, n, _ in self.chunks(restored.notes):
-            borders.add(first + n)
+        for chunk in self.chunks(restored.notes):
+            borders.add(chunk.first + chunk.n)
         for path in reversed(self._files("checkpoint")):
             iteration = _number(path)
             try:
@@ -77,8 +94,8 @@ class DrawStore:
             path.unlink(missing_ok=True)
         return restored
 
-    def chunks(self, notes: list[str] | None = None) -> Iterator[tuple[int, int, Arrays]]:
-        """(first iteration, n, draws) from iteration 0 on, without a gap.
+    def chunks(self, notes: list[str] | None = None) -> Iterator[Chunk]:
+        """What is stored from iteration 0 on, without a gap.
 
         Without `notes` a damaged or missing chunk raises DamagedFile; with it, reading ends there and
         the reason is appended.
@@ -95,7 +112,10 @@ class DrawStore:
                     raise
                 notes.append(f"draws from iteration {done:,} on are not usable ({_reason(error)})")
                 return
-            yield first, n, arrays
+            seconds = float(arrays.pop(_SECONDS, 0.0))
+            told = [name for name in arrays if name.startswith(_ESTIMATE)]
+            estimates = {name.removeprefix(_ESTIMATE): arrays.pop(name) for name in told}
+            yield Chunk(first, n, arrays, seconds, estimates)
             done += n
 
     def bytes_stored(self) -> int:
@@ -113,14 +133,15 @@ class DrawStore:
         return sorted(paths, key=_number)
 
 
-def until(chunks: Iterable[tuple[int, int, Arrays]], end: int) -> Iterator[tuple[int, int, Arrays]]:
-    """Chunks (first iteration, n, draws) up to iteration `end`, the last one cut there."""
-    for first, n, draws in chunks:
+def until(chunks: Iterable[Chunk], end: int) -> Iterator[Chunk]:
+    """Chunks up to iteration `end`, the last one cut there."""
+    for first, n, draws, seconds, estimates in chunks:
         if first >= end:
             return
         size = min(n, end - first)
         # what is kept of every thin-th iteration has n // thin rows
-        yield first, size, {name: array[: len(array) * size // n] for name, array in draws.items()}
+        kept = {name: array[: len(array) * size // n] for name, array in draws.items()}
+        yield Chunk(first, size, kept, seconds * size / n, estimates)
 
 
 def _number(path: Path) -> int:

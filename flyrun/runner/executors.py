@@ -26,7 +26,7 @@ from flyrun.children import cores
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
 from flyrun.runner.cell import Cell, Outcome, Task
-from flyrun.runner.chain import failed, run_cell
+from flyrun.runner.chunks import failed, run_cell
 
 Report = Callable[[dict], None]
 #: times that a cell whose worker process died is tried again

@@ -23,10 +23,11 @@ from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.runner import environment, executors, memory, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
-from flyrun.runner.chain import failed, unwritable
+from flyrun.runner.chunks import failed, unwritable
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
 from flyrun.runner.plan import Planned, plan
+from flyrun.samplers.method import prepare as default_prepare
 
 _SAID_WHEN_SLOWER_S = 1.0
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
@@ -66,8 +67,8 @@ def run(
     """Run every cell of `job` that is not finished, and return how each ended.
 
     console: a rich Console, runner.events.Events, or None for silence.
-    prepare: what makes an arm's program (it must be importable in a worker process); by default
-    flyrun.runner.program.prepare.
+    prepare: what makes an arm's method (it must be importable in a worker process); by default
+    flyrun.samplers.method.prepare.
     stop_after_s: so many seconds from now cells stop at their next chunk border, to be resumed; those that
     run one after the other each get an equal share. If setting up takes most of it, a quarter more is theirs.
     terse: no lines on single cells.
@@ -123,7 +124,7 @@ def _run(
         _refuse_to_replace(job, entry, result.run_dir)
     with environment.one_thread() if pending else contextlib.nullcontext():
         # Nothing stored is touched before settings and data are known to be good.
-        tasks = _tasks(job, pending, result, screen, prepare or _program)
+        tasks = _tasks(job, pending, result, screen, prepare or default_prepare)
         try:
             _clean(cached, [task.cell for task in tasks], job.fresh)
             dropped = store.write_run(result.run_dir, entry)
@@ -202,13 +203,6 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
     return {**entry, "arms": arms}
 
 
-def _program(arm: Any, folder: Path) -> Any:
-    """The default `prepare`; imported late, because it brings the compiler along."""
-    from flyrun.samplers.method import prepare
-
-    return prepare(arm, folder)
-
-
 def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, prepare: Any) -> list[Task]:
     """Prepare and compile each arm once, so that workers find both done; tasks for the arms where it worked.
 
@@ -243,13 +237,13 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float,
     setup.mkdir(parents=True, exist_ok=True)
     memory.reset()
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})", _SAID_WHEN_SLOWER_S):
-        program = prepare(arm, setup)
-    for note in getattr(program, "notes", list)():
+        method = prepare(arm, setup)
+    for note in method.notes():
         say(note)
     cache = getattr(getattr(sys.modules.get("numba"), "config", None), "CACHE_DIR", "") or "the cache"
     start = time.perf_counter()
     with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})", _SAID_WHEN_SLOWER_S):
-        seconds = float(program.warm_up())
+        seconds = float(method.warm_up())
     if time.perf_counter() - start > _SAID_WHEN_SLOWER_S:
         say(f"{arm.name}: compiled in {progress.duration(time.perf_counter() - start)}")
     return seconds, memory.peak()
@@ -258,33 +252,50 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float,
 def _execute(
     job: Any, tasks: list[Task], result: RunResult, console: Any, stop_after_s: float | None, terse: bool
 ) -> None:
-    """Run the tasks and add their outcomes; those left out by Ctrl-C or the end of time count as stopped."""
+    """Run the tasks, those that others read first, and add their outcomes.
+
+    Those left out by Ctrl-C or the end of time count as stopped.
+    """
+    ends = None if stop_after_s is None else time.time() + stop_after_s
+    waves = [[task for task in tasks if task.cell.depth == depth] for depth in _depths(tasks)]
+    for wave in waves:
+        if not result.interrupted:
+            _execute_wave(job, wave, result, console, ends, terse)
+    known = {outcome.cell.folder for outcome in result.outcomes}
+    left = [task.cell for task in tasks if task.cell.folder not in known]
+    result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
+
+
+def _depths(tasks: list[Task]) -> list[int]:
+    return sorted({task.cell.depth for task in tasks})
+
+
+def _execute_wave(
+    job: Any, tasks: list[Task], result: RunResult, console: Any, ends: float | None, terse: bool
+) -> None:
+    """Run tasks none of which reads another's cell."""
     display = progress.display(console, len(tasks), terse)
     executor = executors.executor(job.executor, len(tasks), display.event)
-    if stop_after_s is not None:
-        ends, at_once = time.time() + stop_after_s, getattr(executor, "workers", len(tasks))
-        waves = -(-len(tasks) // at_once)
-        tasks = [replace(task, ends=ends, turns=waves - k // at_once) for k, task in enumerate(tasks)]
-    timer = threading.Timer(stop_after_s or 0.0, executor.stop)
+    if ends is not None:
+        at_once = getattr(executor, "workers", len(tasks))
+        turns = -(-len(tasks) // at_once)
+        tasks = [replace(task, ends=ends, turns=turns - k // at_once) for k, task in enumerate(tasks)]
+    timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
     timer.daemon = True
-    if stop_after_s is not None:
+    if ends is not None:
         timer.start()
     refused = ""
-    ended = set()
     try:
         with _interruptible(executor, result, display.say):
             for outcome in executor.outcomes(tasks):
                 display.finished(outcome)
                 result.outcomes.append(outcome)
-                ended.add(outcome.cell.folder)
                 if outcome.state == "unwritable":
                     refused = refused or outcome.message
                     executor.stop()
     finally:
         timer.cancel()
         display.close()
-        left = [task.cell for task in tasks if task.cell.folder not in ended]
-        result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
     if refused:
         raise StoreError(refused)
 

@@ -1,8 +1,9 @@
 """Chunks of draws -> one netCDF tree (h5netcdf) that xarray.open_datatree and ArviZ open.
 
 Groups: posterior and sample_stats (after burn-in), warmup_posterior and warmup_sample_stats (burn-in),
-trace (values on a grid of iterations). Written chunk by chunk, so that memory stays flat however long
-the chain is. Iterations count from 0; the coordinate `draw` is the iteration number.
+trace (values on a grid of iterations), estimate (E f against its cost, runner/estimates.py), and of methods
+without draws weighted or approximation. Written chunk by chunk, so that memory stays flat however long the
+chain is. Iterations count from 0; the coordinate `draw` is the iteration number.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import h5netcdf
 import h5py
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
-POSITION = "theta"
+from flyrun.runner.draws import POSITION, Arrays, Chunk
+
 # Rejected proposals repeat a row, so light compression takes three quarters off at the speed of the disk.
 _COMPRESSION = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 _BLOCK_BYTES = 1 << 18
@@ -62,9 +63,9 @@ class PosteriorFile:
         """Finish the file."""
         self._file.close()
 
-    def add(self, chunks: Iterable[tuple[int, int, Arrays]]) -> None:
-        """Append chunks (first iteration, n, draws) in order; the first decides names, types and shapes."""
-        for first, n, draws in chunks:
+    def add(self, chunks: Iterable[Chunk]) -> None:
+        """Append chunks in order; the first decides names, types and shapes."""
+        for first, n, draws, *_ in chunks:
             if first == 0:
                 self._create(draws, n)
             if POSITION in draws:
@@ -81,18 +82,24 @@ class PosteriorFile:
         self._positions.append(position[np.isin(iterations, self._wanted)])
 
     def trace_points(self) -> tuple[np.ndarray, np.ndarray]:
-        """(iterations (G,), theta (G, ...)) on the grid, once all chunks were added."""
+        """(iterations (G,), theta (G, ...)) on the grid, once all chunks were added; none without draws."""
+        if not self._positions:
+            return np.empty(0, np.int64), np.empty(0)
         return self._wanted, np.concatenate(self._positions)
 
     def add_trace(self, values: Arrays) -> None:
         """Write the trace group: arrays (G, ...) over the grid."""
-        group = self._file.create_group("trace")
-        _coordinate(group, "grid", np.arange(len(self._wanted)))
-        iteration = group.create_variable("iteration", ("grid",), "i8")
-        iteration[:] = self._wanted
-        for name, array in values.items():
-            _variable(group, name, np.asarray(array), ("grid",), len(self._wanted))[:] = _storable(array)
-            group[name].attrs["coordinates"] = "iteration"
+        self.add_group("trace", {"iteration": self._wanted, **values}, "grid")
+
+    def add_group(self, name: str, values: Arrays, shared: str | None = None) -> None:
+        """Write a group of arrays: their first dimension is `shared`, or each array's own."""
+        group = self._file.create_group(name)
+        for key, array in values.items():
+            whole = np.atleast_1d(array)
+            dim = shared or f"{key}_row"
+            if dim not in group.dimensions:
+                group.dimensions[dim] = len(whole)
+            _variable(group, key, whole, (dim,), max(1, len(whole)))[:] = _storable(whole)
 
     def means(self) -> dict[str, float]:
         """Mean of each scalar per-iteration stat after burn-in."""

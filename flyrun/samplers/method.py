@@ -1,11 +1,99 @@
-"""What every method offers, whatever its family: all that the runner knows of one."""
+"""The contract of a method, whatever its family: all that the runner knows of one.
+
+A family is a package whose module `method` has prepare(arm, folder) -> Method. A *step* is an iteration, a
+sweep, a minibatch, an EP pass, a time slice: what `protocol.iterations` counts.
+"""
+
+from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+State = dict[str, np.ndarray]
+"""What a checkpoint holds: arrays by name, the random generator's among them."""
+Records = dict[str, np.ndarray]
+"""By step: `queries`, and where they differ from these `visits` (rows read) and `span` (queries on the
+longest path), all (n,); `theta`, the kept draws, (n // thin, ...); whatever else a family tells, (n, ...)."""
 
 
-def prepare(arm: Any, folder: Path) -> Any:
+@dataclass(frozen=True)
+class Facts:
+    """What is known of an arm once it is set up.
+
+    update: what the method is called.  exact: whether its answers follow the posterior, but for their number.
+    coordinates: names of the components of θ.  setup_*: what it cost before the first step, the queries of
+    every fit and bound included.  tuned: settings learnt or chosen.  more: what this family tells besides.
+    """
+
+    update: str
+    exact: bool = True
+    coordinates: tuple[str, ...] = ()
+    n_data: int | None = None
+    n_params: int | None = None
+    setup_queries: int = 0
+    setup_s: float = 0.0
+    tuned: Mapping[str, float] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """One flat dictionary, for JSON; what is not known is left out."""
+        own = {key: value for key, value in asdict(self).items() if key not in ("tuned", "more")}
+        return {key: value for key, value in own.items() if value is not None} | dict(self.more)
+
+
+class Method(Protocol):
+    """One arm, ready to run from any seed. Derive from it: what has a body here may be left as it is."""
+
+    answers: Literal["draws", "weighted", "density"] = "draws"
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What is set up before any step, as nested tuples of arrays and numbers, for digests."""
+        return ()
+
+    def warm_up(self) -> float:
+        """Compile what the steps need; seconds that it took."""
+        return 0.0
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """The first state of a seed. needed: the finished cells of the arms that the options ask for."""
+        ...
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more steps from `state`, which stays as it is: the same bits wherever they are cut."""
+        ...
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """E f as it would be handed in now, by estimand; of draws the runner takes them from `of_draws`."""
+        return {}
+
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """f(θ) of draws (k, ...), by estimand, (k, ...): what estimates are the means of."""
+        return {"mean": theta, "square": theta**2} if theta.dtype.kind == "f" else {}
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """At the end: `theta`, `log_weight` and `sign` of weighted draws; a density's parameters."""
+        return {}
+
+    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Log densities at stored draws, (G,) each. After the run, not charged."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Lines that a person wants to see before sampling."""
+        return []
+
+    def facts(self, state: State | None = None) -> Facts:
+        """What is known; with the last state, what was tuned besides."""
+        ...
+
+
+def prepare(arm: Any, folder: Path) -> Method:
     """The method of an arm, made by its family: data loaded, what is needed fitted (or recalled from folder).
 
     Raises DataError or ConfigError, one line each, for what a person can mend.

@@ -41,7 +41,7 @@ def test_means_lie_within_four_standard_errors(name, tmp_path):
     assert np.abs(z).max() < 4.0
 
     mean, sd, mcse = REFERENCE["log_likelihood"]
-    values = program.finish(np.arange(len(theta)), theta)["log_likelihood"]
+    values = program.trace(theta)["log_likelihood"]
     z = (values.mean() - mean) / np.sqrt(sd**2 / effective_size(values) + mcse**2)
     assert abs(z) < 4.0
 

@@ -17,7 +17,7 @@ import xarray
 from flyrun.cli.main import main
 from flyrun.models.fits import modes
 from flyrun.runner import store
-from flyrun.samplers.chain.method import Program
+from flyrun.samplers.chain.method import Chain
 from tests.fit.reference import LOADERS, reference, stored
 
 
@@ -126,7 +126,7 @@ def test_a_scale_that_has_no_estimate_is_refused(nu, noise, tmp_path, monkeypatc
 
 def slowed(monkeypatch, seconds):
     """Iterations of chain s take seconds[s] more; its state tells which it is."""
-    advance, init = Program.advance, Program.init
+    advance, init = Chain.advance, Chain.init
 
     def begun(self, seed):
         return {**init(self, seed), "chain": np.array([seed])}
@@ -137,8 +137,8 @@ def slowed(monkeypatch, seconds):
         after, draws = advance(self, {key: value for key, value in state.items() if key != "chain"}, n)
         return {**after, "chain": np.array([seed])}, draws
 
-    monkeypatch.setattr(Program, "init", begun)
-    monkeypatch.setattr(Program, "advance", slow)
+    monkeypatch.setattr(Chain, "init", begun)
+    monkeypatch.setattr(Chain, "advance", slow)
 
 
 BRIEF = ["--workers", "1", "--name", "diabetes", "protocol.burn_in=100", "protocol.chunk_seconds=0.2"]
@@ -146,7 +146,7 @@ BRIEF = ["--workers", "1", "--name", "diabetes", "protocol.burn_in=100", "protoc
 
 def test_chains_share_a_budget_that_ends_too_soon(tmp_path, monkeypatch):
     slowed(monkeypatch, [0.002] * 4)
-    monkeypatch.setattr(Program, "warm_up", lambda self: 0.0)
+    monkeypatch.setattr(Chain, "warm_up", lambda self: 0.0)
     began = time.monotonic()
     fit("diabetes", tmp_path, monkeypatch, *BRIEF, "--budget", "8s", "protocol.iterations=4000")
     assert time.monotonic() - began < 8 + 12  # reports are written after it

@@ -11,9 +11,9 @@ import subprocess
 
 import matplotlib.image
 import pytest
-from stored import write_three_arms
 
 from flyrun.report import build
+from tests.stored import write_three_arms
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = next((path for name in NAMES if (path := shutil.which(name))), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from stored import write_three_arms
 
 from flyrun.config import catalogue
 from flyrun.config.compose import compose_job
@@ -15,6 +14,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import KNOWN, LINES, PALETTE, looks
 from flyrun.report.gibbs_cost_table import graph_of
 from flyrun.report.slopes import COSTS
+from tests.stored import write_three_arms
 
 # fmt: off
 PEERS = [
@@ -47,7 +47,7 @@ def drawn():
 
 
 def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
-    from tests.peers.figure import _styles
+    from tools.peers.figure import _styles
 
     colours: dict[str, set[str]] = {}
     for _, found in drawn.values():
@@ -64,7 +64,7 @@ def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
 
 
 def test_no_two_arms_of_a_figure_look_alike(drawn):
-    from tests.peers.figure import _styles
+    from tools.peers.figure import _styles
 
     for arms, found in drawn.values():
         for graph in {graph_of(arm) for arm in arms}:

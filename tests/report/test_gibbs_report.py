@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from stored import write_three_arms
 
 from flyrun.report import arms, build, gibbs_reference, gibbs_table, kinds
+from tests.stored import write_three_arms
 
 SWEEPS, BURN_IN, VARIABLES = 400, 100, 16
 

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 from rich.console import Console
-from stored import write_cell, write_run, write_three_arms
 
 from flyrun.report import build, html, render
+from tests.stored import write_cell, write_run, write_three_arms
 
 NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
 

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from stored import cell_folder, write_cell, write_run, write_three_arms
 
 from flyrun import files
 from flyrun.diagnostics import coda, ess
@@ -14,6 +13,7 @@ from flyrun.errors import StoreError
 from flyrun.report import build, figures, summaries
 from flyrun.report.table import COLUMNS
 from flyrun.runner import store
+from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
 
 @pytest.fixture(autouse=True)

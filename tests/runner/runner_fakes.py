@@ -25,22 +25,20 @@ from flyrun.config.sampler import RandomWalk
 from flyrun.errors import DataError
 from flyrun.runner import store
 from flyrun.runner.launch import run
+from flyrun.samplers.method import Facts, Method
 
 D = 3
 ITERATIONS, BURN_IN = 1200, 300
 
 
-class Walk:
+class Walk(Method):
     """x' = x + N(0, 1); iterations cost FAKE_SLEEP seconds each; FAKE_FAULT = kind:arm:seed:iteration."""
 
     def __init__(self, arm):
         self.arm = arm
         self.sleep = float(os.environ.get("FAKE_SLEEP", "0"))
 
-    def warm_up(self):
-        return 0.0
-
-    def init(self, seed):
+    def init(self, seed, needed=()):
         rng = np.random.default_rng(seed)
         position = rng.normal(size=D)
         return {
@@ -88,14 +86,11 @@ class Walk:
         if kind == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def finish(self, iteration, theta):
+    def trace(self, theta):
         return {"log_posterior": -0.5 * (theta**2).sum(1), "log_likelihood": theta[:, 0]}
 
-    def facts(self):
-        return {"n_data": 7, "n_params": D, "exact": True, "feature_names": ("a", "b", "c"), "setup_s": 0.5}
-
-    def tuning(self, state):
-        return {"step": np.float64(1.0)}
+    def facts(self, state=None):
+        return Facts("walk", True, ("a", "b", "c"), 7, D, setup_s=0.5, tuned={"step": np.float64(1.0)})
 
 
 def prepare(arm, folder: Path):

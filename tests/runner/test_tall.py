@@ -12,7 +12,7 @@ from flyrun.config.compose import compose_job
 from flyrun.data import tall
 from flyrun.report import build
 from flyrun.runner import memory, store
-from flyrun.runner.chain import _trace_points
+from flyrun.runner.chunks import _trace_points
 from flyrun.samplers.method import prepare
 
 

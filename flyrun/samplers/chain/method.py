@@ -1,9 +1,6 @@
-"""What a cell runs: a chain made from an arm's configuration.
+"""The family of chains: θ moved by an update, on all data or under Firefly Monte Carlo."""
 
-The runner knows only this: `prepare`, and of its result `warm_up`, `init`, `advance`, `finish`, `facts` and
-`tuning`. A state is a flat dictionary of arrays, the generator's among them; `advance` copies it at its
-border. The same state gives the same draws, bit for bit, wherever chunks begin and end.
-"""
+from __future__ import annotations
 
 import contextlib
 import time
@@ -29,18 +26,17 @@ from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import log_data, start
+from flyrun.samplers.method import Facts, Method, Records, State
 
-State = dict[str, np.ndarray]
 
-
-def prepare(arm: Any, folder: Path) -> Any:
+def prepare(arm: Any, folder: Path) -> Chain:
     """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
     shaped = getattr(arm.sampler, "metric", "identity") != "identity"
     needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or shaped
-    return Program(arm, bind(arm, folder, needs_map))
+    return Chain(arm, bind(arm, folder, needs_map))
 
 
 @outer_jit
@@ -60,7 +56,7 @@ def _log_densities(target, thetas, base, data):
         data[i] = log_data(target, thetas[i], None)
 
 
-class Program:
+class Chain(Method):
     """One arm, ready to run chains from any seed."""
 
     def __init__(self, arm: Any, problem: Problem):
@@ -156,13 +152,13 @@ class Program:
         """Compile what a chain needs, or load it from the cache; seconds it took."""
         started = time.perf_counter()
         _, draws = self.advance(self.init(0), 2 * self.arm.protocol.thin)
-        self.finish(np.zeros(1), draws["theta"][:1])
+        self.trace(draws["theta"][:1])
         return time.perf_counter() - started
 
-    def init(self, seed: int) -> State:
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """First state of a chain.
 
-        The start is the same for every arm at one seed: a draw from the prior, as in the paper, or, for
+        The start is the same for every arm at one seed: a draw from the prior, as in the paper, 0, or, for
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
         the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
         at them. Working out the first state costs N queries.
@@ -174,7 +170,7 @@ class Program:
                 mode = seed % len(self._start_roots)
                 away = np.linalg.solve(self._start_roots[mode].T, first.standard_normal(theta.size))
             theta = self.problem.fit.modes[mode] + away
-        else:
+        elif self.arm.protocol.init == "prior":
             _draw(self.problem.prior, first, theta)
         rng = seeded(seed, self.arm.method())
         memory = self._target.memory
@@ -190,7 +186,7 @@ class Program:
             **arrays_of(target.memory, "memory"),
         }
 
-    def advance(self, state: State, n: int) -> tuple[State, dict[str, np.ndarray]]:
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations from `state`, which stays as it is.
 
         Draws: theta (n // thin, P), and per iteration queries, bright, log_joint, accepted, each (n,).
@@ -215,7 +211,7 @@ class Program:
         }
         return after, draws._asdict()
 
-    def finish(self, iteration: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
         full = full_data(self.problem.prior, self.problem.model, self.problem.features, self.n_params)
         prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
@@ -236,38 +232,39 @@ class Program:
                 lines.append(f"{taken}; mean test log likelihood at the MAP by scale: {tried}")
         return lines
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
-        fit = self.problem.fit
-        names, n_predictors = self.problem.dataset.feature_names, self.problem.model.n_predictors
-        several = {"coordinates": [f"{k}:{name}" for k in range(n_predictors) for name in names]}
-        return {
-            "n_data": self.n_data,
-            "n_params": self.n_params,
-            "exact": True,
-            "update": self.module.LABEL,
-            "prior_scale": fit.scale,
-            "held_out": fit.held_out,
-            "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
-            "held_out_model": fit.held_out_model,
-            "feature_names": list(names),
-            **(several if n_predictors > 1 else {}),
-            "gradients": self.module.GRADIENTS,
-            "gauge": {"classes": self.problem.model.n_predictors} if self._shift_free() else {},
-            "setup_queries": fit.queries + self.bound_queries + self.n_data,
-            "map_queries": fit.queries,
-            "bound_queries": self.bound_queries,
-            "start_queries": self.n_data,
-            "setup_s": fit.seconds + self._bind_s,
-        }
+        fit, likelihood = self.problem.fit, self.problem.model
+        names, n_predictors = self.problem.dataset.feature_names, likelihood.n_predictors
+        several = tuple(f"{k}:{name}" for k in range(n_predictors) for name in names)
+        return Facts(
+            update=self.module.LABEL,
+            coordinates=several if n_predictors > 1 else tuple(names),
+            n_data=self.n_data,
+            n_params=self.n_params,
+            setup_queries=fit.queries + self.bound_queries + self.n_data,
+            setup_s=fit.seconds + self._bind_s,
+            tuned=self._tuned(state),
+            more={
+                "prior_scale": fit.scale,
+                "held_out": fit.held_out,
+                "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
+                "held_out_model": fit.held_out_model,
+                "feature_names": list(names),
+                "gradients": self.module.GRADIENTS,
+                "gauge": {"classes": n_predictors} if self._shift_free() else {},
+                "map_queries": fit.queries,
+                "bound_queries": self.bound_queries,
+                "start_queries": self.n_data,
+            },
+        )
 
     def _shift_free(self) -> bool:
         return getattr(self.arm.model.code, "SHIFT_FREE", False)
 
-    def tuning(self, state: State) -> dict[str, float]:
-        """Settings learnt during burn-in, or chosen at set-up."""
+    def _tuned(self, state: State | None) -> dict[str, float]:
         settings = {}
-        if "kernel.step.current" in state:
+        if state is not None and "kernel.step.current" in state:
             settings["step"] = float(state["kernel.step.current"][0])
         if getattr(self.arm.brightness, "q", None) == "auto":
             settings["q"] = float(np.exp(self._brightness.log_q))

@@ -1,8 +1,9 @@
-"""What a cell runs on a graph: a chain of single-variable updates. One iteration is a sweep of n updates.
+"""The family of Gibbs samplers: a chain of single-variable updates. One iteration is a sweep of n updates.
 
-Offers what flyrun/runner/program.py offers: `prepare`, and of its result `warm_up`, `init`, `advance`,
-`finish`, `facts`, `tuning`. The chain begins with all variables equal, as in the paper.
+The chain begins with all variables equal, as in the paper.
 """
+
+from __future__ import annotations
 
 import time
 from pathlib import Path
@@ -15,18 +16,17 @@ from flyrun.numerics.compiled import jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.gibbs.marginals import no_marginals
 from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
+from flyrun.samplers.method import Facts, Method, Records, State
 
-State = dict[str, np.ndarray]
 
-
-def prepare(arm: Any, folder: Path) -> "GraphProgram":
+def prepare(arm: Any, folder: Path) -> SingleSite:
     """Load the graph of an arm and bind model and sampler to it. DataError or ConfigError, one line each."""
     started = time.perf_counter()
     data = arm.dataset.code.load(arm.dataset)
     graph = arm.model.code.bind(arm.model, data)
     sampler = arm.sampler.code
     kernel = sampler.build(arm.sampler, graph)
-    return GraphProgram(arm, graph, neighbours(data), sampler, kernel, time.perf_counter() - started)
+    return SingleSite(arm, graph, neighbours(data), sampler, kernel, time.perf_counter() - started)
 
 
 def neighbours(data: Any) -> np.ndarray:
@@ -49,7 +49,7 @@ def _observe(graph, ends, states, energy, agreement):
         agreement[k] = n_equal / max(1, ends.shape[0])
 
 
-class GraphProgram:
+class SingleSite(Method):
     """One arm, ready to run chains from any seed."""
 
     def __init__(self, arm: Any, graph: Any, ends: np.ndarray, sampler: Any, kernel: Any, setup_s: float):
@@ -70,7 +70,7 @@ class GraphProgram:
         self.advance(self.init(0), 1)
         return time.perf_counter() - started
 
-    def init(self, seed: int) -> State:
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """First state of a chain: all variables 0. Arms of one seed share their start, not their luck."""
         rng = seeded(seed, self.arm.method())
         memory = with_arrays(self._kernel.memory, arrays_of(self._kernel.memory, ""), "")
@@ -88,7 +88,7 @@ class GraphProgram:
             **arrays_of(marginals, "marginals"),
         }
 
-    def advance(self, state: State, n: int) -> tuple[State, dict[str, np.ndarray]]:
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more sweeps from `state`, which stays as it is.
 
         Draws: theta (n // thin, variables) int32, and by sweep error, nominal, actual, accepted, changed (see
@@ -109,6 +109,7 @@ class GraphProgram:
         thin = self.arm.protocol.thin
         kept = states[(np.arange(first, first + n) + 1) % thin == 0]
         watched = {"energy": energy, "agreement": agreement, "seconds": np.full(n, seconds)}
+        watched["queries"] = by_sweep["actual"] * self.n
         return self._state(rng, kernel, marginals, x, clock), {"theta": kept, **by_sweep, **watched}
 
     def _observed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,33 +117,37 @@ class GraphProgram:
         _observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
         return energy, agreement
 
-    def finish(self, iteration: np.ndarray, theta: np.ndarray) -> dict[str, np.ndarray]:
+    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """ζ of stored positions, theta (G, n): the log density up to a constant."""
         return {"log_posterior": self._observed(theta)[0]}
 
-    def facts(self) -> dict[str, Any]:
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Indicators of each variable's values, (k, variables, values), and the energy, (k,)."""
+        energy, agreement = self._observed(theta)
+        values = np.arange(self.graph.bounds.n_values)
+        return {"marginals": theta[..., None] == values, "energy": energy, "agreement": agreement}
+
+    def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: the graph's constants, exactness, batches, cost of setting up."""
         bounds = self.graph.bounds
-        return {
-            "kind": "graph",
-            "update": self.sampler.LABEL,
-            "exact": self.sampler.EXACT,
-            "n_variables": self.n,
-            "n_values": bounds.n_values,
-            "largest_degree": bounds.largest_degree,
-            "local_energy_bound": bounds.largest_local,
-            "total_energy_bound": bounds.total,
-            "neighbour_pairs": len(self.ends),
-            "start_error": float(np.sqrt(1.0 - 1.0 / bounds.sizes).mean()),
-            "estimator": _estimator(self._kernel),
-            "batches": _batches(self._kernel),
-            "coordinates": [f"x{i}" for i in range(self.n)],
-            "setup_s": self._setup_s,
-        }
-
-    def tuning(self, state: State) -> dict[str, float]:
-        """Nothing is learnt."""
-        return {}
+        return Facts(
+            update=self.sampler.LABEL,
+            exact=self.sampler.EXACT,
+            coordinates=tuple(f"x{i}" for i in range(self.n)),
+            setup_s=self._setup_s,
+            more={
+                "kind": "graph",
+                "n_variables": self.n,
+                "n_values": bounds.n_values,
+                "largest_degree": bounds.largest_degree,
+                "local_energy_bound": bounds.largest_local,
+                "total_energy_bound": bounds.total,
+                "neighbour_pairs": len(self.ends),
+                "start_error": float(np.sqrt(1.0 - 1.0 / bounds.sizes).mean()),
+                "estimator": _estimator(self._kernel),
+                "batches": _batches(self._kernel),
+            },
+        )
 
 
 def _parts(kernel: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from flyrun.config.schema import build
 from flyrun.errors import StoreError
 from flyrun.runner import environment
 from flyrun.runner.store import StoredCell
-from flyrun.samplers.method import prepare
+from flyrun.samplers.chain.method import prepare
 
 
 class Stretch(NamedTuple):

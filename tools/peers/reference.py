@@ -12,9 +12,9 @@ import numpy as np
 from flyrun import paths
 from flyrun.data import archive
 from flyrun.errors import DataError
-from tests.peers import contestants, judge
-from tests.peers.judge import Moments
-from tests.peers.problems import Problem
+from tools.peers import contestants, judge
+from tools.peers.judge import Moments
+from tools.peers.problems import Problem
 
 CHAINS, LONGEST_S = 3, 300.0
 _FIRST_SEED, _PILOT_S = 1000, 5.0

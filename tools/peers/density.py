@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.peers.problems import Problem
+from tools.peers.problems import Problem
 
 _REPEATS, _EACH_S = 5, 0.2
 

@@ -1,12 +1,13 @@
 """The loop that runs one cell: chunk by chunk, each stored as it ends, to its posterior file.
 
-Where chunks begin and end depends on speed, never the draws: program.advance guarantees that.
+Where chunks begin and end depends on speed, never the draws: a method's `advance` guarantees that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -16,27 +17,31 @@ from typing import Any
 import numpy as np
 
 from flyrun import files
-from flyrun.errors import FlyrunError, StoreError
-from flyrun.runner import environment, memory, store
+from flyrun.errors import ConfigError, FlyrunError, StoreError
+from flyrun.runner import environment, estimates, memory, store
 from flyrun.runner.cell import Cell, Outcome, Task
-from flyrun.runner.draws import Arrays, DrawStore, until
+from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
 from flyrun.runner.log import CellLog, now
+from flyrun.runner.posterior import PosteriorFile
 from flyrun.runner.progress import summary
+from flyrun.samplers.method import Facts, Method
 
 _FIRST_CHUNK = 10  # few, for iterations that take seconds
 _MAX_GROWTH = 8
 _MAX_CHUNK_BYTES = 32 << 20
 _POSTERIOR_OVERHEAD_BYTES = 1 << 20
+#: where a method's result goes, and what its arrays share
+_RESULTS = {"draws": ("result", None), "weighted": ("weighted", "draw"), "density": ("approximation", None)}
 _TRACE_POINTS, _TRACE_QUERIES = 200, 200_000_000
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
 
 
-def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool], programs: dict) -> Outcome:
+def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool], methods: dict) -> Outcome:
     """Run or resume a cell to its end, or to the next chunk border once stop() is true.
 
-    report takes small JSON-able events.  programs keeps the last prepared program, by key, between cells.
+    report takes small JSON-able events.  methods keeps the last prepared one, by key, between cells.
     Errors become outcomes, so that one cell's failure is no other cell's.
     """
     cell = task.cell
@@ -47,11 +52,11 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
             memory.reset()
-            if cell.key not in programs:
-                programs.clear()  # another arm's data must not stay in memory
-                programs[cell.key] = task.prepare(cell.arm, task.setup_folder)
-                programs[cell.key].warm_up()
-            outcome = _Run(task, programs[cell.key], report).to_end(_turn(task, stop))
+            if cell.key not in methods:
+                methods.clear()  # another arm's data must not stay in memory
+                methods[cell.key] = task.prepare(cell.arm, task.setup_folder)
+                methods[cell.key].warm_up()
+            outcome = _Run(task, methods[cell.key], report).to_end(_turn(task, stop))
             CellLog(cell.folder).write(summary(outcome))
             return outcome
     except Exception as error:
@@ -68,17 +73,23 @@ def _turn(task: Task, stop: Callable[[], bool]) -> Callable[[], bool]:
 
 
 class _Run:
-    """A cell being run: the program's state, the draws on disk, and the book of times."""
+    """A cell being run: the method's state, the draws on disk, and the book of times."""
 
-    def __init__(self, task: Task, program: Any, report: Callable[[dict], None]):
-        self.task, self.cell, self.program, self.report = task, task.cell, program, report
+    def __init__(self, task: Task, method: Method, report: Callable[[dict], None]):
+        self.task, self.cell, self.method, self.report = task, task.cell, method, report
         self.protocol = self.cell.arm.protocol
+        self.draws_come = method.answers == "draws"
+        self.burn_in = self.protocol.burn_in if self.draws_come else 0
+        facts = method.facts()
+        # Queries that the steps may make.
+        self.allowed = self.protocol.budget.in_queries(facts.n_data) - facts.setup_queries
         self.draws, self.log = DrawStore(self.cell.folder), CellLog(self.cell.folder)
         self.started = time.perf_counter()
         with _writing(self.cell.folder):
             restored = self.draws.restore()
         self.state, self.iteration = restored.state, restored.iteration
-        self.book = {"burn_in_s": 0.0, "sampling_s": 0.0, "wall_s": 0.0, "sessions": 0, **restored.book}
+        begun = {"burn_in_s": 0.0, "sampling_s": 0.0, "wall_s": 0.0, "sessions": 0, "queries": 0.0}
+        self.book = begun | restored.book
         self.book["sessions"] += 1
         self.wall_before = self.book["wall_s"]
         self.rate, self.row_limit, self.saving_s = 0.0, float(_FIRST_CHUNK), 0.0
@@ -94,21 +105,39 @@ class _Run:
     def to_end(self, stop: Callable[[], bool]) -> Outcome:
         """Advance to the last iteration and finish, unless stopped at a chunk border."""
         total = self.protocol.iterations
-        self.tell("start", iteration=self.iteration, total=total)
-        self.log.begin(str(self.cell), self.iteration, total)
+        self.tell("start", iteration=self.iteration, total=self.expected())
+        self.log.begin(str(self.cell), self.iteration, self.expected())
         if self.state is None:
-            self.state = self.program.init(self.cell.seed)
+            self.state = self.method.init(self.cell.seed, tuple(map(_finished, self.cell.needs)))
         size = 0
-        while self.iteration < total:
+        while self.iteration < total and not self.spent():
             if stop():
-                return Outcome(self.cell, "stopped", f"at iteration {self.iteration:,} of {total:,}")
+                done = f"at iteration {self.iteration:,} of {self.expected():,}"
+                return Outcome(self.cell, "stopped", done)
             size = self.next_size(size)
             self.advance(size)
         return Outcome(self.cell, "done", info=self.finish())
 
+    def spent(self) -> bool:
+        """Whether the budget is."""
+        return self.book["queries"] >= self.allowed
+
+    def expected(self) -> int:
+        """Iterations that there will be, as far as is known."""
+        if math.isinf(self.allowed) or not self.iteration:
+            return self.protocol.iterations
+        share = self.allowed / max(self.book["queries"], 1.0)
+        return min(self.protocol.iterations, max(self.iteration, math.ceil(share * self.iteration)))
+
     def next_size(self, last: int) -> int:
-        """Length of the next chunk: about chunk_seconds, whole thinning steps, cut at burn-in's end."""
-        thin, burn_in, total = self.protocol.thin, self.protocol.burn_in, self.protocol.iterations
+        """Length of the next chunk: about chunk_seconds, whole thinning steps, cut at burn-in's end.
+
+        A method without draws is stopped for every snapshot, and under a budget after every step.
+        """
+        thin, burn_in, total = self.protocol.thin, self.burn_in, self.protocol.iterations
+        if not self.draws_come:
+            free = math.isinf(self.allowed)
+            total = min(total, estimates.next_snapshot(self.iteration) if free else self.iteration + 1)
         if last:
             # On a slow disk chunks grow, so that storing them takes at most a tenth of the time.
             seconds = max(self.protocol.chunk_seconds, 9 * self.saving_s)
@@ -124,48 +153,56 @@ class _Run:
     def advance(self, n: int) -> None:
         """Run n iterations and store them with the state after them."""
         first, start = self.iteration, time.perf_counter()
-        self.state, draws = self.program.advance(self.state, n)
+        assert self.state is not None, "init or a checkpoint has made it"
+        self.state, draws = self.method.advance(self.state, n)
         seconds = time.perf_counter() - start
-        _check(draws, first)
+        now_estimated = {} if self.draws_come else self.method.estimates(self.state)
+        _check({**draws, **now_estimated}, first)
         self.rate = n / max(seconds, 1e-9)
         self.row_limit = _MAX_CHUNK_BYTES * n / max(1, sum(array.nbytes for array in draws.values()))
-        self.book["burn_in_s" if first < self.protocol.burn_in else "sampling_s"] += seconds
+        self.book["burn_in_s" if first < self.burn_in else "sampling_s"] += seconds
+        self.book["queries"] += float(np.sum(draws.get("queries", 0.0)))
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
         with _writing(self.cell.folder):
             saving = time.perf_counter()
-            self.draws.save(first, n, draws, self.state, self.book)
+            self.draws.save(Chunk(first, n, draws, seconds, now_estimated), self.state, self.book)
             self.saving_s = time.perf_counter() - saving
         self.iteration += n
         means = {name: float(np.mean(array)) for name, array in draws.items() if array.ndim == 1}
-        self.tell(
-            "chunk", iteration=self.iteration, total=self.protocol.iterations, rate=self.rate, means=means
-        )
-        self.log.pace(self.iteration, self.protocol.iterations, self.rate)
+        total = self.expected()
+        self.tell("chunk", iteration=self.iteration, total=total, rate=self.rate, means=means)
+        self.log.pace(self.iteration, total, self.rate)
 
     def finish(self) -> dict[str, Any]:
         """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json.
 
         Chains that can be extended keep their chunks; one that is longer than asked ends where asked.
         """
-        from flyrun.runner.posterior import PosteriorFile
-
-        cell, folder, protocol = self.cell, self.cell.folder, self.protocol
-        facts = self.program.facts()
+        cell, folder, protocol, method = self.cell, self.cell.folder, self.protocol, self.method
+        assert self.state is not None, "init or a checkpoint has made it"
+        facts = method.facts(self.state)
         attrs = {"experiment": cell.arm.experiment or "", "arm": cell.arm.name, "seed": cell.seed}
-        attrs["exact"] = bool(facts.get("exact", True))
-        names = facts.get("coordinates") or facts.get("feature_names")
-        sizes = (protocol.iterations, protocol.burn_in, protocol.thin)
+        attrs["exact"] = bool(facts.exact)
+        length = self.length()
         with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
-            tree = PosteriorFile(temporary, sizes, attrs, names, _trace_points(facts.get("n_data")))
+            sizes, names = (length, self.burn_in, protocol.thin), facts.coordinates
+            tree = PosteriorFile(temporary, sizes, attrs, names, _trace_points(facts.n_data))
             try:
-                tree.add(until(self.draws.chunks(), protocol.iterations))
+                tree.add(until(self.draws.chunks(), length))
                 points = tree.trace_points()
-                if len(points[0]):
-                    tree.add_trace(self.program.finish(*points))
+                if len(points[0]) and (trace := method.trace(points[1])):
+                    tree.add_trace(trace)
+                setup = {**dict.fromkeys(estimates.COSTS, facts.setup_queries), "seconds": facts.setup_s}
+                chunks = until(self.draws.chunks(), length)
+                snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, setup)
+                tree.add_group("estimate", snapshots, "snapshot")
+                if result := method.result(self.state):
+                    group, shared = _RESULTS[method.answers]
+                    tree.add_group(group, result, shared)
             finally:
                 tree.close()
-        info = self.info(facts, tree.means())
+        info = self.info(facts, tree.means(), length)
         with _writing(folder):
             files.write_json(folder / store.CELL, info)
             store.mark_done(folder)
@@ -173,7 +210,26 @@ class _Run:
                 self.draws.clear()
         return info
 
-    def info(self, facts: dict[str, Any], means: dict[str, float]) -> dict[str, Any]:
+    def length(self) -> int:
+        """Iterations that count: all asked for, or those that the budget reached, whole thinning steps."""
+        left, thin = self.allowed, self.protocol.thin
+        if math.isinf(left):
+            return self.protocol.iterations
+        for chunk in self.draws.chunks():
+            spent = np.cumsum(chunk.draws.get("queries", np.zeros(chunk.n)))
+            if spent[-1] >= left:
+                reached = chunk.first + int(np.argmax(spent >= left)) + 1
+                reached -= reached % thin
+                if reached < self.burn_in + thin:
+                    raise ConfigError(
+                        f"protocol.budget: is spent at iteration {reached:,}, within burn-in; raise it, or "
+                        f"take protocol.burn_in={reached // 2 // thin * thin}"
+                    )
+                return reached
+            left -= spent[-1]
+        return self.iteration - self.iteration % thin
+
+    def info(self, facts: Facts, means: dict[str, float], length: int) -> dict[str, Any]:
         """What cell.json holds."""
         cell, protocol = self.cell, self.protocol
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
@@ -184,22 +240,33 @@ class _Run:
             "seed": cell.seed,
             "key": cell.key,
             "settings": cell.arm.settings(),
-            "facts": facts,
-            "tuning": self.program.tuning(self.state),
-            "iterations": protocol.iterations,
-            "burn_in": protocol.burn_in,
+            "answers": self.method.answers,
+            "facts": facts.plain(),
+            "tuning": dict(facts.tuned),
+            "iterations": length,
+            "burn_in": self.burn_in,
             "thin": protocol.thin,
             "means": means,
             "environment": {**self.task.environment, **environment.blas()},
             "timings": {
                 **{name: self.book[name] for name in ("sampling_s", "burn_in_s", "wall_s")},
                 "compile_s": self.task.compile_s,
-                "setup_s": float(facts.get("setup_s", 0.0)),
+                "setup_s": float(facts.setup_s),
             },
             "memory": {"peak_bytes": memory.peak(), "setup_peak_bytes": self.task.setup_peak_bytes},
             "sessions": self.book["sessions"],
             "finished": now(),
         }
+
+
+def _finished(folder: Path) -> store.StoredCell:
+    """A cell that another one reads. Raises StoreError where it is not finished."""
+    arm, key, seed = folder.parts[-3:]
+    cell = store.open_cell(folder.parents[2], arm, key, int(seed.partition("=")[2]))
+    if cell.state != "done":
+        why = f": {cell.message}" if cell.message else ""
+        raise StoreError(f"needs arm {arm}, {seed}, which is {cell.state}{why}")
+    return cell
 
 
 def failed(cell: Cell, error: Exception) -> Outcome:

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.peers import density
-from tests.peers.problems import Problem
-from tests.peers.run import Run, Start, joined
+from tools.peers import density
+from tools.peers.problems import Problem
+from tools.peers.run import Run, Start, joined
 
 _ROUNDS, _KEPT = 30, 20
 

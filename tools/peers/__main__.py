@@ -1,6 +1,6 @@
 """Other people's samplers and ours on identical posteriors, each on one core, one after the other.
 
-    python -m tests.peers [problem …] [--seeds 5] [--seconds 4] [--only firefly_hmc,…] [--out FILE]
+    python -m tools.peers [problem …] [--seeds 5] [--seconds 4] [--only firefly_hmc,…] [--out FILE]
 
 Problems: mnist, tall_1e4, tall_1e5, tall_1e6. Writes <out>.md, <out>.csv and <out>.png. Means and sds are
 compared with those of long chains of NumPyro's NUTS, run once a problem and kept in the user's cache.
@@ -29,7 +29,7 @@ def main() -> int:
     _one_core()
     import pandas as pd
 
-    from tests.peers import contestants, density, draw, figure, judge, problems, reference
+    from tools.peers import contestants, density, draw, figure, judge, problems, reference
 
     rows: list[dict[str, Any]] = []
     checks: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def _one_core() -> None:
 
 
 def _arguments() -> Any:
-    parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.peers", description=__doc__.partition("\n")[0])
     parser.add_argument("problems", nargs="*", default=list(SECONDS))
     parser.add_argument("--seconds", type=float, help="of sampling, each sampler and seed, on every problem")
     parser.add_argument("--seeds", type=int, default=5)

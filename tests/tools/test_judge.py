@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.peers import judge
-from tests.peers.run import Start, joined
+from tools.peers import judge
+from tools.peers.run import Start, joined
 
 _TRUE = judge.Moments(np.zeros(2), np.array([1.0, 3.0]), np.zeros(2), np.zeros(2))
 

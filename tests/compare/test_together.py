@@ -6,13 +6,13 @@ import json
 
 import pandas as pd
 import pytest
-from stored import TABLE1, write_cell, write_run, write_three_arms
 
 from flyrun.cli.main import main
 from flyrun.compare import published as together
 from flyrun.compare.publish import publish
 from flyrun.errors import StoreError
 from flyrun.report import figures
+from tests.stored import TABLE1, write_cell, write_run, write_three_arms
 
 PUBLISHED = json.loads(TABLE1.read_text())
 

@@ -17,9 +17,9 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import HMCECS, NUTS
 
-from tests.peers import density
-from tests.peers.problems import Problem
-from tests.peers.run import Run, Start, joined
+from tools.peers import density
+from tools.peers.problems import Problem
+from tools.peers.run import Run, Start, joined
 
 _CHUNK_DATA, _LONGEST, _SHORTEST = 600_000, 50, 5
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from flyrun.diagnostics import coda
-from tests.peers.run import Run
+from tools.peers.run import Run
 
 POINTS = 24
 #: how often chance alone should exceed what `limit` gives, over all coordinates' means and sds together

@@ -56,7 +56,7 @@ def test_draws_are_what_their_names_say(tmp_path):
     weight, theta = choices_weight(program), draws["theta"]
     energies = [sum(weight[i, j] for i in range(16) for j in range(i) if x[i] == x[j]) for x in theta]
     np.testing.assert_allclose(draws["energy"], energies)
-    np.testing.assert_allclose(program.finish(np.arange(30), theta)["log_posterior"], energies)
+    np.testing.assert_allclose(program.trace(theta)["log_posterior"], energies)
     grid = theta.reshape(-1, 4, 4)
     equal = (grid[:, 1:] == grid[:, :-1]).sum((1, 2)) + (grid[:, :, 1:] == grid[:, :, :-1]).sum((1, 2))
     np.testing.assert_allclose(draws["agreement"], equal / 24)
@@ -87,7 +87,7 @@ def test_graphs_from_files(tmp_path):
     program = _program(SAMPLERS["mgpmh"], tmp_path, Ising(beta=0.5), EdgeList(path=str(edges)))
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].shape == (10, 6)
-    assert program.facts()["total_energy_bound"] == pytest.approx(1.75)
+    assert program.facts().plain()["total_energy_bound"] == pytest.approx(1.75)
     network = tmp_path / "net.uai"
     network.write_text("MARKOV 2 2 3 1 2 0 1 6 1 2 3 4 5 6")
     program = _program(SAMPLERS["min_gibbs"], tmp_path, FactorGraph(), Uai(path=str(network)))
@@ -106,7 +106,7 @@ def test_generated_graphs(tmp_path):
     program = _program(SAMPLERS["double_min"], tmp_path, FactorGraph(), dataset)
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].max() == 2
-    assert program.facts()["local_energy_bound"] == pytest.approx(2.0)
+    assert program.facts().plain()["local_energy_bound"] == pytest.approx(2.0)
     dataset = CompleteGraph(n_variables=12)
     program = _program(SAMPLERS["mgpmh"], tmp_path, EdgeTables(n_values=3), dataset)
     _, draws = program.advance(program.init(0), 20)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flyrun.report.colours import looks
-from tests.peers.run import FIREFLY
+from tools.peers.run import FIREFLY
 
 #: what a sampler is called in the experiments, or the same method of another library: it has their colour
 _METHODS = {

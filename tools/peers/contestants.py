@@ -7,10 +7,10 @@ from collections.abc import Callable
 from flyrun.config.bound import Map
 from flyrun.config.brightness import Implicit, PerDatum
 from flyrun.config.sampler import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
-from tests.peers import blackjax_peers, numpyro_peers, ours
-from tests.peers.problems import Problem
-from tests.peers.run import FIREFLY as FIREFLY
-from tests.peers.run import Run
+from tools.peers import blackjax_peers, numpyro_peers, ours
+from tools.peers.problems import Problem
+from tools.peers.run import FIREFLY as FIREFLY
+from tools.peers.run import Run
 
 Contestant = Callable[[Problem, int, float], Run]
 BEST, NUTS, WALK = "firefly_hmc", "nuts_dense", "regular_random_walk"

@@ -9,12 +9,12 @@ import shutil
 import numpy as np
 import pytest
 from scipy import stats
-from stored import write_cell, write_run, write_three_arms
 
 from flyrun.cli.main import main
 from flyrun.compare.compare import Difference, judged
 from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.report import build
+from tests.stored import write_cell, write_run, write_three_arms
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,10 @@ def _program(folder, *overrides):
 def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
     (stated,) = compose_job(["experiment=mnist_logreg", "only=map_tuned"]).arms
     program = _program(tmp_path, "prior.scale=held_out")
-    tried = program.facts()["held_out"]
+    tried = program.facts().more["held_out"]
     assert [scale for scale, _ in tried] == list(Gaussian().grid)
-    assert max(tried, key=lambda pair: pair[1])[0] == program.facts()["prior_scale"] == stated.prior.scale
+    assert max(tried, key=lambda pair: pair[1])[0] == stated.prior.scale
+    assert program.facts().more["prior_scale"] == stated.prior.scale
     assert any("held_out takes" in line for line in program.notes())
 
 
@@ -45,7 +46,7 @@ def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
     assert facts["map_queries"] % n == 0
     assert facts["setup_queries"] == facts["map_queries"] + 2 * n
     regular = prepare(compose_job(["experiment=mnist_logreg", "only=regular"]).arms[0], tmp_path)
-    assert regular.facts()["setup_queries"] == n
+    assert regular.facts().setup_queries == n
 
 
 def test_a_fit_is_kept_and_a_damaged_one_made_again(tmp_path):
@@ -133,7 +134,7 @@ def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
         program.arm, program.problem, posterior_curvature(program.arm, program.problem)
     ).sum()
     state, draws = program.advance(program.init(1), 400)
-    q = program.tuning(state)["q"]
+    q = program.facts(state).tuned["q"]
     assert q == pytest.approx(expected / 12_214)
     proposed = draws["queries"][1:] - draws["bright"][:-1]
     assert proposed.mean() == pytest.approx(q * (12_214 - draws["bright"].mean()), rel=0.1)
@@ -253,10 +254,10 @@ def test_the_noise_scale_that_is_estimated_is_charged(tmp_path, monkeypatch):
         return over_blocks(n_data, work)
 
     monkeypatch.setattr(noise_fit, "over_blocks", spied)
-    given = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale=0.3)).facts()
+    given = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale=0.3)).facts().more
     assert rows == [0]
     program = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale="estimated"))
-    facts, data = program.facts(), program.problem.dataset
+    facts, data = program.facts().more, program.problem.dataset
     assert rows[0] >= 5 * 600
     fits = facts["map_queries"] - rows[0], given["map_queries"]
     assert fits[0] % 600 == 0
@@ -265,9 +266,9 @@ def test_the_noise_scale_that_is_estimated_is_charged(tmp_path, monkeypatch):
     peak = max(np.arange(0.2, 0.4, 0.001), key=lambda scale: scipy_t.logpdf(residuals, 4, 0, scale).sum())
     assert facts["model_scale"] == program.problem.model.scale == pytest.approx(peak, rel=0.02)
     assert (
-        _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale="estimated")).facts()[
-            "map_queries"
-        ]
+        _regression(tmp_path, monkeypatch, prior=Gaussian(), model=StudentT(scale="estimated"))
+        .facts()
+        .more["map_queries"]
         == facts["map_queries"]
     )
 

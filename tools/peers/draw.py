@@ -11,8 +11,8 @@ import pandas as pd
 
 from flyrun.report.render import View, markdown, number, plus_minus
 from flyrun.runner import environment
-from tests.peers import judge
-from tests.peers.contestants import APPROXIMATE, BEST, NUTS, WALK
+from tools.peers import judge
+from tools.peers.contestants import APPROXIMATE, BEST, NUTS, WALK
 
 _ABOUT = f"""\
 Samplers of the same posterior: logistic regression, every coefficient N(0, 1), on MNIST's 7 against 9

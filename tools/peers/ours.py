@@ -17,8 +17,8 @@ from flyrun.config.brightness import NoBrightness
 from flyrun.config.model import Logistic
 from flyrun.config.protocol import Protocol
 from flyrun.samplers.method import prepare
-from tests.peers.problems import Problem
-from tests.peers.run import Run, Start, joined
+from tools.peers.problems import Problem
+from tools.peers.run import Run, Start, joined
 
 _CHUNK_S = 0.25
 
@@ -47,7 +47,7 @@ def contestant(
         begin = time.perf_counter()
         state, warm = program.advance(program.init(seed), burn_in)
         warm_s = setup_s + time.perf_counter() - begin
-        start = Start(compile_s, warm_s, program.facts()["setup_queries"] + float(warm["queries"].sum()))
+        start = Start(compile_s, warm_s, program.facts().setup_queries + float(warm["queries"].sum()))
         parts, size, spent = [], thin, 0.0
         while spent < budget:
             begin = time.perf_counter()

@@ -1,0 +1,1 @@
+"""Programs beside the package: run from a checkout, never shipped."""

@@ -1,0 +1,1 @@
+"""NumPyro, BlackJAX and ours on identical posteriors: python -m tools.peers."""
