@@ -9,9 +9,9 @@ import shlex
 import pytest
 
 from flyrun.cli.verbs import VERBS
+from flyrun.cli.verbs import fit as arguments
 from flyrun.config.catalogue import files
 from flyrun.config.compose import compose_job
-from flyrun.fit import arguments
 from flyrun.paths import conf_dir
 
 ROOT = conf_dir().parent

@@ -230,7 +230,7 @@ def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, c
 
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flyrun.report.build", lambda folder, console: print("a table") if console else None)
+    monkeypatch.setattr("flyrun.fit.rounds.build", lambda _, console: print("a table") if console else 0)
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
     words = ["fit", "diabetes.csv", "--target", "target", "--budget", "620", "--workers", "1"]
     assert main([*words, "--json"]) == 0

@@ -17,7 +17,8 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.fits import noise_fit
-from flyrun.models.problem import expected_pseudo, lowered, posterior_curvature
+from flyrun.models.problem import posterior_curvature
+from flyrun.samplers.chain.bounds import expected_pseudo, lowered
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.method import prepare
 from tests.densities import log_density
@@ -39,7 +40,7 @@ def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
 
 
 def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
-    facts = _program(tmp_path).facts()
+    facts = _program(tmp_path).facts().plain()
     n = facts["n_data"]
     assert n == 12_214
     assert facts["map_queries"] >= 5 * n
@@ -182,7 +183,7 @@ def _regression(folder, monkeypatch, n_test=400, task="regression", **groups):
 
 def test_scales_of_noise_and_prior_are_those_of_the_best_held_out_fit(tmp_path, monkeypatch):
     program = _regression(tmp_path, monkeypatch)
-    facts = program.facts()
+    facts = program.facts().plain()
     for scale, tried in (("model_scale", "held_out_model"), ("prior_scale", "held_out")):
         assert max(facts[tried], key=lambda pair: pair[1])[0] == facts[scale]
     assert facts["model_scale"] == pytest.approx(0.3, abs=0.051)
@@ -240,7 +241,7 @@ def test_every_pass_of_the_setup_is_charged_once(looks, groups, tmp_path, monkey
         return predictors(model, features, theta, block)
 
     monkeypatch.setattr(passes, "block_predictors", spied)
-    facts = _regression(tmp_path, monkeypatch, **groups).facts()
+    facts = _regression(tmp_path, monkeypatch, **groups).facts().plain()
     assert facts["bound_queries"] == 600 * looks
     assert facts["setup_queries"] == facts["map_queries"] + facts["bound_queries"] + 600
     assert seen[0] == facts["map_queries"] + facts["bound_queries"]
@@ -274,10 +275,10 @@ def test_the_noise_scale_that_is_estimated_is_charged(tmp_path, monkeypatch):
 
 
 def test_a_scale_can_be_given_and_the_other_held_out(tmp_path, monkeypatch):
-    facts = _regression(tmp_path, monkeypatch, model=StudentT(scale=0.4)).facts()
+    facts = _regression(tmp_path, monkeypatch, model=StudentT(scale=0.4)).facts().plain()
     assert (facts["model_scale"], facts["held_out_model"]) == (0.4, [])
     assert len(facts["held_out"]) == len(Laplace().grid)
-    smooth = _regression(tmp_path, monkeypatch, prior=Gaussian(scale=1.0)).facts()
+    smooth = _regression(tmp_path, monkeypatch, prior=Gaussian(scale=1.0)).facts().plain()
     assert (smooth["prior_scale"], smooth["held_out"]) == (1.0, [])
     assert len(smooth["held_out_model"]) == len(StudentT().grid)
 
@@ -301,6 +302,6 @@ def test_stated_scales_are_what_held_out_gives(experiment, tmp_path):
     (stated,) = compose_job(words).arms
     words += ["dataset.split=held_out", "prior.scale=held_out"]
     words += ["model.scale=held_out"] if hasattr(stated.model, "scale") else []
-    facts = prepare(compose_job(words).arms[0], tmp_path).facts()
+    facts = prepare(compose_job(words).arms[0], tmp_path).facts().plain()
     assert facts["prior_scale"] == stated.prior.scale
     assert facts["model_scale"] == getattr(stated.model, "scale", None)

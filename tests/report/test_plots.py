@@ -10,9 +10,10 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError, StoreError
+from flyrun.paths import illustrations
 from flyrun.report import build
-from flyrun.report import illustrations as plots
-from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap, one_datum, replay
+from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap
+from flyrun.report.illustrations.flymc_illustration import one_datum, replay
 from flyrun.runner import store
 
 
@@ -56,7 +57,7 @@ def test_draws_of_another_code_are_not_illustrated(toy, monkeypatch):
     assert "flymc_augmented" in (toy / "report.md").read_text()
 
 
-def test_unillustrations(toy, tmp_path):
+def test_unknown_figures(toy, tmp_path):
     folder = tmp_path / "experiment"
     folder.mkdir()
     (folder / "mine.yaml").write_text("# @package _global_\nfigures: [nothing]\n")
@@ -71,14 +72,14 @@ def test_unillustrations(toy, tmp_path):
 
 def test_every_plot_file_has_figures_with_captions():
     for module in (flymc_illustration, bound_distance):
-        assert module.__name__.rpartition(".")[2] in plots.illustrations()
+        assert module.__name__.rpartition(".")[2] in illustrations()
         assert all(caption and callable(plot) for caption, plot in module.FIGURES.values())
 
 
 def test_the_telling_step_moves_theta_and_darkens_few():
     theta = np.array([[0.0], [0.0], [1.0], [2.0], [3.0]])
     bright = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]], dtype=bool)
-    assert flymc_illustration.telling_step(theta, bright) == 2
+    assert flymc_illustration.figure.telling_step(theta, bright) == 2
 
 
 def test_chain_of_one_datum_follows_the_joint_density():

@@ -17,7 +17,7 @@ from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_w
 
 from flyrun import files
 from flyrun.errors import StoreError
-from flyrun.runner import chain, store
+from flyrun.runner import chunks, store
 from flyrun.runner.launch import run
 from flyrun.runner.lock import locked
 
@@ -102,7 +102,7 @@ def test_a_cell_out_of_memory_is_marked_and_goes_on_later(tmp_path, unbroken, sc
 
 
 def test_hdf5_out_of_memory_is_no_full_disk(tmp_path):
-    with pytest.raises(MemoryError), chain._writing(tmp_path):
+    with pytest.raises(MemoryError), chunks._writing(tmp_path):
         raise OSError("Can't synchronously write data (memory allocation failed for chunk)")
 
 
@@ -150,7 +150,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
 def stopped(tmp_path, monkeypatch):
     """A results folder with one cell that failed with several chunks behind it; its folder."""
     monkeypatch.setenv("FAKE_FAULT", "raise:one:0:1150")
-    monkeypatch.setattr(chain, "_MAX_CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(chunks, "_MAX_CHUNK_BYTES", 10_000)
     run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
     monkeypatch.delenv("FAKE_FAULT")
     folder = next(tmp_path.glob("runs/walk/one/*/seed=0"))

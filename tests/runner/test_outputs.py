@@ -56,7 +56,7 @@ def test_events_of_failures_and_of_damage(tmp_path, monkeypatch):
 def fake_runs(tmp_path, monkeypatch):
     """The command line with the runner's fake program and no report."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flyrun.runner.launch._program", fakes.prepare)
+    monkeypatch.setattr("flyrun.runner.launch.default_prepare", fakes.prepare)
     monkeypatch.setattr(
         "flyrun.report.build", lambda folder, console: print("a table", end="") if console else 0
     )

@@ -10,7 +10,7 @@ from runner_fakes import assert_same, draws_of
 
 from flyrun.errors import ConfigError, DataError, StoreError
 from flyrun.runner import cell as cell_module
-from flyrun.runner import chain, store
+from flyrun.runner import chunks, store
 from flyrun.runner.launch import run
 
 
@@ -34,8 +34,8 @@ def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
 
 
 def test_chunk_lengths_leave_the_draws_alone(tmp_path, unbroken, monkeypatch):
-    monkeypatch.setattr(chain, "_FIRST_CHUNK", 7)
-    monkeypatch.setattr(chain, "_MAX_CHUNK_BYTES", 2500)
+    monkeypatch.setattr(chunks, "_FIRST_CHUNK", 7)
+    monkeypatch.setattr(chunks, "_MAX_CHUNK_BYTES", 2500)
     result = run(fakes.make_job(tmp_path, arms=("one",), seeds=1), None, fakes.prepare)
     assert_same(draws_of(result.run_dir), {("one", 0): unbroken["one", 0]})
 
@@ -89,7 +89,7 @@ def test_other_settings_run_again_and_say_why(tmp_path, screen, monkeypatch):
     assert len(run(fakes.make_job(tmp_path, seeds=2), None, fakes.refuse).of("cached")) == 4
     run(fakes.make_job(tmp_path, seeds=1, init="map", fresh=True), None, fakes.prepare)
     assert store.read_run(tmp_path / "runs" / "walk")["arms"][0]["settings"]["protocol"]["init"] == "map"
-    monkeypatch.setattr(cell_module, "sources_digest", lambda: "edited")
+    monkeypatch.setattr(cell_module.sources, "of_modules", lambda names: "edited")
     run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
     assert "one: run seed 0: settings, code or data are not those of the stored results" in str(screen)
 

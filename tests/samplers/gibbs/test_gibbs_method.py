@@ -68,7 +68,7 @@ def choices_weight(program):
 
 
 def test_facts(tmp_path):
-    facts = {name: _program(sampler, tmp_path).facts() for name, sampler in SAMPLERS.items()}
+    facts = {name: _program(sampler, tmp_path).facts().plain() for name, sampler in SAMPLERS.items()}
     assert [name for name in facts if not facts[name]["exact"]] == ["local_minibatch"]
     assert facts["double_min"]["estimator"] == "faithful + superposed"
     assert facts["mgpmh"]["estimator"] == "faithful"
@@ -111,7 +111,7 @@ def test_generated_graphs(tmp_path):
     program = _program(SAMPLERS["mgpmh"], tmp_path, EdgeTables(n_values=3), dataset)
     _, draws = program.advance(program.init(0), 20)
     assert draws["theta"].shape == (10, 12)
-    facts = program.facts()
+    facts = program.facts().plain()
     assert (facts["largest_degree"], facts["neighbour_pairs"]) == (11, 12)
     assert facts["total_energy_bound"] == pytest.approx(6.0)
     with pytest.raises(ConfigError, match=r"dataset\.width=4: must divide dataset\.n_variables=10"):
