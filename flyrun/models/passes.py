@@ -98,17 +98,20 @@ def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) ->
     return kind(gathered(len(features.rows), work))
 
 
-def mean_log_likelihood(module: Any, model: Any, features: Any, theta: np.ndarray) -> float:
-    """Mean of log L over all rows."""
+def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) -> np.ndarray:
+    """Σ log L_n, (G,), at positions (G, P). N queries each."""
 
-    def work(block: slice) -> tuple[float]:
-        eta = block_predictors(model, features, theta, block)
-        values = np.zeros(len(eta))
-        _log_likelihoods(module.part(model, block), np.arange(len(eta)), eta, values, None)
-        return (values.sum(),)
+    def work(block: slice) -> tuple[np.ndarray]:
+        sums, part = np.zeros(len(thetas)), module.part(model, block)
+        for g, theta in enumerate(thetas):
+            eta = block_predictors(model, features, theta, block)
+            values = np.zeros(len(eta))
+            _log_likelihoods(part, np.arange(len(eta)), eta, values, None)
+            sums[g] = values.sum()
+        return (sums,)
 
     (total,) = added(over_blocks(len(features.rows), work))
-    return float(total / len(features.rows))
+    return total
 
 
 class Likelihoods(NamedTuple):

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import flyrun.data
 from flyrun import files
+from flyrun.data import mapped
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.base import dense, log_base
@@ -67,6 +68,14 @@ class Problem(NamedTuple):
 @jit
 def _log_prior(prior, theta):
     return log_base(prior, theta, None)
+
+
+def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log prior and log likelihood, (G,) each, at positions (G, P). N queries each."""
+    thetas = np.ascontiguousarray(thetas)
+    mapped.expect(problem.features.rows, random=False)
+    prior = np.array([_log_prior(problem.prior, theta) for theta in thetas])
+    return prior, passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
 
 
 def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
@@ -230,7 +239,8 @@ class _Search:
         model, features = self.module.rebind(
             self._model(model_scale)[0], data.test_features, data.test_target
         )
-        return passes.mean_log_likelihood(self.module, model, features, theta)
+        total = passes.log_likelihoods(self.module, model, features, theta[None])[0]
+        return float(total / len(features.rows))
 
 
 def _read(path: Path) -> Fit | None:

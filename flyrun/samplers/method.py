@@ -77,7 +77,7 @@ class Method(Protocol):
         return {"mean": theta, "square": theta**2} if theta.dtype.kind == "f" else {}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """At the end: `theta`, `log_weight` and `sign` of weighted draws; a density's parameters."""
+        """At the end: `theta`, `log_weight` and, if some are negative, `sign`; or a density's parameters."""
         return {}
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.models import passes
-from flyrun.models.base import draw_base, log_base
-from flyrun.models.problem import Problem, bind, posterior_curvature
-from flyrun.numerics.compiled import jit, outer_jit
+from flyrun.models.base import draw_base
+from flyrun.models.problem import Problem, bind, log_densities, posterior_curvature
+from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.chain import bounds
 from flyrun.samplers.chain.brightness import implicit as sweeps
@@ -25,7 +25,7 @@ from flyrun.samplers.chain.loop import empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import log_data, start
+from flyrun.samplers.chain.targets.target import start
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
@@ -47,13 +47,6 @@ def _draw(base, rng, theta):
 @outer_jit
 def _start(target, rng, theta):
     start(target, rng, theta)
-
-
-@jit
-def _log_densities(target, thetas, base, data):
-    for i in range(thetas.shape[0]):
-        base[i] = log_base(target.base, thetas[i], None)
-        data[i] = log_data(target, thetas[i], None)
 
 
 class Chain(Method):
@@ -213,10 +206,7 @@ class Chain(Method):
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
-        full = full_data(self.problem.prior, self.problem.model, self.problem.features, self.n_params)
-        prior, likelihood = np.zeros(len(theta)), np.zeros(len(theta))
-        mapped.expect(self.problem.features.rows, random=False)
-        _log_densities(full, np.ascontiguousarray(theta), prior, likelihood)
+        prior, likelihood = log_densities(self.arm, self.problem, theta)
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
 
     def notes(self) -> list[str]:
