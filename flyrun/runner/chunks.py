@@ -193,9 +193,8 @@ class _Run:
                 points = tree.trace_points()
                 if len(points[0]) and (trace := method.trace(points[1])):
                     tree.add_trace(trace)
-                setup = {**dict.fromkeys(estimates.COSTS, facts.setup_queries), "seconds": facts.setup_s}
-                chunks = until(self.draws.chunks(), length)
-                snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, setup)
+                chunks, spent = until(self.draws.chunks(), length), (facts.setup_queries, facts.setup_s)
+                snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, *spent)
                 tree.add_group("estimate", snapshots, "snapshot")
                 if result := method.result(self.state):
                     group, shared = _RESULTS[method.answers]

@@ -37,31 +37,30 @@ def of_chunks(
     steps: int,
     thin: int,
     of_draws: Callable[[np.ndarray], Arrays],
-    setup: dict[str, float],
+    setup_queries: float,
+    setup_s: float,
 ) -> Arrays:
-    """Snapshots of a finished cell, by name, (snapshots, ...): `step`, the costs from `setup` on, E f.
+    """Snapshots of a finished cell, by name, (snapshots, ...): `step`, the costs, set-up included, E f.
 
-    chunks: the whole cell, with what its methods stored as estimates, or with draws.
+    chunks: the whole cell, with what its method stored as estimates, or with draws.
     """
-    spent = {name: float(setup.get(name, 0.0)) for name in COSTS}
+    spent = np.array([setup_queries] * 3 + [setup_s])
     costs: list[list[float]] = []
     told: dict[str, list[np.ndarray]] = {}
     where: list[int] = []
     sums = _Sums(grid(steps // thin), of_draws)
     wanted = grid(steps // thin) * thin
     for chunk in chunks:
-        by_step = _costs(chunk)
-        ends = np.cumsum(by_step, axis=1) + np.array([spent[name] for name in COSTS])[:, None]
-        inside = wanted[(wanted > chunk.first) & (wanted <= chunk.first + chunk.n)]
-        if chunk.estimates:
-            inside = np.array([chunk.first + chunk.n])
-            for name, value in chunk.estimates.items():
-                told.setdefault(name, []).append(value)
-        elif POSITION in chunk.draws:
+        ends = np.cumsum(_costs(chunk), axis=1) + spent[:, None]
+        end = chunk.first + chunk.n
+        inside = wanted[(wanted > chunk.first) & (wanted <= end)]
+        for name, value in chunk.estimates.items() if end in inside else ():
+            told.setdefault(name, []).append(value)
+        if POSITION in chunk.draws:
             sums.add(chunk.draws[POSITION])
         where += inside.tolist()
         costs += [ends[:, step - chunk.first - 1].tolist() for step in inside]
-        spent = dict(zip(COSTS, ends[:, -1].tolist(), strict=True))
+        spent = ends[:, -1]
     found = {name: np.stack(values) for name, values in told.items()} or sums.means()
     by_cost = np.array(costs, float).reshape(-1, len(COSTS)).T
     return {"step": np.array(where, np.int64)} | dict(zip(COSTS, by_cost, strict=True)) | found
@@ -87,24 +86,23 @@ class _Sums:
 
     def add(self, draws: np.ndarray) -> None:
         """Take the next draws."""
-        rows = max(1, _BLOCK_BYTES // max(1, 2 * draws[:1].nbytes))
-        borders = [cut - self.count for cut in self.cuts if self.count < cut < self.count + len(draws)]
-        borders = sorted({*borders, *range(0, len(draws), rows), len(draws)})
-        for low, high in zip([0, *borders], borders, strict=False):
-            if high > low:
-                self._add(self.of_draws(draws[low:high]), high - low)
+        rows = max(1, _BLOCK_BYTES // max(1, 16 * draws[:1].size))
+        for low in range(0, len(draws), rows):
+            self._add(self.of_draws(draws[low : low + rows]), len(draws[low : low + rows]))
 
     def _add(self, values: Arrays, count: int) -> None:
         if not self.count:
-            values = {k: v for k, v in values.items() if v[0].size <= _MOST_NUMBERS}
+            values = {name: value for name, value in values.items() if value[0].size <= _MOST_NUMBERS}
             self.origin = {name: np.asarray(value[0], float) for name, value in values.items()}
             self.total = {name: np.zeros_like(value) for name, value in self.origin.items()}
             self.kept = {name: {0: value.copy()} for name, value in self.total.items()}
-        self.count += count
+        cuts = self.cuts[(self.cuts > self.count) & (self.cuts <= self.count + count)]
         for name, origin in self.origin.items():
-            self.total[name] += (values[name] - origin).sum(axis=0)
-            if self.count in self.cuts:
-                self.kept[name][self.count] = self.total[name].copy()
+            # One after the other, so that it does not matter where chunks begin.
+            sums = np.add.accumulate(np.concatenate([self.total[name][None], values[name] - origin]))
+            self.kept[name] |= {int(cut): sums[cut - self.count].copy() for cut in cuts}
+            self.total[name] = sums[-1].copy()
+        self.count += count
 
     def means(self) -> Arrays:
         """E f at every end, (ends, ...)."""

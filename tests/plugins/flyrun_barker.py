@@ -1,11 +1,11 @@
 """Another package's sampler. [project.entry-points."flyrun.samplers"]: barker = "flyrun_barker:Barker"."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from flyrun.config.schema import Choice, option, ranged
+from flyrun.config.sampler import ThetaUpdate
+from flyrun.config.schema import option, ranged
 from flyrun.models.base import log_base
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.numerics.state import unsaved
@@ -16,12 +16,10 @@ LABEL, GRADIENTS = "Barker", True
 
 
 @option("sampler", "barker")
-@dataclass(frozen=True)
-class Barker(Choice):
+class Barker(ThetaUpdate):
     """Barker's proposal: each coordinate's step turned towards the gradient; step null is tuned."""
 
     paper: ClassVar[str] = "Livingstone and Zanella 2022"
-    name: str = "barker"
     target_accept: float = ranged(0.57, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 

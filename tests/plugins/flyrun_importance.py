@@ -57,5 +57,4 @@ class ImportanceSampling(Method):
         return {name: state[name] for name in ("theta", "log_weight")}
 
     def facts(self, state=None):
-        set_up = self.problem.fit.queries + self.n_data
-        return Facts("Importance sampling", n_data=self.n_data, setup_queries=set_up)
+        return Facts("Importance", n_data=self.n_data, setup_queries=self.problem.fit.queries + self.n_data)

@@ -54,9 +54,9 @@ def flyrun(site, *words):
 
 def digests(site):
     code = (
-        "from flyrun import compiled, experiment; from flyrun.runner import cell\n"
-        f"(arm,) = experiment.compose_job({ARM!r}).arms\n"
-        "print(compiled.sources_digest(), cell.cell_key(arm))"
+        "from flyrun.config import compose; from flyrun.numerics import sources\nfrom flyrun.runner import cell\n"
+        f"(arm,) = compose.compose_job({ARM!r}).arms\n"
+        "print(sources.of_compiled(), cell.cell_key(arm))"
     )
     done = python(site, "-c", code)
     assert done.returncode == 0, done.stderr
@@ -89,8 +89,8 @@ def test_an_edit_of_its_sources_changes_keys_and_cache(site):
     ("entry", "text"),
     [
         ("barker = nowhere:Barker", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("barker = flyrun.schema:show", "is no configuration class"),
-        ("barker = flyrun.schema:Choice", "is not registered under its name"),
+        ("barker = flyrun.config.schema:show", "is no configuration class"),
+        ("barker = flyrun.config.sampler:Sampler", "is not registered under its name"),
     ],
 )
 def test_a_broken_plug_in_harms_only_those_who_choose_it(tmp_path, entry, text):
@@ -115,11 +115,11 @@ def test_none_takes_the_place_of_flyruns_own(site):
 
 MOMENTS = """
 import numpy as np
-from flyrun import experiment
-from flyrun.samplers import brightness
+from flyrun.config import compose
+from flyrun.samplers.chain.brightness import implicit as brightness
 from tests.exactness.chains import TOYS, firefly_target, sample, z_scores
 
-experiment.compose_job({arm!r})  # finds the plug-in as a run does
+compose.compose_job({arm!r})  # finds the plug-in as a run does
 import flyrun_barker
 problem = TOYS["logistic"]()
 kernel = flyrun_barker.build(flyrun_barker.Barker(), 2)

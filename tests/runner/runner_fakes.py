@@ -155,6 +155,7 @@ def draws_of(run_dir):
                 f"{node.name}/{name}": np.array(variable)
                 for node in tree.children.values()
                 for name, variable in node.data_vars.items()
+                if name != "seconds"
             }
     return found
 

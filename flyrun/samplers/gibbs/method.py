@@ -122,10 +122,8 @@ class SingleSite(Method):
         return {"log_posterior": self._observed(theta)[0]}
 
     def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Indicators of each variable's values, (k, variables, values), and the energy, (k,)."""
-        energy, agreement = self._observed(theta)
-        values = np.arange(self.graph.bounds.n_values)
-        return {"marginals": theta[..., None] == values, "energy": energy, "agreement": agreement}
+        """Indicators of each variable's values, (k, variables, values): their means are the marginals."""
+        return {"marginals": theta[..., None] == np.arange(self.graph.bounds.n_values)}
 
     def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: the graph's constants, exactness, batches, cost of setting up."""

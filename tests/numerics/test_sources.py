@@ -1,0 +1,72 @@
+"""What outdates a stored cell: an edit of what it depends on, and no other."""
+
+import shutil
+
+import pytest
+
+from flyrun.config.compose import compose_job
+from flyrun.numerics import sources
+
+CHAIN = ["experiment=mnist_logreg", "only=map_tuned"]
+ARMS = {
+    "walk": CHAIN,
+    "hmc": [*CHAIN, "sampler=hmc"],
+    "softmax": ["experiment=cifar_softmax", "only=map_tuned"],
+    "gibbs": ["experiment=potts_mgpmh", "only=gibbs"],
+    "mgpmh": ["experiment=potts_mgpmh", "only=mgpmh_1"],
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of flyrun to edit."""
+    copy = tmp_path / "flyrun"
+    shutil.copytree(sources.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(sources, "PACKAGE", copy)
+    yield copy
+    _forget()
+
+
+def _forget():
+    sources._file.cache_clear()
+    sources._imports.cache_clear()
+
+
+def digests():
+    _forget()
+    found = {}
+    for name, words in ARMS.items():
+        job = compose_job(words)
+        found[name] = sources.of_modules(job.arms[0].code())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "outdated"),
+    [
+        ("samplers/chain/hmc.py", {"hmc"}),
+        ("samplers/chain/loop.py", {"walk", "hmc", "softmax"}),
+        ("samplers/gibbs/mgpmh.py", {"mgpmh"}),
+        ("samplers/gibbs/sweep.py", {"gibbs", "mgpmh"}),
+        ("models/softmax.py", {"softmax"}),
+        ("models/passes.py", {"walk", "hmc", "softmax"}),
+        ("data/mnist_7v9.py", {"walk", "hmc"}),
+        ("numerics/state.py", set(ARMS)),
+        ("samplers/method.py", set(ARMS)),
+        ("runner/chunks.py", set()),
+        ("config/sampler.py", set()),
+        ("report/build.py", set()),
+    ],
+)
+def test_an_edit_outdates_what_depends_on_it(package, file, outdated):
+    before = digests()
+    with open(package / file, "a") as opened:
+        opened.write("# another line\n")
+    after = digests()
+    assert {name for name in ARMS if after[name] != before[name]} == outdated
+
+
+def test_a_new_file_outdates_nothing(package):
+    before = digests()
+    (package / "samplers/chain/another.py").write_text('"""A new update."""\n')
+    assert digests() == before

@@ -1,0 +1,157 @@
+"""Methods of other packages that answer with a density or weighted draws, or read other arms' cells.
+
+Nothing in flyrun/ knows them: they are found by entry point, run, resumed, and reported beside a chain.
+"""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+HERE = Path(__file__).parent
+TOYS = {"newton": "Newton", "importance": "Importance", "average": "Average"}
+EXPERIMENT = """# @package _global_
+# One chain and three answers that are none
+defaults:
+  - override /dataset: tall
+  - override /model: logistic
+  - override /protocol: smoke
+dataset: { n_data: 4000 }
+protocol: { seeds: 1, iterations: 400, burn_in: 100, chunk_seconds: 0.02, init: zero }
+arms:
+  regular: [sampler=random_walk, bound=none]
+  newton: [sampler=newton, protocol.iterations=40, protocol.burn_in=0]
+  importance: [sampler=importance]
+  average: [sampler=average]
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder of packages with the three in it, as pip would leave them, and an experiment of theirs."""
+    told = tmp_path / "flyrun_toys-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: flyrun-toys\nVersion: 1.0\n")
+    points = [f"{name} = flyrun_{name}:{cls}" for name, cls in TOYS.items()]
+    (told / "entry_points.txt").write_text("\n".join(["[flyrun.samplers]", *points, ""]))
+    for name in TOYS:
+        shutil.copy(HERE / f"flyrun_{name}.py", tmp_path)
+    (tmp_path / "mine/experiment").mkdir(parents=True)
+    (tmp_path / "mine/experiment/toys.yaml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def start(site, *words):
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    # another package's code stays out of flyrun's own cache of compiled code
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [
+        sys.executable,
+        "-m",
+        "flyrun",
+        "experiment=toys",
+        "--config-dir",
+        "mine",
+        "executor.workers=1",
+    ]
+    return subprocess.Popen(
+        [*command, *words],
+        cwd=site,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(site, *words):
+    process = start(site, *words)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
+    return printed
+
+
+def cells(site, name="toys"):
+    """arm -> (cell.json, {group/variable: values}), of the finished cells."""
+    found = {}
+    for done in (site / "results/runs" / name).glob("*/*/seed=0/done"):
+        with xarray.open_datatree(done.with_name("posterior.nc"), engine="h5netcdf") as tree:
+            arrays = {
+                f"{node.name}/{name}": np.array(variable)
+                for node in tree.children.values()
+                for name, variable in node.data_vars.items()
+                if name != "seconds"
+            }
+        found[done.parents[2].name] = json.loads(done.with_name("cell.json").read_text()), arrays
+    return found
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_they_are_short(name):
+    assert len((HERE / f"flyrun_{name}.py").read_text().splitlines()) <= 60
+
+
+def test_they_run_beside_a_chain_in_one_table(site):
+    run(site)
+    found = cells(site)
+    assert set(found) == {"regular", "random_walk", "hmc", *TOYS}  # two that the average reads
+    answers = {arm: info["answers"] for arm, (info, _) in found.items()}
+    assert [answers[name] for name in ("regular", *TOYS)] == ["draws", "density", "weighted", "density"]
+    means = {arm: arrays["estimate/mean"][-1] for arm, (_, arrays) in found.items()}
+    sd = np.sqrt(np.diag(found["newton"][1]["approximation/covariance"]))
+    for arm in ("newton", "importance", "hmc"):  # 400 steps of a random walk from 0 are too few
+        assert np.abs((means[arm] - means["newton"]) / sd).max() < 0.6, arm
+    assert found["importance"][1]["weighted/theta"].shape == (400, 22)
+    assert found["newton"][1]["estimate/queries"][-1] == 40 * 4000
+    spent = sum(found[arm][1]["estimate/queries"][-1] for arm in ("random_walk", "hmc"))
+    assert found["average"][1]["estimate/queries"][-1] == spent
+    rows = {row["arm"]: row for row in csv.DictReader((site / "results/runs/toys/table.csv").open())}
+    assert list(rows) == ["regular", *TOYS]
+    assert {row["seeds"] for row in rows.values()} == {"1"}
+    assert (rows["newton"]["update"], rows["newton"]["exact"]) == ("Newton", "False")
+    assert "all 6 cells cached" in run(site)
+
+
+@pytest.mark.parametrize("name", ["newton", "importance"])
+def test_they_are_resumed_bit_for_bit(site, name):
+    longer = [
+        f"only={name}",
+        "arms.newton.protocol.iterations=4000",
+        "arms.importance.protocol.iterations=6000",
+    ]
+    words = [word for word in longer if "iterations" not in word or name in word]
+    run(site, *words, "name=unbroken")
+    process = start(site, *words, "name=broken")
+    deadline = time.monotonic() + 120
+    while not list(site.glob("results/runs/broken/*/*/*/checkpoint*")) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not cells(site, "broken"), "killed too late"
+    assert "resume seed 0" in run(site, *words, "name=broken")
+    (_, wanted), (_, found) = cells(site, "unbroken")[name], cells(site, "broken")[name]
+    assert found.keys() == wanted.keys()
+    for key, values in wanted.items():
+        np.testing.assert_array_equal(found[key], values, err_msg=key)
+
+
+def test_an_arm_whose_cells_failed_is_told(site):
+    (site / "flyrun_average.py").write_text(
+        (site / "flyrun_average.py")
+        .read_text()
+        .replace("(RandomWalk(), Hmc())", "(RandomWalk(step=1e300), Hmc())")
+    )
+    process = start(site, "only=average", "protocol.init=prior")
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "needs arm random_walk, seed=0, which is failed" in printed

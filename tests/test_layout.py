@@ -1,0 +1,75 @@
+"""The house: arrows between packages point one way, and what is imported late says why."""
+
+import ast
+from pathlib import Path
+
+import flyrun
+
+PACKAGE = Path(flyrun.__file__).parent
+
+
+def imports(tree):
+    """(line, dotted name) of every import of a module, those inside functions included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            base = (
+                [f"flyrun.{alias.name}" for alias in node.names] if node.module == "flyrun" else [node.module]
+            )
+            yield from ((node.lineno, name) for name in base)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def arrows(root):
+    """Package or top module -> those that it imports."""
+    found = {}
+    for file in sorted(root.rglob("*.py")):
+        here = file.relative_to(root).parts[0].removesuffix(".py")
+        for _, name in imports(ast.parse(file.read_text())):
+            parts = name.split(".")
+            if parts[0] == root.name and len(parts) > 1 and parts[1] != here:
+                found.setdefault(here, set()).add(parts[1])
+    return found
+
+
+def circle(found):
+    """Names that import each other in a circle; [] where there is none."""
+
+    def walk(name, path):
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return []
+        done.add(name)
+        return next((one for other in sorted(found.get(name, ())) if (one := walk(other, [*path, name]))), [])
+
+    done = set()
+    return next((one for name in sorted(found) if (one := walk(name, []))), [])
+
+
+def test_no_circle_between_packages():
+    assert circle(arrows(PACKAGE)) == []
+
+
+def test_a_circle_is_found(tmp_path):
+    for name, text in {
+        "a": "from house import b",
+        "b": "def f():\n    import house.c",
+        "c": "import house.a",
+    }.items():
+        (tmp_path / "house").mkdir(exist_ok=True)
+        (tmp_path / "house" / f"{name}.py").write_text(text.replace("from house import b", "import house.b"))
+    assert set(circle(arrows(tmp_path / "house"))) == {"a", "b", "c"}
+
+
+def test_who_stands_above_whom():
+    found = arrows(PACKAGE)
+    for below, above in {
+        "numerics": {"models", "samplers", "runner", "config", "report", "cli"},
+        "models": {"samplers", "runner", "report", "compare", "fit", "cli"},
+        "samplers": {"runner", "report", "compare", "fit", "cli"},
+        "runner": {"report", "compare", "fit", "check", "cli"},
+        "config": {"data", "models", "samplers", "runner", "report", "fit", "cli"},
+        "report": {"compare", "fit", "check", "cli"},
+    }.items():
+        assert not found.get(below, set()) & above, below
