@@ -124,12 +124,7 @@ def test_they_run_beside_a_chain_in_one_table(site):
 
 @pytest.mark.parametrize("name", ["newton", "importance"])
 def test_they_are_resumed_bit_for_bit(site, name):
-    longer = [
-        f"only={name}",
-        "arms.newton.protocol.iterations=4000",
-        "arms.importance.protocol.iterations=6000",
-    ]
-    words = [word for word in longer if "iterations" not in word or name in word]
+    words = [f"only={name}", f"arms.{name}.protocol.iterations=5000"]
     run(site, *words, "name=unbroken")
     process = start(site, *words, "name=broken")
     deadline = time.monotonic() + 120
@@ -145,13 +140,12 @@ def test_they_are_resumed_bit_for_bit(site, name):
         np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
-def test_an_arm_whose_cells_failed_is_told(site):
-    (site / "flyrun_average.py").write_text(
-        (site / "flyrun_average.py")
-        .read_text()
-        .replace("(RandomWalk(), Hmc())", "(RandomWalk(step=1e300), Hmc())")
-    )
-    process = start(site, "only=average", "protocol.init=prior")
+def test_a_cell_that_lacks_what_it_reads_says_so(site):
+    toy = site / "flyrun_average.py"
+    hurried = "replace(arm, protocol=replace(arm.protocol, budget=Budget(queries=1e5)), name="
+    text = toy.read_text().replace("replace(arm, name=", hurried)
+    toy.write_text(text.replace("import numpy", "from flyrun.config.protocol import Budget\nimport numpy"))
+    process = start(site, "only=average")
     printed, _ = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "needs arm random_walk, seed=0, which is failed" in printed
+    assert "needs arm random_walk, seed=0, which is failed: protocol.budget" in printed

@@ -54,7 +54,8 @@ def flyrun(site, *words):
 
 def digests(site):
     code = (
-        "from flyrun.config import compose; from flyrun.numerics import sources\nfrom flyrun.runner import cell\n"
+        "from flyrun.config import compose\nfrom flyrun.numerics import sources\n"
+        "from flyrun.runner import cell\n"
         f"(arm,) = compose.compose_job({ARM!r}).arms\n"
         "print(sources.of_compiled(), cell.cell_key(arm))"
     )
