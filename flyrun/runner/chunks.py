@@ -259,12 +259,12 @@ class _Run:
 
 
 def _finished(folder: Path) -> store.StoredCell:
-    """A cell that another one reads. Raises StoreError where it is not finished."""
+    """A cell that another one reads. Raises FlyrunError where it is not finished."""
     arm, key, seed = folder.parts[-3:]
     cell = store.open_cell(folder.parents[2], arm, key, int(seed.partition("=")[2]))
     if cell.state != "done":
         why = f": {cell.message}" if cell.message else ""
-        raise StoreError(f"needs arm {arm}, {seed}, which is {cell.state}{why}")
+        raise FlyrunError(f"needs arm {arm}, {seed}, which is {cell.state}{why}")
     return cell
 
 
