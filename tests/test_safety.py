@@ -20,9 +20,9 @@ MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib"}
 NAMES = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "unsafe_load", "full_load", "instantiate", "get_class", "system"}
 ALLOWED = {
-    ("compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
-    ("data/__init__.py", "import_module"),  # flyrun.data.NAME
-    ("plugins.py", "import_module"),  # what an installed package's entry point names
+    ("numerics/compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
+    ("config/schema.py", "import_module"),  # the code of an option that a class registers
+    ("samplers/method.py", "import_module"),  # the family that a sampler's class names
 }
 
 

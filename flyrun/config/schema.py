@@ -125,8 +125,14 @@ class Choice(Section):
 
     @property
     def code(self) -> types.ModuleType:
-        """The module that holds the option's code."""
-        return importlib.import_module(self.path_of_code)
+        """The module that holds the option's code. ConfigError where it is missing."""
+        path = self.path_of_code
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:
+                raise
+            raise ConfigError(f"{self.group}={self.name}: its code, {path}, is missing; restore it") from None
 
     def unfit(self, arm: Any) -> str:
         """Why this choice does not go with the arm's others, and what to choose; "" where it does."""

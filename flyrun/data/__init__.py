@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from flyrun.data import checks, registry
 from flyrun.data.dataset import Dataset
-from flyrun.errors import DataError
 
 __all__ = ["Dataset", "fingerprint", "load"]
 
@@ -19,11 +16,11 @@ __all__ = ["Dataset", "fingerprint", "load"]
 def load(config: Any) -> Dataset:
     """The rows that a dataset's config asks for, checked: finite, matching, at least two classes.
 
-    config: one of flyrun.config's dataset classes; `config.name` names the loader, flyrun/data/<name>.py,
-    whose `load(config)` does the work. Training features are rounded to float32 where `config.dtype` says so.
+    config: one of flyrun.config.dataset's classes; the loader, flyrun/data/<name>.py, does the work. Training
+    features are rounded to float32 where `config.dtype` says so.
     DataError or ConfigError, in one line, for what a person can mend.
     """
-    data = checks.prepared(_loader(config.name).load(config))
+    data = checks.prepared(config.code.load(config))
     if getattr(config, "dtype", "float64") == "float32":
         return replace(data, features=data.features.astype(np.float32))
     return data
@@ -34,15 +31,5 @@ def fingerprint(config: Any) -> str:
 
     A loader of files that are in no registry has its own `fingerprint(config)`.
     """
-    own = getattr(_loader(config.name), "fingerprint", None)
+    own = getattr(config.code, "fingerprint", None)
     return own(config) if own else str(registry.entry(config.name)["sha256"])
-
-
-def _loader(name: str) -> ModuleType:
-    module = f"{__name__}.{name}"
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise DataError(f"no loader is called {name!r} (flyrun/data/{name}.py is missing)") from None

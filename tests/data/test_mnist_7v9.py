@@ -5,7 +5,7 @@ import pytest
 
 from flyrun import data, paths
 from flyrun.data import features, mnist_7v9, registry
-from flyrun.errors import ConfigError, DataError
+from flyrun.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
@@ -155,5 +155,5 @@ def test_fingerprint_is_the_stored_files(rows, config):
 
 
 def test_unknown_loader(config):
-    with pytest.raises(DataError, match="no loader is called 'nonsense'"):
+    with pytest.raises(ConfigError, match=r"dataset=nonsense: its code, flyrun\.data\.nonsense, is missing"):
         data.load(config(name="nonsense"))

@@ -17,4 +17,4 @@ def help_of(verb: str) -> str:
 
 def run(verb: str, words: list[str]) -> int:
     """Run a command with the words after its name; its exit code."""
-    return importlib.import_module(f"{__name__}.{verb}").run(words)
+    return importlib.import_module(f"flyrun.cli.verbs.{verb}").run(words)
