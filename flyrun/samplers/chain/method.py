@@ -130,18 +130,18 @@ class Chain(Method):
         return firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
 
     def _make_kernel(self) -> Any:
-        """θ-update; one that is shaped by a Gaussian near the target is given it."""
-        config = self.arm.sampler
+        """θ-update; one that is shaped by a Gaussian near the target is given it, as is one with a rule."""
+        config, rule = self.arm.sampler, self.arm.acceptance
         metric = getattr(config, "metric", "identity")
-        if metric == "identity":
-            return self.module.build(config, self.n_params)
+        shape: tuple[Any, ...] = ()
         if metric == "hessian":
-            reference = reference_at(self.problem.fit.theta_map, self._curvature)
-        elif self.arm.bound.name == "none":
-            reference = reference_of(self._collapse(self._bound_at(self.problem.fit.theta_map)), own=False)
-        else:
-            reference = reference_of(self._target.base, own=True)
-        return self.module.build(config, self.n_params, reference)
+            shape = (reference_at(self.problem.fit.theta_map, self._curvature),)
+        elif metric != "identity" and self.arm.bound.name == "none":
+            shape = (reference_of(self._collapse(self._bound_at(self.problem.fit.theta_map)), own=False),)
+        elif metric != "identity":
+            shape = (reference_of(self._target.base, own=True),)
+        kernel = self.module.build(config, self.n_params, *shape)
+        return kernel._replace(rule=rule.code.build(rule, self.problem)) if rule else kernel
 
     @property
     def parts(self) -> tuple[Any, ...]:
