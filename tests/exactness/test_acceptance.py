@@ -11,7 +11,7 @@ from flyrun.models.base import log_base
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.acceptance import exact
 from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.brightness.implicit import NoBrightness
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import keep, log_data
 from tests.densities import log_density

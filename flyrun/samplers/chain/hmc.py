@@ -25,7 +25,13 @@ from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
 from flyrun.samplers.chain.acceptance.rule import metropolis
 from flyrun.samplers.chain.dual_averaging import DualAveraging, dual_averaging, learn
-from flyrun.samplers.chain.metric import Reference, colour, covariance_times, log_base_over, precision_times
+from flyrun.samplers.chain.metric import (
+    Reference,
+    covariance_times,
+    log_base_over,
+    precision_times,
+    scale_noise,
+)
 from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
@@ -107,7 +113,7 @@ def _hmc(kernel, rng, target, theta):
     normals(kernel.stream, rng, noise)
     for d in range(size):
         away[d] = theta[d] - reference.mean[d]
-    colour(reference.metric, noise, velocity)
+    scale_noise(reference.metric, noise, velocity)
     precision_times(reference.metric, velocity, momentum)
     precision_times(reference.metric, away, pull)
 

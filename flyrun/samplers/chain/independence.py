@@ -15,7 +15,7 @@ from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
 from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.metric import Reference, colour, precision_times
+from flyrun.samplers.chain.metric import Reference, precision_times, scale_noise
 from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Independence Metropolis-Hastings"
@@ -61,7 +61,7 @@ def _independence(kernel, rng, target, theta):
     proposal, noise = kernel.work[0], kernel.work[1]
     size = theta.shape[0]
     normals(kernel.stream, rng, noise)
-    colour(kernel.reference.metric, noise, proposal)
+    scale_noise(kernel.reference.metric, noise, proposal)
     stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom))
     for d in range(size):
         proposal[d] = kernel.reference.mean[d] + stretch * proposal[d]

@@ -13,7 +13,7 @@ from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
 from flyrun.samplers.chain.acceptance.rule import metropolis
-from flyrun.samplers.chain.metric import IDENTITY, Reference, colour, covariance_times
+from flyrun.samplers.chain.metric import IDENTITY, Reference, covariance_times, scale_noise
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
@@ -57,7 +57,7 @@ def _mala(kernel, rng, target, theta):
     log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
     covariance_times(kernel.metric, here, drift)
     normals(kernel.stream, rng, noise)
-    colour(kernel.metric, noise, proposal)
+    scale_noise(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + half * drift[d] + step * proposal[d]
     there[:] = 0.0

@@ -12,7 +12,7 @@ from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
 from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.metric import IDENTITY, Reference, colour
+from flyrun.samplers.chain.metric import IDENTITY, Reference, scale_noise
 from flyrun.samplers.chain.targets.known_base import log_base_at
 from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
@@ -51,7 +51,7 @@ def _random_walk(kernel, rng, target, theta):
     noise, proposal = kernel.noise, kernel.proposal
     step = kernel.step.current[0]
     normals(kernel.stream, rng, noise)
-    colour(kernel.metric, noise, proposal)
+    scale_noise(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + step * proposal[d]
     log_ratio = log_base_at(target, proposal) - log_base_at(target, theta)

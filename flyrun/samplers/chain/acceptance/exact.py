@@ -18,7 +18,7 @@ class Exact(NamedTuple):
         return True
 
 
-def build(config: Any, problem: Any) -> Exact:
+def build(config: Any, setup: Any) -> Exact:
     """The rule; nothing to configure."""
     return Exact()
 

@@ -1,6 +1,6 @@
 """What an acceptance rule must offer: a proposal of any update is accepted or refused.
 
-A rule is a file here: a NamedTuple with what it needs, `build(config, problem)`, and its `decide`. Under one
+A rule is a file here: a NamedTuple with what it needs, `build(config, setup)`, and its `decide`. Under one
 that reads few data a proposal costs few queries; the update that made it need not know.
 """
 
