@@ -103,8 +103,9 @@ def _counts(found: dict[str, np.ndarray], first: np.ndarray) -> tuple[int, int]:
 def add(digest: Any, tree: Any) -> None:
     """Add every array, number and name in nested tuples to a digest."""
     if isinstance(tree, tuple):
-        digest.update(f"{type(tree).__name__} {len(tree)};".encode())
-        for part in tree:
+        parts = [part for part in tree if not getattr(part, "is_nothing", False)]
+        digest.update(f"{type(tree).__name__} {len(parts)};".encode())
+        for part in parts:
             add(digest, part)
     elif isinstance(tree, np.ndarray):
         digest.update(f"{tree.dtype} {tree.shape};".encode())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.config import (  # noqa: F401  registers the choices
+    acceptance,
     bound,
     brightness,
     dataset,
@@ -18,11 +19,11 @@ from flyrun.config import (  # noqa: F401  registers the choices
     sampler,
 )
 from flyrun.config.sampler import Sampler
-from flyrun.config.schema import Choice
+from flyrun.config.schema import Choice, neutral
 from flyrun.errors import ConfigError
 
 #: groups that belong to one arm, in the order in which they are shown; the others belong to the whole job
-ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "protocol")
+ARM_GROUPS = ("dataset", "model", "prior", "bound", "brightness", "sampler", "acceptance", "protocol")
 GROUPS = (*ARM_GROUPS, "executor", "experiment")
 
 
@@ -42,6 +43,7 @@ class Arm:
     brightness: Any
     sampler: Any
     protocol: Any
+    acceptance: Any = None
 
     def __post_init__(self) -> None:
         """Check that the choices go together; data that serve several models are read as this one needs."""
@@ -51,6 +53,9 @@ class Arm:
         for group in needed:
             self._require(group)
         needed += [*self.model.needs, *self.sampler.needs]
+        for group in needed:
+            if getattr(self, group) is None:
+                object.__setattr__(self, group, neutral(group))
         for group, choice in self.choices().items():
             if group not in needed and choice.idle:
                 object.__setattr__(self, group, None)
@@ -126,9 +131,6 @@ class Job:
     report: str | None = None
     description: str = ""
     kind: str | None = None
-
-
-plugins.register()
 
 
 plugins.register()

@@ -10,7 +10,10 @@ from flyrun.config.schema import Choice, option, ranged
 class Bound(Choice):
     """Lower bounds of the likelihoods, or none."""
 
+    home: ClassVar[str] = "flyrun.samplers.chain.bounds"
     firefly: ClassVar[bool] = True
+    #: whether the MAP must be found first
+    at_map: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
         """As in the base class."""
@@ -50,6 +53,7 @@ class Map(Bound):
     """
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
+    at_map: ClassVar[bool] = True
     slack: float = ranged(0.0, at_least=0)
     offset_sds: float = ranged(0.0, at_least=0)
     direction_seed: int = ranged(0, at_least=0)

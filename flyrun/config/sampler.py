@@ -65,8 +65,15 @@ class SiteUpdate(Sampler):
     kinds: ClassVar[tuple[str, ...]] = ("weights", "tables", "pairs")
 
 
+class Proposer(ThetaUpdate):
+    """An update whose proposals any rule can accept: they are made without a look at the data."""
+
+    needs: ClassVar[tuple[str, ...]] = (*ThetaUpdate.needs, "acceptance")
+    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=exact")
+
+
 @option("sampler", "random_walk")
-class RandomWalk(ThetaUpdate):
+class RandomWalk(Proposer):
     """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
 
     metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
@@ -122,7 +129,7 @@ class EllipticalSlice(ThetaUpdate):
 
 
 @option("sampler", "independence")
-class Independence(ThetaUpdate):
+class Independence(Proposer):
     """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
 
     paper: ClassVar[str] = "Tierney 1994"

@@ -166,6 +166,11 @@ def chosen_by(group: str, holds: Callable[[type[Choice]], bool]) -> str:
     return listing(name for name, cls in SCHEMAS[group].items() if holds(cls))
 
 
+def neutral(group: str) -> Choice | None:
+    """The choice that a method is the same with as without, where the group has one."""
+    return next((cls() for cls in SCHEMAS[group].values() if cls.neutral), None)
+
+
 def schema(group: str, name: Any) -> type[Choice]:
     """Return the dataclass for an option. Raises ConfigError listing the known ones."""
     known = SCHEMAS[group]

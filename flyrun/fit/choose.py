@@ -23,7 +23,7 @@ from flyrun.models.problem import Fit, bind, posterior_curvature
 from flyrun.models.problem import Problem as Bound
 from flyrun.runner.cell import run_dir
 from flyrun.runner.chunks import unwritable
-from flyrun.samplers.chain.bounds import expected_pseudo
+from flyrun.samplers.chain.bounds.map import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 _TASKS = {model: task for task, model in _MODELS.items()}

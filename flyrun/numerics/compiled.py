@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 from numba.core import types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from flyrun.numerics import sources
 from flyrun.paths import cache_dir
@@ -76,6 +76,11 @@ def inline_jit(function: Callable) -> Callable:
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
     return numba.njit(cache=True, **INLINE_KERNEL)(function)
+
+
+def plain_jit(function: Callable) -> Callable:
+    """As `inline_jit`, but plain Python where Python calls it: tests do, with random numbers of their own."""
+    return register_jitable(**INLINE_KERNEL)(function)
 
 
 def dot_jit(function: Callable) -> Callable:

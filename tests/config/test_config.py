@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flyrun.config import schema
+from flyrun.config.acceptance import Exact
 from flyrun.config.arm import ARM_GROUPS, Arm
 from flyrun.config.bound import Map, NoBound
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
@@ -21,7 +22,7 @@ from flyrun.config.executor import Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import RandomWalk
+from flyrun.config.sampler import RandomWalk, Slice
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
 
@@ -140,6 +141,15 @@ def test_bound_and_brightness_go_together(bound, brightness):
     text = refused(lambda: replace(ARM, bound=bound, brightness=brightness))
     assert f"bound={bound.name}" in text
     assert f"brightness={brightness.name}" in text
+
+
+def test_a_rule_of_acceptance_stands_where_an_update_takes_one(monkeypatch):
+    assert ARM.acceptance == Exact()
+    assert "acceptance" not in ARM.method()  # the draws are those of chains before there were rules
+    other = replace(ARM, sampler=Slice())
+    assert other.acceptance is None
+    monkeypatch.setattr(Exact, "idle", False)
+    assert "acceptance=exact: sampler=slice has none" in refused(lambda: replace(other, acceptance=Exact()))
 
 
 def test_missing_group_is_named():

@@ -7,9 +7,10 @@ import numpy as np
 
 from flyrun.models.base import log_base
 from flyrun.numerics.compiled import copy_into, implements, jit
-from flyrun.samplers.chain.brightness.implicit import resample, skip_rate
+from flyrun.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.samplers.chain.brightness.base import resample, skip_rate
 from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.targets.firefly import dim, light, query
+from flyrun.samplers.chain.targets.firefly import brighten, darken, query
 from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
@@ -51,11 +52,23 @@ def _inverted_sweep(brightness, rng, target, theta):
         n += 1 + int(brightness.skip * rng.standard_exponential())
     for i in range(n_bright - 1, -1, -1):
         if log_uniform_below(rng, brightness.log_q - memory.values[i]):
-            dim(target, i)
+            darken(target, i)
     for j in range(n_lit):
         brightness.asked[0] = brightness.proposed[j]
         query(target, brightness.asked, theta)
-        light(target, brightness.proposed[j], 0)
+        brighten(target, brightness.proposed[j], 0)
+
+
+class TimidRule(NamedTuple):
+    """Accepts with min(1, √ratio)."""
+
+    unused: int = 0
+
+
+@implements(decide, TimidRule)
+def _timid(rule, rng, target, theta, proposal, log_ratio):
+    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    return metropolis(rng, target, theta, proposal, 0.5 * log_ratio)
 
 
 class OneWayMala(NamedTuple):

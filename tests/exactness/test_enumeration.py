@@ -7,10 +7,12 @@ import pytest
 
 from flyrun.models import gaussian, logistic
 from flyrun.models.base import dense
-from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.base import resample
+from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.brightness.partition import is_bright
 from flyrun.samplers.chain.brightness.per_datum import per_datum
-from flyrun.samplers.chain.targets.firefly import TIGHT, firefly, light, query
+from flyrun.samplers.chain.targets.firefly import TIGHT, brighten, firefly, query
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from tests.densities import log_density
@@ -37,7 +39,7 @@ def _target(bound, theta=None, z=()):
     target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)
-        light(target, n, 0)
+        brighten(target, n, 0)
     return target
 
 
@@ -70,14 +72,14 @@ def test_the_data_part_at_a_proposal_is_what_is_kept_there(bound):
 def _kernel_matrix(bound, theta, make, monkeypatch):
     """Transition matrix of a brightness sweep over the 8 states of z, and its stationary distribution π."""
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr(sweeps, "_next_datum", interpreted(sweeps._next_datum))
+    monkeypatch.setattr("flyrun.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum))
     pi = np.exp([_log_joint(bound, theta, z) for z in ALL_Z])
     matrix = np.zeros((8, 8))
     for row, z in enumerate(ALL_Z):
 
         def sweep(rng, z=z):
             target, kernel = _target(bound, theta, z), with_room_for_symbols(make())
-            sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
+            resample.methods[type(kernel)](kernel, rng, target, theta)
             return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
 
         for probability, after in outcomes(sweep, most=4):
@@ -89,10 +91,10 @@ RATES = np.array([0.9, 0.3, 0.07])  # three bins, one rate each, none a power of
 KERNELS = {
     "per datum": lambda: per_datum(RATES),
     "per datum, one bin": lambda: per_datum(np.array([0.5, 0.3, 0.26])),
-    **{f"implicit q={q}": (lambda q=q: sweeps.implicit(q, 3)) for q in (0.05, 0.5, 1.0)},
+    **{f"implicit q={q}": (lambda q=q: implicit(q, 3)) for q in (0.05, 0.5, 1.0)},
     **{
-        f"explicit {order} {share}": (lambda order=order, share=share: sweeps.explicit(share, order, 3))
-        for order in sweeps.ORDERS
+        f"explicit {order} {share}": (lambda order=order, share=share: explicit(share, order, 3))
+        for order in ORDERS
         for share in (0.5, 1.0)
     },
 }
@@ -109,13 +111,13 @@ def test_brightness_kernels_leave_their_conditional_invariant(make, monkeypatch)
 
 def test_negative_control_the_printed_inequality_is_not_invariant(monkeypatch):
     monkeypatch.setattr("tests.exactness.broken.log_uniform_below", interpreted(broken.log_uniform_below))
-    assert InvertedImplicit in sweeps.resample.methods
+    assert InvertedImplicit in resample.methods
     matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: inverted_implicit(0.5, 3), monkeypatch)
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)
     assert np.abs(pi @ matrix - pi).max() > 0.01
 
 
-def test_a_datum_at_its_tight_point_is_never_lit(monkeypatch):
+def test_a_datum_at_its_tight_point_is_never_lit():
     theta = np.array([0.4, -0.2])
     target = _target(BOUNDS["map"])
     query(target, np.arange(3), theta)

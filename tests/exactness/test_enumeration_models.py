@@ -9,9 +9,11 @@ from scipy.stats import norm
 from flyrun.models import gaussian, laplace, softmax, student_t
 from flyrun.models.base import log_base
 from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.base import resample
+from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.targets.firefly import firefly, light, query
+from flyrun.samplers.chain.targets.firefly import brighten, firefly, query
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from tests.densities import log_density
@@ -78,7 +80,7 @@ def _target(problem, bound, theta, z):
     target = firefly(base, model, bound, features, gradients=True)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)
-        light(target, n, 0)
+        brighten(target, n, 0)
     return target
 
 
@@ -131,8 +133,8 @@ def test_gradients_kept_and_proposed_are_those_of_the_density(name):
 
 
 KERNELS = {
-    "implicit": lambda: sweeps.implicit(0.3, 3),
-    **{f"explicit {order}": lambda order=order: sweeps.explicit(0.5, order, 3) for order in sweeps.ORDERS},
+    "implicit": lambda: implicit(0.3, 3),
+    **{f"explicit {order}": lambda order=order: explicit(0.5, order, 3) for order in ORDERS},
 }
 
 
@@ -140,7 +142,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr(sweeps, "_next_datum", interpreted(sweeps._next_datum))
+    monkeypatch.setattr("flyrun.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum))
     problem = PROBLEMS[name]
     for bound, theta in list(_cases(problem))[::5]:
         room = np.zeros(theta.size)
@@ -151,7 +153,7 @@ def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkey
 
             def sweep(rng, z=z, bound=bound, theta=theta):
                 target, kernel = _target(problem, bound, theta, z), with_room_for_symbols(make())
-                sweeps.resample.methods[type(kernel)](kernel, rng, target, theta)
+                resample.methods[type(kernel)](kernel, rng, target, theta)
                 return tuple(bool(is_bright(target.memory.partition, n)) for n in range(3))
 
             for probability, after in outcomes(sweep, most=4):

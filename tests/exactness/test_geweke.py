@@ -13,7 +13,9 @@ import pytest
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk, slice
-from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.explicit import explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.loop import empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
@@ -65,9 +67,9 @@ UPDATES = {
 }
 SHAPED = ("hmc", "elliptical_slice", "independence")
 SWEEPS = {
-    "regular": sweeps.NoBrightness,
-    "implicit": lambda: sweeps.implicit(0.3, N),
-    "explicit": lambda: sweeps.explicit(0.4, "with_replacement", N),
+    "regular": NoBrightness,
+    "implicit": lambda: implicit(0.3, N),
+    "explicit": lambda: explicit(0.4, "with_replacement", N),
 }
 
 
@@ -82,7 +84,7 @@ def _z_scores(name, module, config, make_sweep, seed):
     room = empty_draws(2, 1, 0, n_params)
     for i in range(N_STEPS):
         model, features = data_given(theta, rng)
-        if isinstance(sweep, sweeps.NoBrightness):
+        if isinstance(sweep, NoBrightness):
             target = full_data(prior, model, features, n_params)
         else:
             bound = likelihood.untuned_bound(model, features, 0.5)

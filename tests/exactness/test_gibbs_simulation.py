@@ -35,9 +35,7 @@ THIN = 20  # sweeps; autocorrelation is below 0.05 there for every sampler here
 DRAWS = 20_000
 
 
-@implements(begin, ExponentiatedTwice)
-def _begin(kernel, rng, graph, x):
-    begin_with_energy(kernel, graph, x)
+implements(begin, ExponentiatedTwice)(begin_with_energy)
 
 
 def _chain(kernel, graph, seed, run=run_sweeps):

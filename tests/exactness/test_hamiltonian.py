@@ -8,7 +8,9 @@ from scipy.stats import ks_2samp
 
 from flyrun.models import laplace, logistic
 from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.explicit import explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.brightness.per_datum import per_datum
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
@@ -33,11 +35,11 @@ def _with_slack():
 
 
 ARMS = {
-    "full data": lambda: (full_target(PROBLEM), brightness.NoBrightness()),
-    "firefly implicit": lambda: (firefly_target(PROBLEM, gradients=True), brightness.implicit(0.3, N)),
+    "full data": lambda: (full_target(PROBLEM), NoBrightness()),
+    "firefly implicit": lambda: (firefly_target(PROBLEM, gradients=True), implicit(0.3, N)),
     "firefly explicit": lambda: (
         firefly_target(PROBLEM, gradients=True),
-        brightness.explicit(0.3, "without_replacement", N),
+        explicit(0.3, "without_replacement", N),
     ),
     "firefly per datum": lambda: (
         firefly_target(PROBLEM, gradients=True),
@@ -49,7 +51,7 @@ ARMS = {
     ),
     "firefly untuned": lambda: (
         firefly_target(PROBLEM, gradients=True, bound=logistic.tight_at(np.full(N, 1.5))),
-        brightness.implicit(0.3, N),
+        implicit(0.3, N),
     ),
 }
 
@@ -104,7 +106,7 @@ def test_the_energy_error_of_a_step_falls_with_its_cube():
     for step in (0.4, 0.2, 0.1):
         target = full_target(PROBLEM)
         kernel = _kernel(target, step=step, n_steps=2)
-        draws = sample(target, kernel, brightness.NoBrightness(), [1.0, 0.0], 4000, seed=8)
+        draws = sample(target, kernel, NoBrightness(), [1.0, 0.0], 4000, seed=8)
         losses.append(np.mean(1.0 - draws.accepted))
     assert 8 / 1.5 < losses[0] / losses[1] < 8 * 1.5
     assert 8 / 1.5 < losses[1] / losses[2] < 8 * 1.5
@@ -113,11 +115,11 @@ def test_the_energy_error_of_a_step_falls_with_its_cube():
 def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
     target = firefly_target(PROBLEM, gradients=True)
     kernel = _kernel(target, step=0.2, n_steps=1)  # trajectories of exactly one gradient
-    draws = sample(target, kernel, brightness.implicit(1.0, N), [0.0, 0.0], 500, seed=1)
+    draws = sample(target, kernel, implicit(1.0, N), [0.0, 0.0], 500, seed=1)
     assert np.all(draws.queries == N)  # bright before + all dark proposed
     target = full_target(PROBLEM)
     kernel = _kernel(target, step=0.2, n_steps=4)
-    draws = sample(target, kernel, brightness.NoBrightness(), [0.0, 0.0], 2000, seed=1)
+    draws = sample(target, kernel, NoBrightness(), [0.0, 0.0], 2000, seed=1)
     gradients = draws.queries / N
     assert set(gradients) == {2, 3, 4, 5, 6}
     assert gradients.mean() == pytest.approx(4.0, abs=0.2)
@@ -141,7 +143,7 @@ def _moved_from_exact_draws(shift, n_chains=4_000, n_iterations=20):
     ends = []
     for seed, first in enumerate(starts):
         target = firefly(base, model, bound, features, True)
-        draws = sample(target, kernel, brightness.implicit(0.1, 1), [first], n_iterations, seed, burn_in=0)
+        draws = sample(target, kernel, implicit(0.1, 1), [first], n_iterations, seed, burn_in=0)
         ends.append(draws.theta[-1, 0])
     return starts, np.array(ends)
 

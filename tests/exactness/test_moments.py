@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from flyrun.samplers.chain import mala, random_walk, slice
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.explicit import ORDERS, explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.broken import flat_slice, inverted_implicit, one_way_mala
 from tests.exactness.chains import TOYS, firefly_target, full_target, sample, z_scores
 
@@ -31,21 +33,21 @@ def _arms(problem, gradients):
     """Target and brightness update of every arm, made when called."""
     n_data = problem.features.rows.shape[0]
     arms = {
-        "regular": lambda: (full_target(problem), brightness.NoBrightness()),
-        "map implicit": lambda: (firefly_target(problem, gradients), brightness.implicit(0.2, n_data)),
+        "regular": lambda: (full_target(problem), NoBrightness()),
+        "map implicit": lambda: (firefly_target(problem, gradients), implicit(0.2, n_data)),
         "untuned implicit": lambda: (
             firefly_target(
                 problem,
                 gradients,
                 problem.likelihood.untuned_bound(problem.model, problem.features, 1.5),
             ),
-            brightness.implicit(0.3, n_data),
+            implicit(0.3, n_data),
         ),
     }
-    for order in brightness.ORDERS:
+    for order in ORDERS:
         arms[f"map explicit {order}"] = lambda order=order: (
             firefly_target(problem, gradients),
-            brightness.explicit(0.2, order, n_data),
+            explicit(0.2, order, n_data),
         )
     return arms
 
@@ -87,7 +89,7 @@ def test_negative_control_inverted_brightness_fails():
 @pytest.mark.slow
 def test_negative_control_langevin_proposals_taken_for_symmetric_fail():
     problem = PROBLEMS["softmax"]
-    kernel, sweep = one_way_mala(1.0, 3), brightness.implicit(0.2, problem.features.rows.shape[0])
+    kernel, sweep = one_way_mala(1.0, 3), implicit(0.2, problem.features.rows.shape[0])
     draws = sample(firefly_target(problem, True), kernel, sweep, np.zeros(3), N_ITERATIONS, seed=11)
     assert np.abs(z_scores(draws.theta, problem)).max() > 2 * LEVEL
 
@@ -95,5 +97,5 @@ def test_negative_control_langevin_proposals_taken_for_symmetric_fail():
 def test_negative_control_a_slice_at_a_fixed_level_fails():
     problem = PROBLEMS["student_t"]
     target, kernel = full_target(problem), flat_slice(2.0, 2)
-    draws = sample(target, kernel, brightness.NoBrightness(), np.zeros(2), N_ITERATIONS, seed=11)
+    draws = sample(target, kernel, NoBrightness(), np.zeros(2), N_ITERATIONS, seed=11)
     assert np.abs(z_scores(draws.theta, problem)).max() > 2 * LEVEL

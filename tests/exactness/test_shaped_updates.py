@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.metric import Own, reference_at
 from tests.exactness.chains import TOYS, firefly_target, full_target, reference, sample, z_scores
 
@@ -41,10 +42,10 @@ CASES = {
 def _draws(case, model, arm, shape=None, seed=11):
     problem = PROBLEMS[model]
     if arm == "full data":
-        target, sweep = full_target(problem), brightness.NoBrightness()
+        target, sweep = full_target(problem), NoBrightness()
     else:
         target = firefly_target(problem, case.module.GRADIENTS)
-        sweep = brightness.implicit(0.3, problem.features.rows.shape[0])
+        sweep = implicit(0.3, problem.features.rows.shape[0])
     size = problem.mode.size
     kernel = case.module.build(case.config, size, shape or reference(problem, target))
     return sample(target, kernel, sweep, np.zeros(size), N_ITERATIONS, seed=seed)

@@ -18,7 +18,7 @@ from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.fits import noise_fit
 from flyrun.models.problem import posterior_curvature
-from flyrun.samplers.chain.bounds import expected_pseudo, lowered
+from flyrun.samplers.chain.bounds.map import expected_pseudo, lowered
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.method import prepare
 from tests.densities import log_density

@@ -7,9 +7,10 @@ import numpy as np
 from flyrun.config.sampler import ThetaUpdate
 from flyrun.config.schema import option, ranged
 from flyrun.models.base import log_base
-from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.acceptance.rule import metropolis
+from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
 LABEL, GRADIENTS = "Barker", True
@@ -46,11 +47,7 @@ def _barker(kernel, rng, target, theta):
     for d in range(theta.shape[0]):
         move = proposal[d] - theta[d]
         log_ratio += np.logaddexp(0.0, -move * here[d]) - np.logaddexp(0.0, move * there[d])
-    acceptance = np.exp(min(0.0, log_ratio))
-    if rng.random() < acceptance:
-        copy_into(theta, proposal)
-        keep(target)
-    return acceptance
+    return metropolis(rng, target, theta, proposal, log_ratio)
 
 
 @implements(tune, Kernel)

@@ -13,14 +13,17 @@ from flyrun.numerics.compiled import MissingMethodError
 
 SCRIPT = """
 import json, types, numpy as np
-from flyrun.samplers import brightness, random_walk
+from flyrun.samplers.chain import random_walk
+from flyrun.samplers.chain.brightness.explicit import explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 problem = toy()
 kernel = lambda: random_walk.build(types.SimpleNamespace(target_accept=0.35, step=0.3), 2)
 arms = {
-    "regular": (full_target(problem), brightness.NoBrightness()),
-    "implicit": (firefly_target(problem), brightness.implicit(0.2, 40)),
-    "explicit": (firefly_target(problem), brightness.explicit(0.2, "with_replacement", 40)),
+    "regular": (full_target(problem), NoBrightness()),
+    "implicit": (firefly_target(problem), implicit(0.2, 40)),
+    "explicit": (firefly_target(problem), explicit(0.2, "with_replacement", 40)),
 }
 found = {}
 for name, (target, sweep) in arms.items():

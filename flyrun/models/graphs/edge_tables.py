@@ -14,22 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.graphs.graph import (
-    Bounds,
-    add_log_share,
-    add_share,
-    current_share,
-    energy_change,
-    expect_factor,
-    factor_masses,
-    factor_share,
-    local_energies,
-    make_bounds,
-    other_end,
-    rows,
-    total_energy,
-    visits,
-)
+from flyrun.models.graphs import graph as graphs
 from flyrun.numerics.compiled import implements, jit
 
 TOP = 65_535
@@ -50,7 +35,7 @@ class EdgeTables(NamedTuple):
     """What k = 0 adds, of TOP."""
     mass: float
     """M, the same for every edge."""
-    bounds: Bounds
+    bounds: graphs.Bounds
 
 
 def edge_tables(n: int, n_values: int, local: float, agreement: float, seed: int) -> EdgeTables:
@@ -58,7 +43,7 @@ def edge_tables(n: int, n_values: int, local: float, agreement: float, seed: int
     noise = round((1.0 - agreement) * (TOP + 1))
     agree = TOP - (TOP * noise >> 16)
     sizes, degree = np.full(n, n_values), np.full(n, n - 1)
-    bounds = make_bounds(sizes, degree, np.full(n, float(local)), 0.5 * n * local, False, False)
+    bounds = graphs.make_bounds(sizes, degree, np.full(n, float(local)), 0.5 * n * local, False, False)
     return EdgeTables(n, n_values, seed * 0xC2B2AE35 & _WORD, noise, agree, local / (n - 1), bounds)
 
 
@@ -114,18 +99,18 @@ def _energy(graph, i, x, u):
     return earlier + _later(graph, i, x, u)
 
 
-@implements(local_energies, EdgeTables)
+@implements(graphs.local_energies, EdgeTables)
 def _local_energies(graph, i, x, energies):
     for u in range(graph.n_values):
         energies[u] = graph.mass * (_energy(graph, i, x, u) / TOP)
 
 
-@implements(energy_change, EdgeTables)
+@implements(graphs.energy_change, EdgeTables)
 def _energy_change(graph, i, x, u):
     return graph.mass * ((_energy(graph, i, x, u) - _energy(graph, i, x, int(x[i]))) / TOP)
 
 
-@implements(total_energy, EdgeTables)
+@implements(graphs.total_energy, EdgeTables)
 def _total_energy(graph, x):
     total = 0
     for i in range(graph.n - 1):
@@ -133,12 +118,12 @@ def _total_energy(graph, x):
     return graph.mass * (total / TOP)
 
 
-@implements(expect_factor, EdgeTables)
+@implements(graphs.expect_factor, EdgeTables)
 def _expect_factor(graph, f):
     pass
 
 
-@implements(factor_share, EdgeTables)
+@implements(graphs.factor_share, EdgeTables)
 def _factor_share(graph, f, x, i, u):
     # edges by how far apart their ends are round a ring: found from f without a list of them
     a = f % graph.n
@@ -146,37 +131,37 @@ def _factor_share(graph, f, x, i, u):
     return _share(graph, a, b, u if a == i else int(x[a]), u if b == i else int(x[b]))
 
 
-@implements(current_share, EdgeTables)
+@implements(graphs.current_share, EdgeTables)
 def _current_share(graph, i, r, x):
-    j = other_end(i, r)
+    j = graphs.other_end(i, r)
     return _share(graph, i, j, int(x[i]), int(x[j]))
 
 
-@implements(add_share, EdgeTables)
+@implements(graphs.add_share, EdgeTables)
 def _add_share(graph, i, r, x, amount, energies):
-    j = other_end(i, r)
+    j = graphs.other_end(i, r)
     for u in range(graph.n_values):
         energies[u] += amount * _share(graph, i, j, u, int(x[j]))
 
 
-@implements(add_log_share, EdgeTables)
+@implements(graphs.add_log_share, EdgeTables)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    j = other_end(i, r)
+    j = graphs.other_end(i, r)
     for u in range(graph.n_values):
         energies[u] += np.log1p(boost * _share(graph, i, j, u, int(x[j])))
 
 
-@implements(visits, EdgeTables)
+@implements(graphs.visits, EdgeTables)
 def _visits(graph, i):
     return graph.n_values
 
 
-@implements(rows, EdgeTables)
+@implements(graphs.rows, EdgeTables)
 def _rows(graph):
     # one number, seen n(n − 1) times: no memory
     return np.arange(graph.n + 1) * (graph.n - 1), np.broadcast_to(graph.mass, graph.n * (graph.n - 1))
 
 
-@implements(factor_masses, EdgeTables)
+@implements(graphs.factor_masses, EdgeTables)
 def _factor_masses(graph):
     return np.broadcast_to(graph.mass, graph.n * (graph.n - 1) // 2)

@@ -10,21 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.errors import DataError
-from flyrun.models.graphs.graph import (
-    Bounds,
-    add_log_share,
-    add_share,
-    current_share,
-    energy_change,
-    expect_factor,
-    factor_masses,
-    factor_share,
-    local_energies,
-    make_bounds,
-    rows,
-    total_energy,
-    visits,
-)
+from flyrun.models.graphs import graph as graphs
 from flyrun.numerics.compiled import implements, jit, outer_jit
 from flyrun.numerics.prefetch import prefetch
 
@@ -51,7 +37,7 @@ class FactorGraph(NamedTuple):
     """(S,) int32: the factors of each variable."""
     row_stride: np.ndarray
     """(S,) int64: the stride of that variable in that factor."""
-    bounds: Bounds
+    bounds: graphs.Bounds
 
 
 def factor_graph(
@@ -128,7 +114,7 @@ def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> Facto
     tables = np.ascontiguousarray(tables, np.float64)
     local = np.bincount(scope, masses[owner], minlength=len(sizes))
     two_valued = bool(np.isin(tables, (0.0, 1.0)).all())
-    bounds = make_bounds(sizes, degree, local, masses.sum(), two_valued, False)
+    bounds = graphs.make_bounds(sizes, degree, local, masses.sum(), two_valued, False)
     return FactorGraph(
         masses,
         record_first,
@@ -162,7 +148,7 @@ def _place(record_first, records, table_first, sizes, f, x):
     return table_first[records[head]] + place
 
 
-@implements(local_energies, FactorGraph)
+@implements(graphs.local_energies, FactorGraph)
 def _local_energies(graph, i, x, energies):
     # Arrays by name: a tuple handed on for every factor would be counted in and out each time.
     record_first, records, table_first = graph.record_first, graph.records, graph.table_first
@@ -178,7 +164,7 @@ def _local_energies(graph, i, x, energies):
             energies[u] += mass * tables[place + u * step]
 
 
-@implements(energy_change, FactorGraph)
+@implements(graphs.energy_change, FactorGraph)
 def _energy_change(graph, i, x, u):
     record_first, records, table_first = graph.record_first, graph.records, graph.table_first
     masses, tables, sizes = graph.masses, graph.tables, graph.bounds.sizes
@@ -199,7 +185,7 @@ def _line(graph, i, r, x):
     return _place(graph.record_first, graph.records, graph.table_first, sizes, f, x) - step * x[i], step
 
 
-@implements(total_energy, FactorGraph)
+@implements(graphs.total_energy, FactorGraph)
 def _total_energy(graph, x):
     record_first, records, table_first = graph.record_first, graph.records, graph.table_first
     total = 0.0
@@ -209,14 +195,14 @@ def _total_energy(graph, x):
     return total
 
 
-@implements(expect_factor, FactorGraph)
+@implements(graphs.expect_factor, FactorGraph)
 def _expect_factor(graph, f):
     if graph.width > 0:  # else where it begins is itself far away
         prefetch(graph.records, f * graph.width)
         prefetch(graph.records, (f + 1) * graph.width - 1)
 
 
-@implements(factor_share, FactorGraph)
+@implements(graphs.factor_share, FactorGraph)
 def _factor_share(graph, f, x, i, u):
     if graph.width > 0:  # known without looking: one visit to far memory less
         head, end = f * graph.width, (f + 1) * graph.width
@@ -229,20 +215,20 @@ def _factor_share(graph, f, x, i, u):
     return graph.tables[graph.table_first[graph.records[head]] + place]
 
 
-@implements(current_share, FactorGraph)
+@implements(graphs.current_share, FactorGraph)
 def _current_share(graph, i, r, x):
     f, sizes = graph.row_factor[graph.row_first[i] + r], graph.bounds.sizes
     return graph.tables[_place(graph.record_first, graph.records, graph.table_first, sizes, f, x)]
 
 
-@implements(add_share, FactorGraph)
+@implements(graphs.add_share, FactorGraph)
 def _add_share(graph, i, r, x, amount, energies):
     place, step = _line(graph, i, r, x)
     for u in range(graph.bounds.sizes[i]):
         energies[u] += amount * graph.tables[place + u * step]
 
 
-@implements(add_log_share, FactorGraph)
+@implements(graphs.add_log_share, FactorGraph)
 def _add_log_share(graph, i, r, x, boost, top, energies):
     place, step = _line(graph, i, r, x)
     for u in range(graph.bounds.sizes[i]):
@@ -251,16 +237,16 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
             energies[u] += top if share == 1.0 else np.log1p(boost * share)
 
 
-@implements(visits, FactorGraph)
+@implements(graphs.visits, FactorGraph)
 def _visits(graph, i):
     return graph.bounds.sizes[i]
 
 
-@implements(rows, FactorGraph)
+@implements(graphs.rows, FactorGraph)
 def _rows(graph):
     return graph.row_first, graph.masses[graph.row_factor]
 
 
-@implements(factor_masses, FactorGraph)
+@implements(graphs.factor_masses, FactorGraph)
 def _factor_masses(graph):
     return graph.masses

@@ -8,20 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.graphs.graph import (
-    Bounds,
-    add_log_share,
-    add_share,
-    current_share,
-    energy_change,
-    expect_factor,
-    factor_masses,
-    factor_share,
-    local_energies,
-    rows,
-    total_energy,
-    visits,
-)
+from flyrun.models.graphs import graph as graphs
 from flyrun.models.graphs.pairs import pair_bounds, pairs_of, weight_of_ones
 from flyrun.models.graphs.potts import Potts
 from flyrun.numerics.compiled import implements
@@ -33,7 +20,7 @@ class Ising(NamedTuple):
     pairs: Any
     field: np.ndarray
     """(n,): Σ_j w_ij."""
-    bounds: Bounds
+    bounds: graphs.Bounds
 
 
 def ising(pairs: Any, n: int) -> Ising:
@@ -47,7 +34,7 @@ def bind(config: Any, data: Any) -> Ising:
     return ising(pairs_of(data, 2.0 * config.beta), data.n)
 
 
-@implements(local_energies, Ising)
+@implements(graphs.local_energies, Ising)
 def _local_energies(graph, i, x, energies):
     ones = weight_of_ones(graph.pairs, i, x)
     repulsion = graph.pairs.repulsion[i]
@@ -55,7 +42,7 @@ def _local_energies(graph, i, x, energies):
     energies[1] = repulsion + ones
 
 
-@implements(energy_change, Ising)
+@implements(graphs.energy_change, Ising)
 def _energy_change(graph, i, x, u):
     change = 0.0
     if u != x[i]:
@@ -64,15 +51,15 @@ def _energy_change(graph, i, x, u):
 
 
 _AS_POTTS: tuple[Any, ...] = (
-    total_energy,
-    expect_factor,
-    factor_share,
-    current_share,
-    add_share,
-    add_log_share,
-    visits,
-    rows,
-    factor_masses,
+    graphs.total_energy,
+    graphs.expect_factor,
+    graphs.factor_share,
+    graphs.current_share,
+    graphs.add_share,
+    graphs.add_log_share,
+    graphs.visits,
+    graphs.rows,
+    graphs.factor_masses,
 )
 for _function in _AS_POTTS:
     implements(_function, Ising)(_function.methods[Potts])

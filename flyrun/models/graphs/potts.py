@@ -4,20 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.graphs.graph import (
-    Bounds,
-    add_log_share,
-    add_share,
-    current_share,
-    energy_change,
-    expect_factor,
-    factor_masses,
-    factor_share,
-    local_energies,
-    rows,
-    total_energy,
-    visits,
-)
+from flyrun.models.graphs import graph as graphs
 from flyrun.models.graphs.pairs import (
     bin_weights,
     neighbour_of,
@@ -35,7 +22,7 @@ class Potts(NamedTuple):
     """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
 
     pairs: Any
-    bounds: Bounds
+    bounds: graphs.Bounds
 
 
 def potts(pairs: Any, n: int, n_values: int) -> Potts:
@@ -48,7 +35,7 @@ def bind(config: Any, data: Any) -> Potts:
     return potts(pairs_of(data, config.beta), data.n, config.n_values)
 
 
-@implements(local_energies, Potts)
+@implements(graphs.local_energies, Potts)
 def _local_energies(graph, i, x, energies):
     repulsion = graph.pairs.repulsion[i]
     for u in range(graph.bounds.sizes[i]):
@@ -56,12 +43,12 @@ def _local_energies(graph, i, x, energies):
     bin_weights(graph.pairs, i, x, energies)
 
 
-@implements(energy_change, Potts)
+@implements(graphs.energy_change, Potts)
 def _energy_change(graph, i, x, u):
     return weight_difference(graph.pairs, i, x, u, x[i]) if u != x[i] else 0.0
 
 
-@implements(total_energy, Potts)
+@implements(graphs.total_energy, Potts)
 def _total_energy(graph, x):
     pairs, total = graph.pairs, 0.0
     for f in range(pairs.strength.shape[0]):
@@ -70,12 +57,12 @@ def _total_energy(graph, x):
     return total
 
 
-@implements(expect_factor, Potts)
+@implements(graphs.expect_factor, Potts)
 def _expect_factor(graph, f):
     pass
 
 
-@implements(factor_share, Potts)
+@implements(graphs.factor_share, Potts)
 def _factor_share(graph, f, x, i, u):
     a, b = graph.pairs.ends[f, 0], graph.pairs.ends[f, 1]
     x_a = u if a == i else np.int64(x[a])
@@ -83,7 +70,7 @@ def _factor_share(graph, f, x, i, u):
     return pair_share(graph.pairs.strength[f], x_a == x_b)
 
 
-@implements(current_share, Potts)
+@implements(graphs.current_share, Potts)
 def _current_share(graph, i, r, x):
     same = x[i] == x[neighbour_of(graph.pairs, i, r)]
     if graph.bounds.exclusive:  # no weight is negative: no need to look this one up
@@ -91,7 +78,7 @@ def _current_share(graph, i, r, x):
     return pair_share(weight_of(graph.pairs, i, r), same)
 
 
-@implements(add_share, Potts)
+@implements(graphs.add_share, Potts)
 def _add_share(graph, i, r, x, amount, energies):
     # One look at the neighbour. A repelling pair is active for every other value: less the same for all, that
     # is -amount at this one.
@@ -101,21 +88,21 @@ def _add_share(graph, i, r, x, amount, energies):
         energies[x[neighbour_of(graph.pairs, i, r)]] -= amount
 
 
-@implements(add_log_share, Potts)
+@implements(graphs.add_log_share, Potts)
 def _add_log_share(graph, i, r, x, boost, top, energies):
-    add_share(graph, i, r, x, top, energies)
+    graphs.add_share(graph, i, r, x, top, energies)
 
 
-@implements(visits, Potts)
+@implements(graphs.visits, Potts)
 def _visits(graph, i):
     return 1
 
 
-@implements(rows, Potts)
+@implements(graphs.rows, Potts)
 def _rows(graph):
     return pair_rows(graph.pairs, graph.bounds.sizes.shape[0])
 
 
-@implements(factor_masses, Potts)
+@implements(graphs.factor_masses, Potts)
 def _factor_masses(graph):
     return np.abs(graph.pairs.strength)

@@ -16,7 +16,7 @@ from flyrun.errors import DensityError
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
-from flyrun.samplers.chain.metric import Reference, colour, log_base_over, precision_times
+from flyrun.samplers.chain.metric import Reference, log_base_over, precision_times, scale_noise
 from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
@@ -56,7 +56,7 @@ def _elliptical_slice(kernel, rng, target, theta):
     normals(kernel.stream, rng, position)
     for d in range(size):
         start[d] = theta[d] - reference.mean[d]
-    colour(reference.metric, position, other)
+    scale_noise(reference.metric, position, other)
     precision_times(reference.metric, other, other_pull)
     precision_times(reference.metric, start, start_pull)
     level = log_base_over(reference.kind, target.base, theta, start, start_pull, None)

@@ -14,18 +14,25 @@ P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and mak
 step costs one product with P⁻¹, and no whitened copy of the data is needed.
 """
 
-from math import cos, exp, pi, sin
+from math import cos, inf, pi, sin
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.numerics.compiled import copy_into, dot_jit, implements, jit
+from flyrun.numerics.compiled import dot_jit, implements, jit
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
+from flyrun.samplers.chain.acceptance.rule import metropolis
 from flyrun.samplers.chain.dual_averaging import DualAveraging, dual_averaging, learn
-from flyrun.samplers.chain.metric import Reference, colour, covariance_times, log_base_over, precision_times
-from flyrun.samplers.chain.targets.target import data_gradient, keep, kept_log_data, log_data
+from flyrun.samplers.chain.metric import (
+    Reference,
+    covariance_times,
+    log_base_over,
+    precision_times,
+    scale_noise,
+)
+from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Hamiltonian"
@@ -106,7 +113,7 @@ def _hmc(kernel, rng, target, theta):
     normals(kernel.stream, rng, noise)
     for d in range(size):
         away[d] = theta[d] - reference.mean[d]
-    colour(reference.metric, noise, velocity)
+    scale_noise(reference.metric, noise, velocity)
     precision_times(reference.metric, velocity, momentum)
     precision_times(reference.metric, away, pull)
 
@@ -139,11 +146,7 @@ def _hmc(kernel, rng, target, theta):
 
     log_ratio += log_there - 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
     # a trajectory that overflowed is refused, as one that lost its energy is
-    acceptance = exp(min(0.0, log_ratio)) if log_ratio == log_ratio else 0.0
-    if rng.random() < acceptance:
-        copy_into(theta, position)
-        keep(target)
-    return acceptance
+    return metropolis(rng, target, theta, position, log_ratio if log_ratio == log_ratio else -inf)
 
 
 @implements(tune, Hmc)

@@ -4,18 +4,18 @@ Proposals do not depend on where the chain is: θ' = μ + R·z·√(ν/χ²_ν),
 curvature there. Tails heavier than the posterior's keep the ratio of target to proposal bounded.
 """
 
-from math import exp, log1p, sqrt
+from math import log1p, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DensityError
 from flyrun.models.base import log_base
-from flyrun.numerics.compiled import copy_into, implements, jit
+from flyrun.numerics.compiled import implements, jit
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
-from flyrun.samplers.chain.metric import Reference, colour, precision_times
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.acceptance.exact import Exact
+from flyrun.samplers.chain.acceptance.rule import decide
+from flyrun.samplers.chain.metric import Reference, precision_times, scale_noise
 from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Independence Metropolis-Hastings"
@@ -24,7 +24,7 @@ GRADIENTS = False
 
 @unsaved(workspace=("work",))
 class Independence(NamedTuple):
-    """Accepts with min(1, ratio at θ' over ratio at θ), each of target to proposal density."""
+    """Accepts by the ratio at θ' over the ratio at θ, each of target to proposal density."""
 
     freedom: float
     """ν."""
@@ -33,6 +33,8 @@ class Independence(NamedTuple):
     """Of normals."""
     work: np.ndarray
     """(3, P): workspace."""
+    rule: Any = Exact()
+    """Of acceptance."""
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Independence:
@@ -59,20 +61,13 @@ def _independence(kernel, rng, target, theta):
     proposal, noise = kernel.work[0], kernel.work[1]
     size = theta.shape[0]
     normals(kernel.stream, rng, noise)
-    colour(kernel.reference.metric, noise, proposal)
+    scale_noise(kernel.reference.metric, noise, proposal)
     stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom))
     for d in range(size):
         proposal[d] = kernel.reference.mean[d] + stretch * proposal[d]
     log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
     log_ratio += _log_t(kernel, theta) - _log_t(kernel, proposal)
-    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
-    if log_ratio != log_ratio:
-        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
-    acceptance = exp(min(0.0, log_ratio))
-    if rng.random() < acceptance:
-        copy_into(theta, proposal)
-        keep(target)
-    return acceptance
+    return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
 @implements(tune, Independence)

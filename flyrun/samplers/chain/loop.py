@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.numerics.compiled import copy_into, jit, outer_jit
-from flyrun.samplers.chain.brightness.implicit import resample
+from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.known_base import log_base_at
 from flyrun.samplers.chain.targets.target import bright_count, kept_log_data
 from flyrun.samplers.chain.update import tune, update

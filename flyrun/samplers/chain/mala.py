@@ -4,18 +4,17 @@ Roberts & Rosenthal (1998) give 0.574 as the best acceptance rate in many dimens
 shaped by a Gaussian near the target (a metric), as Roberts & Stramer (2002) do.
 """
 
-from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DensityError
 from flyrun.models.base import log_base
-from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
-from flyrun.samplers.chain.metric import IDENTITY, Reference, colour, covariance_times
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.samplers.chain.acceptance.rule import metropolis
+from flyrun.samplers.chain.metric import IDENTITY, Reference, covariance_times, scale_noise
+from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
 LABEL = "Langevin"
@@ -58,7 +57,7 @@ def _mala(kernel, rng, target, theta):
     log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
     covariance_times(kernel.metric, here, drift)
     normals(kernel.stream, rng, noise)
-    colour(kernel.metric, noise, proposal)
+    scale_noise(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + half * drift[d] + step * proposal[d]
     there[:] = 0.0
@@ -68,13 +67,7 @@ def _mala(kernel, rng, target, theta):
     for d in range(theta.shape[0]):
         log_ratio -= 0.5 * (proposal[d] - theta[d]) * (here[d] + there[d])
         log_ratio += 0.25 * half * (here[d] * drift[d] - there[d] * way_back[d])
-    if log_ratio != log_ratio:
-        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
-    acceptance = exp(min(0.0, log_ratio))
-    if rng.random() < acceptance:
-        copy_into(theta, proposal)
-        keep(target)
-    return acceptance
+    return metropolis(rng, target, theta, proposal, log_ratio)
 
 
 @implements(tune, Mala)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +10,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
-from flyrun.models import passes
 from flyrun.models.base import draw_base
-from flyrun.models.problem import Problem, bind, log_densities, posterior_curvature
+from flyrun.models.problem import Problem, bind, log_densities
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
-from flyrun.samplers.chain import bounds
-from flyrun.samplers.chain.brightness import implicit as sweeps
-from flyrun.samplers.chain.brightness.per_datum import per_datum, rates
 from flyrun.samplers.chain.loop import empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
+from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import start
@@ -35,7 +29,7 @@ def prepare(arm: Any, folder: Path) -> Chain:
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
     shaped = getattr(arm.sampler, "metric", "identity") != "identity"
-    needs_map = arm.bound.name == "map" or arm.protocol.init == "map" or shaped
+    needs_map = arm.bound.at_map or arm.protocol.init == "map" or shaped
     return Chain(arm, bind(arm, folder, needs_map))
 
 
@@ -54,10 +48,9 @@ class Chain(Method):
 
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem = arm, problem
-        self.n_data, n_features = problem.features.rows.shape
-        self.n_params = n_features * problem.model.n_predictors
+        self.setup = Setup(arm, problem)
+        self.n_data, self.n_params = self.setup.n_data, self.setup.n_params
         self.module = arm.sampler.code
-        self.bound_queries = 0  # N for each pass that looks at every likelihood
         started = time.perf_counter()
         with threadpool_limits(1):
             self._target, self._brightness = self._make_target()
@@ -66,75 +59,40 @@ class Chain(Method):
                 self._start_roots = self._roots()
         self._bind_s = time.perf_counter() - started
 
-    @cached_property
-    def _curvature(self) -> np.ndarray:
-        """The posterior's at the MAP, (P, P)."""
-        self.bound_queries += self.n_data
-        return posterior_curvature(self.arm, self.problem)
-
     def _roots(self) -> list[np.ndarray]:
         """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
-        roots = [np.linalg.cholesky(self._curvature)]
+        roots = [np.linalg.cholesky(self.setup.curvature)]
         for mode in self.problem.fit.modes[1:]:
-            self.bound_queries += self.n_data
-            with contextlib.suppress(np.linalg.LinAlgError):
-                roots.append(np.linalg.cholesky(posterior_curvature(self.arm, self.problem, mode)))
-                continue
-            roots.append(roots[0])
+            curvature = self.setup.curvature_at(mode)
+            try:
+                roots.append(np.linalg.cholesky(curvature))
+            except np.linalg.LinAlgError:
+                roots.append(roots[0])
         return roots
-
-    def _bound_at(self, theta: np.ndarray) -> Any:
-        problem = self.problem
-        self.bound_queries += self.n_data
-        module = self.arm.model.code
-        return passes.touching_bound(module, problem.model, problem.features, theta)
-
-    def _collapse(self, bound: Any) -> Any:
-        problem = self.problem
-        collapsed = self.arm.model.code.collapse(bound, problem.model, problem.features)
-        return self.arm.prior.code.pseudo_prior(problem.prior, collapsed)
 
     def _make_target(self) -> tuple[Any, Any]:
         """Target and brightness update."""
         problem, arm = self.problem, self.arm
-        if arm.bound.name == "none":
-            full = full_data(problem.prior, problem.model, problem.features, self.n_params)
-            return full, sweeps.build(arm.brightness, self.n_data)
-        model, config = arm.model.code, arm.brightness
-        if arm.bound.name != "map":
-            bound = model.untuned_bound(problem.model, problem.features, arm.bound.xi)
-            return self._firefly(bound), sweeps.build(config, self.n_data)
-        curvature = self._curvature if arm.bound.offset_sds else None
-        bound, expected = self._bound_at(bounds.bound_centre(arm, problem, curvature)), np.empty(0)
-        if arm.bound.slack > 0 or config.name == "per_datum" or getattr(config, "q", None) == "auto":
-            expected = bounds.expected_pseudo(arm, problem, self._curvature)
-            self.bound_queries += self.n_data
-            by, expected = bounds.lowered(expected, arm.bound.slack)
-            model.lower(bound, by)
-        target = self._firefly(bound)
-        if config.name == "per_datum":
-            return target, per_datum(rates(expected, config.factor))
-        if getattr(config, "q", None) == "auto":
-            config = replace(config, q=sweeps.global_rate(expected))
-        return target, sweeps.build(config, self.n_data)
-
-    def _firefly(self, bound: Any) -> Any:
-        problem = self.problem
-        return firefly(self._collapse(bound), problem.model, bound, problem.features, self.module.GRADIENTS)
+        bound, expected = arm.bound.code.build(arm.bound, self.setup, bool(arm.brightness.expects_tight))
+        brightness = arm.brightness.code.build(arm.brightness, self.n_data, expected)
+        if bound is None:
+            return full_data(problem.prior, problem.model, problem.features, self.n_params), brightness
+        base = self.setup.collapse(bound)
+        return firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS), brightness
 
     def _make_kernel(self) -> Any:
-        """θ-update; one that is shaped by a Gaussian near the target is given it."""
-        config = self.arm.sampler
+        """θ-update; one that is shaped by a Gaussian near the target is given it, as is one with a rule."""
+        config, rule, setup = self.arm.sampler, self.arm.acceptance, self.setup
         metric = getattr(config, "metric", "identity")
-        if metric == "identity":
-            return self.module.build(config, self.n_params)
+        shape: tuple[Any, ...] = ()
         if metric == "hessian":
-            reference = reference_at(self.problem.fit.theta_map, self._curvature)
-        elif self.arm.bound.name == "none":
-            reference = reference_of(self._collapse(self._bound_at(self.problem.fit.theta_map)), own=False)
-        else:
-            reference = reference_of(self._target.base, own=True)
-        return self.module.build(config, self.n_params, reference)
+            shape = (reference_at(self.problem.fit.theta_map, setup.curvature),)
+        elif metric != "identity" and not self.arm.bound.firefly:
+            shape = (reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), own=False),)
+        elif metric != "identity":
+            shape = (reference_of(self._target.base, own=True),)
+        kernel = self.module.build(config, self.n_params, *shape)
+        return kernel._replace(rule=rule.code.build(rule, setup)) if rule else kernel
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -232,7 +190,7 @@ class Chain(Method):
             coordinates=several if n_predictors > 1 else tuple(names),
             n_data=self.n_data,
             n_params=self.n_params,
-            setup_queries=fit.queries + self.bound_queries + self.n_data,
+            setup_queries=fit.queries + self.setup.queries + self.n_data,
             setup_s=fit.seconds + self._bind_s,
             tuned=self._tuned(state),
             more={
@@ -244,7 +202,7 @@ class Chain(Method):
                 "gradients": self.module.GRADIENTS,
                 "gauge": {"classes": n_predictors} if self._shift_free() else {},
                 "map_queries": fit.queries,
-                "bound_queries": self.bound_queries,
+                "bound_queries": self.setup.queries,
                 "start_queries": self.n_data,
             },
         )

@@ -29,7 +29,7 @@ def covariance_times(metric, vector, out):
 
 
 @generic
-def colour(metric, noise, out):
+def scale_noise(metric, noise, out):
     """out = R·noise with R·Rᵀ = P⁻¹: standard normals become a draw from N(0, P⁻¹)."""
 
 
@@ -52,8 +52,8 @@ def _identity_covariance(metric, vector, out):
     copy_into(out, vector)
 
 
-@implements(colour, Identity)
-def _identity_colour(metric, noise, out):
+@implements(scale_noise, Identity)
+def _identity_scale(metric, noise, out):
     copy_into(out, noise)
 
 
@@ -94,8 +94,8 @@ def _dense_covariance(metric, vector, out):
     _times(metric.covariance, vector, out)
 
 
-@implements(colour, Dense)
-def _dense_colour(metric, noise, out):
+@implements(scale_noise, Dense)
+def _dense_scale(metric, noise, out):
     for d in range(out.shape[0]):
         out[d] = first_dot(metric.root, d, noise, d + 1)
 
@@ -158,8 +158,8 @@ def _class_covariance(metric, vector, out):
     _class_times(metric, metric.covariance, 1.0 / metric.ridge, vector, out)
 
 
-@implements(colour, PerClass)
-def _class_colour(metric, noise, out):
+@implements(scale_noise, PerClass)
+def _class_scale(metric, noise, out):
     _class_times(metric, metric.root, metric.ridge**-0.5, noise, out)
 
 

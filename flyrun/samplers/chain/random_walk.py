@@ -3,18 +3,17 @@
 Steps are round, or shaped by a Gaussian near the target (a metric), as Roberts & Rosenthal (2001) advise.
 """
 
-from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DensityError
-from flyrun.numerics.compiled import copy_into, implements
+from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
-from flyrun.samplers.chain.metric import IDENTITY, Reference, colour
+from flyrun.samplers.chain.acceptance.exact import Exact
+from flyrun.samplers.chain.acceptance.rule import decide
+from flyrun.samplers.chain.metric import IDENTITY, Reference, scale_noise
 from flyrun.samplers.chain.targets.known_base import log_base_at
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
 from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
 
 LABEL = "Metropolis-Hastings"
@@ -23,7 +22,7 @@ GRADIENTS = False
 
 @unsaved(workspace=("noise", "proposal"), fixed=("metric",))
 class RandomWalk(NamedTuple):
-    """θ' = θ + step·N(0, P⁻¹), accepted with min(1, ratio of target densities)."""
+    """θ' = θ + step·N(0, P⁻¹), accepted by the ratio of target densities."""
 
     step: StepSize
     metric: Any
@@ -33,6 +32,8 @@ class RandomWalk(NamedTuple):
     noise: np.ndarray
     """(P,): workspace, as is the next."""
     proposal: np.ndarray
+    rule: Any = Exact()
+    """Of acceptance."""
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
@@ -50,18 +51,11 @@ def _random_walk(kernel, rng, target, theta):
     noise, proposal = kernel.noise, kernel.proposal
     step = kernel.step.current[0]
     normals(kernel.stream, rng, noise)
-    colour(kernel.metric, noise, proposal)
+    scale_noise(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + step * proposal[d]
     log_ratio = log_base_at(target, proposal) - log_base_at(target, theta)
-    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
-    if log_ratio != log_ratio:
-        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
-    acceptance = exp(min(0.0, log_ratio))
-    if rng.random() < acceptance:
-        copy_into(theta, proposal)
-        keep(target)
-    return acceptance
+    return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
 @implements(tune, RandomWalk)

@@ -9,18 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.graphs.graph import energy_change, total_energy, visits
+from flyrun.models.graphs.graph import energy_change, visits
 from flyrun.numerics.compiled import implements
+from flyrun.samplers.gibbs import single_site
 from flyrun.samplers.gibbs.mgpmh import minibatch, propose_energies
+from flyrun.samplers.gibbs.min_gibbs import begin_with_estimate
 from flyrun.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
 
 LABEL = "DoubleMIN-Gibbs"
 EXACT = True
@@ -31,7 +25,7 @@ class DoubleMin(NamedTuple):
 
     proposal: Any
     estimator: Any
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     weights: np.ndarray
@@ -48,24 +42,19 @@ def build(config: Any, graph: Any) -> DoubleMin:
 def double_min(graph: Any, first: float, second: float, method: str = "auto") -> DoubleMin:
     """Kernel with λ₁ = first, drawn faithfully, and λ₂ = second, drawn as method says; see `estimator`."""
     drawn = minibatch(graph, first, "faithful"), estimator(graph, second, method)
-    return DoubleMin(*drawn, site_memory(), workspace(graph), workspace(graph))
+    return DoubleMin(*drawn, *single_site.room(graph))
 
 
-@implements(begin, DoubleMin)
-def _begin(kernel, rng, graph, x):
-    memory = kernel.memory
-    memory.energy[0] = total_energy(graph, x)
-    memory.estimate[0] = estimate(kernel.estimator, rng, graph, x, -1, 0, memory.energy[0], memory.actual)
-    memory.actual[0] = 0.0
+implements(single_site.begin, DoubleMin)(begin_with_estimate)
 
 
-@implements(resample_site, DoubleMin)
+@implements(single_site.resample_site, DoubleMin)
 def _resample(kernel, rng, graph, x, i):
     memory, energies = kernel.memory, kernel.energies
     size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
     propose_energies(kernel.proposal, rng, graph, x, i, energies, memory.actual)
     before = x[i]
-    value = draw_value(rng, energies, size, kernel.weights)
+    value = single_site.draw_value(rng, energies, size, kernel.weights)
     change = 0.0
     # A proposal equal to the current value still brings a fresh estimate.
     if needs_energy(kernel.estimator) and value != before:

@@ -6,15 +6,7 @@ import numpy as np
 
 from flyrun.models.graphs.graph import local_energies, visits
 from flyrun.numerics.compiled import implements
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    begin_with_energy,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
+from flyrun.samplers.gibbs import single_site
 
 LABEL = "Gibbs"
 EXACT = True
@@ -23,7 +15,7 @@ EXACT = True
 class Gibbs(NamedTuple):
     """x_i ~ π(x_i | the others): every factor of i at every value, D·Δ evaluations."""
 
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     weights: np.ndarray
@@ -32,20 +24,18 @@ class Gibbs(NamedTuple):
 
 def build(config: Any, graph: Any) -> Gibbs:
     """Kernel for a graph; nothing to configure."""
-    return Gibbs(site_memory(), workspace(graph), workspace(graph))
+    return Gibbs(*single_site.room(graph))
 
 
-@implements(begin, Gibbs)
-def _begin(kernel, rng, graph, x):
-    begin_with_energy(kernel, graph, x)
+implements(single_site.begin, Gibbs)(single_site.begin_with_energy)
 
 
-@implements(resample_site, Gibbs)
+@implements(single_site.resample_site, Gibbs)
 def _resample(kernel, rng, graph, x, i):
     size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
     energies = kernel.energies
     local_energies(graph, i, x, energies)
-    value = draw_value(rng, energies, size, kernel.weights)
+    value = single_site.draw_value(rng, energies, size, kernel.weights)
     kernel.memory.energy[0] += energies[value] - energies[x[i]]
     kernel.memory.nominal[0] += size * degree
     kernel.memory.actual[0] += visits(graph, i) * degree

@@ -10,14 +10,7 @@ import numpy as np
 from flyrun.errors import ConfigError
 from flyrun.models.graphs.graph import add_share, rows, visits
 from flyrun.numerics.compiled import implements
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
+from flyrun.samplers.gibbs import single_site
 
 LABEL = "Local Minibatch Gibbs"
 EXACT = False
@@ -33,7 +26,7 @@ class LocalMinibatch(NamedTuple):
     """(Δ,) int64: 0 … Δ − 1 in order between updates."""
     swaps: np.ndarray
     """(B,) int64: workspace."""
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     weights: np.ndarray
@@ -51,17 +44,16 @@ def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
         raise ConfigError(f"sampler.batch={batch}: must be a whole number at least 1, such as 40")
     first, masses = rows(graph)
     degree = graph.bounds.largest_degree
-    room = workspace(graph), workspace(graph)
     swaps = np.zeros(min(batch, degree), np.int64)
-    return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, site_memory(), *room)
+    return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, *single_site.room(graph))
 
 
-@implements(begin, LocalMinibatch)
+@implements(single_site.begin, LocalMinibatch)
 def _begin(kernel, rng, graph, x):
     pass
 
 
-@implements(resample_site, LocalMinibatch)
+@implements(single_site.resample_site, LocalMinibatch)
 def _resample(kernel, rng, graph, x, i):
     size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
     energies, deck = kernel.energies, kernel.deck
@@ -82,7 +74,7 @@ def _resample(kernel, rng, graph, x, i):
         r = deck[j]
         deck[j] = deck[k]
         deck[k] = r
-    x[i] = draw_value(rng, energies, size, kernel.weights)
+    x[i] = single_site.draw_value(rng, energies, size, kernel.weights)
     kernel.memory.nominal[0] += size * n_draws
     kernel.memory.actual[0] += visits(graph, i) * n_draws
     return 1.0

@@ -15,16 +15,8 @@ from flyrun.models.graphs.graph import add_share, energy_change, local_energies,
 from flyrun.numerics.alias import alias_rows, pick
 from flyrun.numerics.compiled import implements, inlined
 from flyrun.numerics.poisson_count import poisson_count
+from flyrun.samplers.gibbs import single_site
 from flyrun.samplers.gibbs.poisson_estimator import check_batch
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    begin_with_energy,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
 
 LABEL = "MGPMH"
 EXACT = True
@@ -92,7 +84,7 @@ class Mgpmh(NamedTuple):
     """D·λ L_i/L evaluations for the proposal, 2Δ for the acceptance of a change."""
 
     proposal: Any
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     weights: np.ndarray
@@ -106,22 +98,20 @@ def build(config: Any, graph: Any) -> Mgpmh:
 
 def mgpmh(graph: Any, batch: float, method: str = "auto") -> Mgpmh:
     """Kernel with mean batch λ = batch. Raises ConfigError, see `minibatch`."""
-    return Mgpmh(minibatch(graph, batch, method), site_memory(), workspace(graph), workspace(graph))
+    return Mgpmh(minibatch(graph, batch, method), *single_site.room(graph))
 
 
-@implements(begin, Mgpmh)
-def _begin(kernel, rng, graph, x):
-    begin_with_energy(kernel, graph, x)
+implements(single_site.begin, Mgpmh)(single_site.begin_with_energy)
 
 
-@implements(resample_site, Mgpmh)
+@implements(single_site.resample_site, Mgpmh)
 def _resample(kernel, rng, graph, x, i):
     memory, energies = kernel.memory, kernel.energies
     size, degree = graph.bounds.sizes[i], graph.bounds.degree[i]
     propose_energies(kernel.proposal, rng, graph, x, i, energies, memory.actual)
     memory.nominal[0] += size * kernel.proposal.rate * graph.bounds.local[i]
     before = x[i]
-    value = draw_value(rng, energies, size, kernel.weights)
+    value = single_site.draw_value(rng, energies, size, kernel.weights)
     acceptance = 1.0
     if value != before:  # else accepted with certainty: no scan
         change = energy_change(graph, i, x, value)

@@ -10,15 +10,8 @@ import numpy as np
 
 from flyrun.models.graphs.graph import local_energies, total_energy, visits
 from flyrun.numerics.compiled import implements
+from flyrun.samplers.gibbs import single_site
 from flyrun.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
 
 LABEL = "MIN-Gibbs"
 EXACT = True
@@ -28,7 +21,7 @@ class MinGibbs(NamedTuple):
     """x_i by the estimates of ζ at its values: (D − 1)·λ evaluations, whatever the degree."""
 
     estimator: Any
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     estimates: np.ndarray
@@ -44,19 +37,19 @@ def build(config: Any, graph: Any) -> MinGibbs:
 
 def min_gibbs(graph: Any, batch: float, method: str = "auto") -> MinGibbs:
     """Kernel with mean batch λ = batch. Raises ConfigError, see `estimator`."""
-    drawn = estimator(graph, batch, method)
-    return MinGibbs(drawn, site_memory(), workspace(graph), workspace(graph), workspace(graph))
+    return MinGibbs(estimator(graph, batch, method), *single_site.room(graph, 3))
 
 
-@implements(begin, MinGibbs)
-def _begin(kernel, rng, graph, x):
+@implements(single_site.begin, MinGibbs)
+def begin_with_estimate(kernel, rng, graph, x):
+    """`begin` of kernels that keep an estimate of ζ(x), too."""
     memory = kernel.memory
     memory.energy[0] = total_energy(graph, x)
     memory.estimate[0] = estimate(kernel.estimator, rng, graph, x, -1, 0, memory.energy[0], memory.actual)
     memory.actual[0] = 0.0
 
 
-@implements(resample_site, MinGibbs)
+@implements(single_site.resample_site, MinGibbs)
 def _resample(kernel, rng, graph, x, i):
     memory, energies, estimates = kernel.memory, kernel.energies, kernel.estimates
     size, before = graph.bounds.sizes[i], x[i]
@@ -69,7 +62,7 @@ def _resample(kernel, rng, graph, x, i):
         else:
             energy = memory.energy[0] + energies[u] - energies[before]
             estimates[u] = estimate(kernel.estimator, rng, graph, x, i, u, energy, memory.actual)
-    value = draw_value(rng, estimates, size, kernel.weights)
+    value = single_site.draw_value(rng, estimates, size, kernel.weights)
     x[i] = value
     memory.estimate[0] = estimates[value]
     memory.energy[0] += energies[value] - energies[before]

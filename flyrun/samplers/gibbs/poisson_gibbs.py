@@ -14,15 +14,8 @@ from flyrun.models.graphs.graph import add_log_share, current_share, rows, visit
 from flyrun.numerics.alias import alias_rows, pick
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.poisson_count import poisson_count
+from flyrun.samplers.gibbs import single_site
 from flyrun.samplers.gibbs.poisson_estimator import check_batch
-from flyrun.samplers.gibbs.single_site import (
-    SiteMemory,
-    begin,
-    draw_value,
-    resample_site,
-    site_memory,
-    workspace,
-)
 
 LABEL = "Poisson-Gibbs"
 EXACT = True
@@ -41,7 +34,7 @@ class PoissonGibbs(NamedTuple):
     """log(1 + L/λ)."""
     table: Any
     """Alias rows of the M_f."""
-    memory: SiteMemory
+    memory: single_site.SiteMemory
     energies: np.ndarray
     """(D,): workspace."""
     weights: np.ndarray
@@ -58,16 +51,15 @@ def poisson_gibbs(graph: Any, batch: float) -> PoissonGibbs:
     batch, largest = check_batch(batch), graph.bounds.largest_local
     boost = largest / batch
     rate = 1.0 / boost if boost > 0.0 else 0.0
-    room = workspace(graph), workspace(graph)
-    return PoissonGibbs(batch, rate, boost, log1p(boost), alias_rows(*rows(graph)), site_memory(), *room)
+    return PoissonGibbs(batch, rate, boost, log1p(boost), alias_rows(*rows(graph)), *single_site.room(graph))
 
 
-@implements(begin, PoissonGibbs)
+@implements(single_site.begin, PoissonGibbs)
 def _begin(kernel, rng, graph, x):
     pass
 
 
-@implements(resample_site, PoissonGibbs)
+@implements(single_site.resample_site, PoissonGibbs)
 def _resample(kernel, rng, graph, x, i):
     size, energies = graph.bounds.sizes[i], kernel.energies
     for u in range(size):
@@ -82,7 +74,7 @@ def _resample(kernel, rng, graph, x, i):
         if share == 1.0 or rng.random() * (kernel.rate + 1.0) < kernel.rate + share:
             add_log_share(graph, i, r, x, kernel.boost, kernel.top, energies)
             n_kept += 1
-    x[i] = draw_value(rng, energies, size, kernel.weights)
+    x[i] = single_site.draw_value(rng, energies, size, kernel.weights)
     kernel.memory.nominal[0] += n_draws + n_kept * (size - 1)
     kernel.memory.actual[0] += n_draws + n_kept * visits(graph, i)
     return 1.0

@@ -22,9 +22,10 @@ class SiteMemory(NamedTuple):
     """Meter: factor values that this program looked at."""
 
 
-def site_memory() -> SiteMemory:
-    """Nothing known, nothing spent."""
-    return SiteMemory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+def room(graph: Any, n_arrays: int = 2) -> tuple[Any, ...]:
+    """A memory of nothing known, nothing spent, and (D,) zeros n_arrays times, workspace."""
+    memory = SiteMemory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+    return memory, *(np.zeros(graph.bounds.n_values) for _ in range(n_arrays))
 
 
 @inlined
@@ -37,9 +38,8 @@ def resample_site(kernel, rng, graph, x, i):
     """Draw variable i anew, x[i] changed in place; probability with which the proposed value was accepted."""
 
 
-@jit
-def begin_with_energy(kernel, graph, x):
-    """Keep ζ(x)."""
+def begin_with_energy(kernel, rng, graph, x):
+    """`begin` of kernels that keep ζ(x) alone."""
     kernel.memory.energy[0] = total_energy(graph, x)
 
 
@@ -58,8 +58,3 @@ def draw_value(rng, energies, size, weights):
     while u < size - 1 and cut >= weights[u]:
         u += 1
     return u
-
-
-def workspace(graph: Any) -> np.ndarray:
-    """(D,) zeros."""
-    return np.zeros(graph.bounds.n_values)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.models import problem as setup
+from flyrun.models.problem import posterior_curvature
+from flyrun.samplers.chain.bounds.map import centre
 from flyrun.samplers.method import prepare
 
 WORDS = ["dataset=mnist_7v9", "dataset.limit=3000", "model=logistic", "prior.scale=0.5", "bound=map"]
@@ -32,8 +33,8 @@ def test_bright_count_grows_with_the_square_of_the_distance(tmp_path):
 def test_distance_is_in_posterior_sds(tmp_path):
     program = _program(tmp_path, "bound.offset_sds=2", "bound.direction_seed=5")
     problem, arm = program.problem, program.arm
-    off = setup.bound_centre(arm, problem) - problem.fit.theta_map
-    root = np.linalg.cholesky(setup.posterior_curvature(arm, problem))
+    off = centre(arm.bound, program.setup) - problem.fit.theta_map
+    root = np.linalg.cholesky(posterior_curvature(arm, problem))
     z = root.T @ off / 2
     assert z @ z == pytest.approx(len(z))
     direction = np.random.Generator(np.random.PCG64(5)).standard_normal(len(z))
@@ -43,7 +44,7 @@ def test_distance_is_in_posterior_sds(tmp_path):
 def test_starts_are_draws_from_the_gaussian_of_the_curvature(tmp_path):
     """Level 1e-6: the mean of 300 squared lengths, each χ² of 51 degrees of freedom."""
     program = _program(tmp_path)
-    root = np.linalg.cholesky(setup.posterior_curvature(program.arm, program.problem))
+    root = np.linalg.cholesky(posterior_curvature(program.arm, program.problem))
     starts = np.array([program.init(seed)["theta"] for seed in range(300)])
     z = (starts - program.problem.fit.theta_map) @ root
     assert abs((z**2).sum(axis=1).mean() - 51) < 4.9 * np.sqrt(2 * 51 / 300)
@@ -52,7 +53,7 @@ def test_starts_are_draws_from_the_gaussian_of_the_curvature(tmp_path):
 
 def test_the_gauge_is_a_fact_of_softmax_alone(tmp_path):
     (arm,) = compose_job(SOFTMAX).arms
-    facts = prepare(arm, tmp_path).facts()
+    facts = prepare(arm, tmp_path).facts().plain()
     assert (facts["gauge"], facts["gradients"]) == ({"classes": 3}, True)
-    facts = _program(tmp_path).facts()
+    facts = _program(tmp_path).facts().plain()
     assert (facts["gauge"], facts["gradients"]) == ({}, False)

@@ -8,7 +8,9 @@ import pytest
 from flyrun.models import gaussian, logistic, passes
 from flyrun.models.fits.map_fit import find_map
 from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.explicit import explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 
 PROBLEM = toy(n_data=300)
@@ -16,9 +18,7 @@ KERNEL = SimpleNamespace(target_accept=0.35, step=0.2)
 
 
 def test_regular_random_walk_costs_n_every_iteration():
-    draws = sample(
-        full_target(PROBLEM), random_walk.build(KERNEL, 2), sweeps.NoBrightness(), [0, 0], 500, seed=1
-    )
+    draws = sample(full_target(PROBLEM), random_walk.build(KERNEL, 2), NoBrightness(), [0, 0], 500, seed=1)
     assert np.all(draws.queries == 300)
     assert np.all(draws.bright == 300)
 
@@ -26,7 +26,7 @@ def test_regular_random_walk_costs_n_every_iteration():
 def test_implicit_with_q_1_costs_every_datum_every_iteration():
     # bright before the update + dark proposed (all of the rest)
     draws = sample(
-        firefly_target(PROBLEM), random_walk.build(KERNEL, 2), sweeps.implicit(1.0, 300), [0, 0], 500, seed=1
+        firefly_target(PROBLEM), random_walk.build(KERNEL, 2), implicit(1.0, 300), [0, 0], 500, seed=1
     )
     assert np.all(draws.queries == 300)
 
@@ -36,7 +36,7 @@ def test_explicit_without_replacement_over_all_data_costs_every_datum():
         draws = sample(
             firefly_target(PROBLEM),
             random_walk.build(KERNEL, 2),
-            sweeps.explicit(1.0, order, 300),
+            explicit(1.0, order, 300),
             [0, 0],
             500,
             seed=1,
@@ -50,7 +50,7 @@ def test_implicit_costs_the_bright_data_and_the_proposals(q):
     draws = sample(
         firefly_target(PROBLEM),
         random_walk.build(KERNEL, 2),
-        sweeps.implicit(q, 300),
+        implicit(q, 300),
         [0, 0],
         n_iterations,
         1,
@@ -66,7 +66,7 @@ def test_implicit_costs_the_bright_data_and_the_proposals(q):
 
 def test_the_smallest_rates_propose_nobody_and_do_not_overflow():
     draws = sample(
-        firefly_target(PROBLEM), random_walk.build(KERNEL, 2), sweeps.implicit(1e-19, 300), [0, 0], 500, 1
+        firefly_target(PROBLEM), random_walk.build(KERNEL, 2), implicit(1e-19, 300), [0, 0], 500, 1
     )
     assert np.all(draws.queries[1:] == draws.bright[:-1])
 

@@ -13,9 +13,11 @@ import pytest
 
 from flyrun.numerics.compiled import implements, outer_jit
 from flyrun.samplers.chain import elliptical_slice, independence, mala, random_walk, slice
-from flyrun.samplers.chain.brightness import implicit as sweeps
+from flyrun.samplers.chain.brightness.explicit import explicit
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.loop import empty_draws, run_chain
-from flyrun.samplers.chain.targets.firefly import choose, dim, light, look, query
+from flyrun.samplers.chain.targets.firefly import brighten, darken, evaluate_dark, query, select
 from flyrun.samplers.chain.targets.target import (
     bright_count,
     data_gradient,
@@ -62,25 +64,25 @@ def _query(target, index, theta):
     query(target.inner, index, theta)
 
 
-@implements(look, Counted)
+@implements(evaluate_dark, Counted)
 def _look(target, index, theta):
     target.queried[0] += index.shape[0]
-    look(target.inner, index, theta)
+    evaluate_dark(target.inner, index, theta)
 
 
-@implements(choose, Counted)
+@implements(select, Counted)
 def _choose(target, chosen, n):
-    choose(target.inner, chosen, n)
+    select(target.inner, chosen, n)
 
 
-@implements(dim, Counted)
+@implements(darken, Counted)
 def _dim(target, i):
-    dim(target.inner, i)
+    darken(target.inner, i)
 
 
-@implements(light, Counted)
+@implements(brighten, Counted)
 def _light(target, n, j):
-    light(target.inner, n, j)
+    brighten(target.inner, n, j)
 
 
 @implements(keep, Counted)
@@ -118,11 +120,11 @@ UPDATES = {
 SHAPED = ("elliptical_slice", "independence")
 N = 120
 SWEEPS = {
-    "regular": lambda: sweeps.NoBrightness(),
-    "implicit": lambda: sweeps.implicit(0.1, N),
-    "implicit, all proposed": lambda: sweeps.implicit(1.0, N),
-    "explicit": lambda: sweeps.explicit(0.3, "with_replacement", N),
-    "explicit, all visited": lambda: sweeps.explicit(1.0, "sequential", N),
+    "regular": lambda: NoBrightness(),
+    "implicit": lambda: implicit(0.1, N),
+    "implicit, all proposed": lambda: implicit(1.0, N),
+    "explicit": lambda: explicit(0.3, "with_replacement", N),
+    "explicit, all visited": lambda: explicit(1.0, "sequential", N),
 }
 
 

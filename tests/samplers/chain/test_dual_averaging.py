@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.dual_averaging import REACH, dual_averaging, learn
 from tests.exactness.chains import firefly_target, reference, sample, student_t_toy
 
@@ -44,9 +44,7 @@ def _acceptance(step=None, burn_in=2000):
     config = SimpleNamespace(target_accept=0.8, step=step, n_steps=3, jitter=0.2)
     target = firefly_target(PROBLEM, gradients=True)
     kernel = hmc.build(config, 2, reference(PROBLEM, target))
-    return sample(
-        target, kernel, brightness.implicit(0.3, N), np.zeros(2), 20_000, 5, burn_in
-    ).accepted.mean()
+    return sample(target, kernel, implicit(0.3, N), np.zeros(2), 20_000, 5, burn_in).accepted.mean()
 
 
 def test_burn_in_reaches_the_stated_acceptance():

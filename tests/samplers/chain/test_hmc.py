@@ -10,7 +10,7 @@ from flyrun.errors import DensityError
 from flyrun.models.likelihood import Quadratic, quadratic
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.metric import reference_at
 from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from flyrun.samplers.chain.update import update
@@ -50,7 +50,7 @@ def test_a_density_that_is_not_a_number_is_an_error():
     rows[1, 0] = np.nan
     target = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
     with pytest.raises(DensityError, match="not a number on a trajectory"):
-        sample(target, _kernel(0.3, 3), brightness.NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
+        sample(target, _kernel(0.3, 3), NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
 
 
 def test_so_is_one_that_is_not_a_number_on_the_way():
@@ -62,5 +62,5 @@ def test_so_is_one_that_is_not_a_number_on_the_way():
 def test_a_trajectory_that_overflows_is_refused():
     # every kick multiplies by some 10⁴: two hundred of them leave the numbers there are
     target, first = full_target(PROBLEM), [0.1, 0.2]
-    draws = sample(target, _kernel(1.5, 200), brightness.NoBrightness(), first, 100, 1, burn_in=0)
+    draws = sample(target, _kernel(1.5, 200), NoBrightness(), first, 100, 1, burn_in=0)
     assert np.all(draws.theta == first)

@@ -7,7 +7,7 @@ import pytest
 
 from flyrun.errors import DensityError
 from flyrun.samplers.chain import mala
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.targets.target import start
 from flyrun.samplers.chain.update import update
 from tests.exactness.chains import full_target, sample, softmax_toy
@@ -45,7 +45,7 @@ def test_one_step_follows_the_formula(uniform, step):
 
 def test_the_step_is_tuned_to_accept_057_and_then_frozen():
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=None), 3)
-    target, sweep = full_target(PROBLEM), brightness.NoBrightness()
+    target, sweep = full_target(PROBLEM), NoBrightness()
     draws = sample(target, kernel, sweep, np.zeros(3), 20_000, seed=5, burn_in=5000)
     assert kernel.step.current[0] == pytest.approx(np.exp(kernel.step.average[0]))
     assert draws.accepted.mean() == pytest.approx(0.57, abs=0.03)
@@ -57,4 +57,4 @@ def test_a_density_that_is_not_a_number_is_an_error():
     broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=0.5), 3)
     with pytest.raises(DensityError, match="not a number"):
-        sample(broken, kernel, brightness.NoBrightness(), np.zeros(3), 10, 1, burn_in=5)
+        sample(broken, kernel, NoBrightness(), np.zeros(3), 10, 1, burn_in=5)

@@ -11,13 +11,13 @@ from flyrun.samplers.chain.metric import (
     IDENTITY,
     Foreign,
     Own,
-    colour,
     covariance_times,
     dense_metric,
     log_base_over,
     precision_times,
     reference_at,
     reference_of,
+    scale_noise,
 )
 
 RNG = np.random.default_rng(4)
@@ -44,7 +44,7 @@ def _products(metric, vector):
     precision, covariance, coloured = np.zeros_like(vector), np.zeros_like(vector), np.zeros_like(vector)
     precision_times(metric, vector, precision)
     covariance_times(metric, vector, covariance)
-    colour(metric, vector, coloured)
+    scale_noise(metric, vector, coloured)
     return precision, covariance, coloured
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from flyrun.errors import DensityError
 from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.implicit import implicit
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.update import update
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 from tests.samplers.known_draws import KnownDraws
@@ -35,7 +36,7 @@ def test_one_step_follows_the_formula(uniform):
 
 def test_the_step_is_tuned_in_burn_in_and_then_frozen():
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=None), 2)
-    draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 40_000, 5, burn_in=5000)
+    draws = sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 40_000, 5, burn_in=5000)
     frozen = kernel.step.current[0]
     assert frozen == pytest.approx(np.exp(kernel.step.average[0]))
     assert draws.accepted.mean() == pytest.approx(0.234, abs=0.02)
@@ -43,7 +44,7 @@ def test_the_step_is_tuned_in_burn_in_and_then_frozen():
 
 def test_a_given_step_is_kept():
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.123), 2)
-    sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 100, 5, burn_in=500)
+    sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 100, 5, burn_in=500)
     assert kernel.step.current[0] == 0.123
 
 
@@ -57,12 +58,10 @@ def test_a_density_that_is_not_a_number_is_an_error():
     broken = _broken(full_target(PROBLEM))
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.5), 2)
     with pytest.raises(DensityError, match="not a number"):
-        sample(broken, kernel, brightness.NoBrightness(), [0, 0], 10, 1, burn_in=5)
+        sample(broken, kernel, NoBrightness(), [0, 0], 10, 1, burn_in=5)
 
 
 def test_so_is_one_of_a_datum_that_would_have_stayed_dark():
     kernel = random_walk.build(SimpleNamespace(target_accept=0.234, step=0.5), 2)
     with pytest.raises(DensityError, match="not a number"):
-        sample(
-            _broken(firefly_target(PROBLEM)), kernel, brightness.implicit(0.3, 40), [0, 0], 10, 1, burn_in=5
-        )
+        sample(_broken(firefly_target(PROBLEM)), kernel, implicit(0.3, 40), [0, 0], 10, 1, burn_in=5)

@@ -10,7 +10,7 @@ from flyrun.errors import DensityError
 from flyrun.models.likelihood import Quadratic, quadratic
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.chain import slice
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
 from flyrun.samplers.chain.update import update
 from tests.exactness.chains import full_target, sample, student_t_toy, z_scores
@@ -100,7 +100,7 @@ def test_every_evaluation_is_metered_and_the_start_is_not():
     kernel = slice.build(SimpleNamespace(width=0.05, most_widenings=20), 2)
     n_data = PROBLEM.features.rows.shape[0]
     for seed in range(50):
-        draws = sample(target, kernel, brightness.NoBrightness(), [0.3, 0.0], 1, seed, burn_in=1)
+        draws = sample(target, kernel, NoBrightness(), [0.3, 0.0], 1, seed, burn_in=1)
         widened, narrowed = kernel.counts
         # each widening and narrowing is one evaluation, the last point is one, and each side's stepping out
         # ends at a point outside, unless its share of widenings ran out
@@ -110,13 +110,13 @@ def test_every_evaluation_is_metered_and_the_start_is_not():
 
 def test_width_is_tuned_to_a_balance_of_widening_and_narrowing():
     kernel = slice.build(SimpleNamespace(width=None, most_widenings=100), 2)
-    sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 1, 3, burn_in=4000)
+    sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 1, 3, burn_in=4000)
     tuned = kernel.step.current[0]
     assert tuned == pytest.approx(np.exp(kernel.step.average[0]))
     costs = {}
     for width in (tuned / 10, tuned, tuned * 10):
         kernel = slice.build(SimpleNamespace(width=width, most_widenings=100), 2)
-        draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0.3, 0.0], 4000, 3)
+        draws = sample(full_target(PROBLEM), kernel, NoBrightness(), [0.3, 0.0], 4000, 3)
         costs[width] = draws.queries.mean()
         assert kernel.step.current[0] == width  # a given width is kept
     assert costs[tuned] == min(costs.values())
@@ -124,7 +124,7 @@ def test_width_is_tuned_to_a_balance_of_widening_and_narrowing():
 
 def test_without_stepping_out_the_width_is_tuned_all_the_same():
     kernel = slice.build(SimpleNamespace(width=None, most_widenings=0), 2)
-    draws = sample(full_target(PROBLEM), kernel, brightness.NoBrightness(), [0, 0], 20_000, 3, burn_in=4000)
+    draws = sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 20_000, 3, burn_in=4000)
     assert 1.0 < kernel.step.current[0] / PROBLEM.sd.max() < 20.0
     assert np.abs(z_scores(draws.theta, PROBLEM)).max() < 4.0
 
@@ -135,7 +135,7 @@ def test_a_density_that_turns_nan_raises_and_does_not_loop():
     broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
     kernel = slice.build(SimpleNamespace(width=0.1, most_widenings=20), 2)
     with pytest.raises(DensityError, match="not a number"):
-        sample(broken, kernel, brightness.NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
+        sample(broken, kernel, NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
 
 
 def test_a_density_that_is_not_the_one_kept_raises_and_does_not_loop():

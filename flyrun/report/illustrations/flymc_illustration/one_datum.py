@@ -12,7 +12,7 @@ import numpy as np
 from flyrun.config.sampler import RandomWalk
 from flyrun.models import gaussian, logistic
 from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.loop import empty_draws, run_chain
 from flyrun.samplers.chain.targets.firefly import firefly
 
@@ -55,5 +55,5 @@ def chain(iterations: int, seed: int = 0) -> OneDatum:
     kernel = random_walk.build(RandomWalk(step=_STEP), 1)
     draws = empty_draws(iterations, 1, 0, 1)
     rng = np.random.Generator(np.random.PCG64(seed))
-    run_chain(rng, target, kernel, brightness.implicit(_Q, 1), np.zeros(1), 0, 0, 1, draws)
+    run_chain(rng, target, kernel, implicit(_Q, 1), np.zeros(1), 0, 0, 1, draws)
     return OneDatum(draws.theta[:, 0], draws.bright == 1)

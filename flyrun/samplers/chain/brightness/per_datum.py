@@ -12,7 +12,7 @@ exponential serves each: it says how many are passed over, and what it has left 
 is proposed and whether it is lit.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,16 +20,9 @@ from flyrun.models.features import expect
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import LANES, Stream, exponentials
-from flyrun.samplers.chain.brightness.implicit import (
-    log_rate,
-    resample,
-    settle,
-    settle_in_bulk,
-    skip_rate,
-    sweep_room,
-)
+from flyrun.samplers.chain.brightness.base import log_rate, resample, settle, skip_rate, sweep_room
 from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.targets.firefly import look
+from flyrun.samplers.chain.targets.firefly import evaluate_dark
 
 
 @unsaved(
@@ -54,6 +47,11 @@ class PerDatum(NamedTuple):
     lit: np.ndarray
     chance: np.ndarray
     stream: Stream
+
+
+def build(config: Any, n_data: int, expected: np.ndarray) -> PerDatum:
+    """Update with q_n = config.factor·E L̃_n."""
+    return per_datum(rates(expected, config.factor))
 
 
 def per_datum(q: np.ndarray) -> PerDatum:
@@ -86,9 +84,6 @@ def _log_rate(brightness, n):
     return brightness.log_q[n]
 
 
-implements(settle, PerDatum)(settle_in_bulk)
-
-
 @implements(resample, PerDatum)
 def _per_datum_sweep(brightness, rng, target, theta):
     partition = target.memory.partition
@@ -117,5 +112,5 @@ def _per_datum_sweep(brightness, rng, target, theta):
                 proposed[n_proposed] = n
                 brightness.chance[n_proposed] = rest
                 n_proposed += 1
-    look(target, proposed[:n_proposed], theta)
+    evaluate_dark(target, proposed[:n_proposed], theta)
     settle(brightness, rng, target, n_proposed)

@@ -20,7 +20,7 @@ from flyrun.numerics.compiled import implements, inline_jit, inlined
 from flyrun.numerics.state import packed
 from flyrun.numerics.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers.chain.brightness import partition
-from flyrun.samplers.chain.brightness.partition import Partition, all_dark, brighten, darken
+from flyrun.samplers.chain.brightness.partition import Partition, all_dark
 from flyrun.samplers.chain.targets.full_data import Workspace, add_up, workspace
 from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
 from flyrun.samplers.chain.targets.target import (
@@ -83,7 +83,7 @@ class FireflyMemory(NamedTuple):
     slopes: np.ndarray
     """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
     proposed_values: np.ndarray
-    """(≥ N,): the same at the last proposal, in their order; or what `look`, `choose` and `query` leave."""
+    """(≥ N,): the same at the last proposal, in their order; or what looks at dark data leave."""
     proposed_slopes: np.ndarray
     """(≥ N or 0, K)."""
     known: KnownBase
@@ -203,7 +203,7 @@ def _evaluate(target, index, theta, values, slopes):
 
 
 @inlined
-def look(target, index, theta):
+def evaluate_dark(target, index, theta):
     """Query dark data at the current position θ. index: (n,).
 
     Until the next evaluation the gap g of index[j] is in memory.proposed_values[j], and its slopes are in
@@ -212,23 +212,23 @@ def look(target, index, theta):
 
 
 @inlined
-def choose(target, chosen, n):
-    """Of the data of the last `look` those at places chosen[:n], ascending, move to the front, and what is
-    remembered of them becomes log L̃ and its slopes: (n,) and (n, K)."""
+def select(target, chosen, n):
+    """Of the data of the last `evaluate_dark` those at places chosen[:n], ascending, move to the front, and
+    what is remembered of them becomes log L̃ and its slopes: (n,) and (n, K)."""
 
 
 @inlined
 def query(target, index, theta):
-    """`look` and `choose` at once, for all the data in index, (n,)."""
+    """`evaluate_dark` and `select` at once, for all the data in index, (n,)."""
 
 
 @inlined
-def light(target, n, j):
-    """Make dark datum n bright and keep log L̃ (and slopes) from place j of the last `choose` or `query`."""
+def brighten(target, n, j):
+    """Make dark datum n bright and keep log L̃ (and slopes) from place j of the last `select` or `query`."""
 
 
 @inlined
-def dim(target, i):
+def darken(target, i):
     """Make the i-th bright datum dark and forget what was kept of it; the last bright one takes its place."""
 
 
@@ -239,8 +239,8 @@ def _check(values, n):
         raise DensityError("a likelihood is not a number: look for huge values in the data")
 
 
-@implements(look, Firefly)
-def _look(target, index, theta):
+@implements(evaluate_dark, Firefly)
+def _evaluate_dark(target, index, theta):
     # what was kept of the last proposal is no longer needed once it is kept or refused
     gaps, slopes = target.memory.proposed_values, target.memory.proposed_slopes
     target.memory.queries[0] += index.shape[0]
@@ -252,8 +252,8 @@ def _look(target, index, theta):
             _query_block(target, index, first, theta, gaps[first:last], slopes[first:last])
 
 
-@implements(choose, Firefly)
-def _choose(target, chosen, n):
+@implements(select, Firefly)
+def _select(target, chosen, n):
     values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
     gaps, shares = target.likelihood_work.values, target.bound_work.values
     for first in range(0, n, BLOCK):
@@ -289,20 +289,20 @@ def _copy_row(there, i, here, j):
             there[i, k] = here[j, k]
 
 
-@implements(light, Firefly)
-def _light(target, n, j):
+@implements(brighten, Firefly)
+def _brighten(target, n, j):
     memory = target.memory
     i = np.uint64(memory.partition.n_bright[0])
-    brighten(memory.partition, n)
+    partition.brighten(memory.partition, n)
     memory.values[i] = memory.proposed_values[j]
     _copy_row(memory.slopes, i, memory.proposed_slopes, j)
 
 
-@implements(dim, Firefly)
-def _dim(target, i):
+@implements(darken, Firefly)
+def _darken(target, i):
     memory = target.memory
     last = np.uint64(memory.partition.n_bright[0] - 1)
-    darken(memory.partition, i)
+    partition.darken(memory.partition, i)
     memory.values[i] = memory.values[last]
     _copy_row(memory.slopes, i, memory.slopes, last)
 
@@ -359,7 +359,7 @@ def _start(target, rng, theta):
         query(target, block, theta)
         for n in range(first, last):
             if rng.random() * (1.0 + np.exp(-memory.proposed_values[n - first])) < 1.0:
-                light(target, n, n - first)
+                brighten(target, n, n - first)
 
 
 @implements(bright_count, Firefly)

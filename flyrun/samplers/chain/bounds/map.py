@@ -1,27 +1,41 @@
-"""Where Firefly's bounds touch, how far below the likelihoods they lie, how many data they leave bright."""
+"""Bounds tight at the MAP, or near it: where they touch, and how many data they leave bright."""
 
 from typing import Any
 
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.problem import Problem, posterior_curvature
+from flyrun.models.problem import Problem
+from flyrun.samplers.chain.setup import Setup
 
 
-def bound_centre(arm: Any, problem: Problem, curvature: np.ndarray | None = None) -> np.ndarray:
-    """Where bound=map makes the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
+def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
+    """Bounds that touch at `centre`, or config.slack lower; E L̃_n costs a pass and the curvature's."""
+    problem = setup.problem
+    bound = setup.touching(centre(config, setup))
+    if not expects and config.slack == 0:
+        return bound, np.empty(0)
+    expected = expected_pseudo(setup.arm, problem, setup.curvature)
+    setup.queries += setup.n_data
+    by, expected = lowered(expected, config.slack)
+    setup.module.lower(bound, by)
+    return bound, expected
+
+
+def centre(config: Any, setup: Setup) -> np.ndarray:
+    """Where the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
 
     offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in
-    root mean square. curvature: RRᵀ, the posterior's at the MAP, where it is known already.
+    root mean square. RRᵀ: the posterior's curvature at the MAP.
     """
-    theta_map, bound = problem.fit.theta_map, arm.bound
-    if bound.offset_sds == 0:
+    theta_map = setup.problem.fit.theta_map
+    if config.offset_sds == 0:
         return theta_map
-    stream = np.random.Generator(np.random.PCG64(bound.direction_seed))
+    stream = np.random.Generator(np.random.PCG64(config.direction_seed))
     z = stream.standard_normal(theta_map.size)
     z *= np.sqrt(z.size) / np.linalg.norm(z)
-    root = np.linalg.cholesky(posterior_curvature(arm, problem) if curvature is None else curvature)
-    return theta_map + bound.offset_sds * np.linalg.solve(root.T, z)
+    root = np.linalg.cholesky(setup.curvature)
+    return theta_map + config.offset_sds * np.linalg.solve(root.T, z)
 
 
 def expected_pseudo(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:

@@ -1,0 +1,36 @@
+"""What an acceptance rule must offer: a proposal of any update is accepted or refused.
+
+A rule is a file here: a NamedTuple with what it needs, `build(config, setup)`, and its `decide`. Under one
+that reads few data a proposal costs few queries; the update that made it need not know.
+"""
+
+from math import exp
+
+from flyrun.errors import DensityError
+from flyrun.numerics.compiled import copy_into, inlined, plain_jit
+from flyrun.samplers.chain.targets.target import keep
+
+
+@inlined
+def decide(rule, rng, target, theta, proposal, log_ratio):
+    """Accept or refuse a proposal, (P,); returns the probability with which it was accepted.
+
+    log_ratio: of the target's densities at the proposal and at theta, (P,), but for their data part, and of
+    the densities of the ways back and there. Where it is accepted theta moves there and the target keeps it.
+    DensityError where the density is not a number.
+    """
+
+
+@plain_jit
+def metropolis(rng, target, theta, proposal, log_ratio):
+    """Accept with probability min(1, e^log_ratio), all in log_ratio; else as `decide`.
+
+    What rules end in, and the one rule of updates that ask for the data's gradients at a proposal.
+    """
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    acceptance = exp(min(0.0, log_ratio))
+    if rng.random() < acceptance:
+        copy_into(theta, proposal)
+        keep(target)
+    return acceptance

@@ -1,0 +1,74 @@
+"""What an update of the brightness variables z given θ must offer, and what those of Algorithm 2 share.
+
+Maclaurin & Adams (2014), §3.2. Bright data carry log L̃_n at the current θ, so only dark data that are
+proposed to be lit cost a query. All proposals of one sweep are made from the sets of bright and dark data as
+they stood at its start.
+
+An update is a file here: a NamedTuple, its `resample`, and `build(config, n_data, expected)`, where expected
+is E L̃_n over the posterior, (N,), for one whose configuration says `expects_tight`, and else may be empty.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.numerics.compiled import inlined, plain_jit
+from flyrun.numerics.streams import Stream, exponentials, stream
+from flyrun.samplers.chain.brightness.partition import ith_bright
+from flyrun.samplers.chain.brightness.verdict import lit_among
+from flyrun.samplers.chain.targets.firefly import brighten, darken, select
+
+
+@inlined
+def resample(brightness, rng, target, theta):
+    """One sweep of z at the current position θ, (P,); changes target.memory only."""
+
+
+@inlined
+def log_rate(brightness, n):
+    """log q_n, q_n the probability with which dark datum n is proposed to be lit."""
+
+
+@plain_jit
+def settle(brightness, rng, target, n_proposed):
+    """Light and darken by Metropolis-Hastings (Algorithm 2), for updates with a `log_rate` and `sweep_room`.
+
+    Dark data brightness.proposed[:n_proposed] have just been queried; all bright data are proposed to darken.
+
+    A dark datum is proposed if a uniform V is below q_n and lit if it is below L̃_n too: that is Algorithm
+    2's "with probability min(1, L̃/q)" with a uniform that is drawn already; chance[:n_proposed] tells it (see
+    verdict.py). −log of a uniform is an exponential: "with probability min(1, q/L̃)" needs no exp. Verdicts
+    are counted without branches, which the processor would guess wrongly too often.
+    """
+    memory = target.memory
+    partition = memory.partition
+    n_bright = partition.n_bright[0]
+    proposed, lit, chance = brightness.proposed, brightness.lit, brightness.chance
+
+    # Who is lit is settled before anyone darkens, and done after: else a datum could move twice.
+    n_lit = lit_among(chance, memory.proposed_values, n_proposed, lit)
+    select(target, lit, n_lit)
+
+    # Downwards, so that the swap of a darkened datum only moves data already visited.
+    end = np.uint64(n_lit)
+    draws = brightness.stream.room
+    exponentials(brightness.stream, rng, n_bright)
+    for i in range(n_bright - 1, -1, -1):
+        lit[end] = i
+        level = max(memory.values[i] - log_rate(brightness, ith_bright(partition, i)), 0.0)
+        end += np.uint64(draws[i] > level)  # min(1, q/L̃)
+    for j in range(n_lit, np.int64(end)):
+        darken(target, lit[j])
+    for j in range(n_lit):
+        brighten(target, proposed[lit[j]], j)
+
+
+def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Stream]:
+    """What `settle` works with: proposed, lit, chance, stream."""
+    return np.zeros(n_data, np.uint32), np.zeros(n_data, np.uint32), np.zeros(n_data), stream(n_data)
+
+
+def skip_rate(q: Any) -> Any:
+    """λ = −log(1 − q): ⌊Exponential/λ⌋ is geometric, data passed over before one of probability q."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(-np.log1p(-np.asarray(q)), 1e300)  # finite for q = 1: none is passed over

@@ -1,0 +1,24 @@
+"""No brightness variables: what goes with the full-data target."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.chain.brightness.base import resample
+
+
+class NoBrightness(NamedTuple):
+    """For targets without auxiliary variables."""
+
+    unused: int = 0
+
+
+def build(config: Any, n_data: int, expected: np.ndarray) -> NoBrightness:
+    """Nothing to configure."""
+    return NoBrightness()
+
+
+@implements(resample, NoBrightness)
+def _no_sweep(brightness, rng, target, theta):
+    pass
