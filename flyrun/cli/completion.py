@@ -26,6 +26,7 @@ _INTERNAL = (
     "arms.",
     "per_arm.",
     "arms=",
+    "sweep",
 )
 
 

@@ -17,6 +17,7 @@ from flyrun.config import (  # noqa: F401  registers the choices
     protocol,
     sampler,
 )
+from flyrun.config.axes import Swept
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice
 from flyrun.errors import ConfigError
@@ -42,6 +43,8 @@ class Arm:
     brightness: Any
     sampler: Any
     protocol: Any
+    swept: Swept | None = None
+    """The axis and point that it is of, where a sweep made it; no part of its settings."""
 
     def __post_init__(self) -> None:
         """Check that the choices go together; data that serve several models are read as this one needs."""
@@ -126,9 +129,6 @@ class Job:
     report: str | None = None
     description: str = ""
     kind: str | None = None
-
-
-plugins.register()
 
 
 plugins.register()
