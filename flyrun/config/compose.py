@@ -46,7 +46,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
                 raise ConfigError(f"{entry.text}: no such arm; {_choices(entry.arm, arms, experiment)}")
         wanted = _selected(arms, only, experiment) if arms else {"": ([], None)}
         chosen = {
-            name: composer.arm(name, own, [entry for entry in entries if name and entry.arm == name])
+            name: composer.arm(name, own, [entry for entry in entries if entry.arm == name])
             for name, (own, _) in wanted.items()
         }
         composer.check_all_used()
@@ -62,20 +62,17 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         name=name,
         experiment=experiment,
         title=base["title"] or name,
-        paper=base["paper"],
         arms=tuple(
             Arm(experiment=experiment or name, name=arm, swept=wanted[arm][1], **groups)
             for arm, groups in chosen.items()
         ),
         executor=build("executor", base["executor"]),
         results_dir=Path(base["results_dir"]).expanduser(),
-        fresh=base["fresh"],
         reference=_reference(base["reference"], experiment),
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
-        report=base["report"],
-        description=base["description"],
+        **{key: base[key] for key in ("paper", "fresh", "report", "description")},
     )
 
 
@@ -122,25 +119,16 @@ class _Composer:
         alone_choices, alone_values = split(alone)
         choices = own_choices | self.choices | alone_choices
         suggested: list[Entry] = []
-        while True:
+        config = self.compose(choices)
+        while new := {e.key: e.value for e in reversed(_suggestions(config)) if _is_open(e, config)}:
+            suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in new]
+            choices = new | choices
             config = self.compose(choices)
-            new = [e for e in _suggestions(config) if e.is_choice and config.get(e.key) is None]
-            if not new:
-                break
-            choices = {e.key: e.value for e in reversed(new)} | choices
-            filled = {e.key for e in new}
-            suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in filled]
         replaced = {g for g in own_choices if choices[g] != own_choices[g]}
-        for entry in [*suggested, *own_values]:
-            if entry.group in replaced and not _has(entry.key, config):
-                continue
-            _check_key(entry.key, config, entry.text)
-            OmegaConf.update(config, entry.key, entry.value, merge=False)
-        for entry in self.values:
-            if entry.group in ARM_GROUPS and _has(entry.key, config):
-                self.used.add(entry.text)
-                OmegaConf.update(config, entry.key, entry.value, merge=False)
-        for entry in alone_values:
+        own_values = [e for e in own_values if e.group not in replaced or _has(e.key, config)]
+        typed = [e for e in self.values if e.group in ARM_GROUPS and _has(e.key, config)]
+        self.used |= {entry.text for entry in typed}
+        for entry in [*suggested, *own_values, *typed, *alone_values]:
             _check_key(entry.key, config, entry.text)
             OmegaConf.update(config, entry.key, entry.value, merge=False)
         plain: Any = OmegaConf.to_container(config, resolve=True)
@@ -183,25 +171,31 @@ def _suggestions(config: DictConfig) -> list[Entry]:
     return read(words)
 
 
+def _is_open(entry: Entry, config: DictConfig) -> bool:
+    """Whether it chooses for a group for which nobody has."""
+    return entry.is_choice and config.get(entry.key) is None
+
+
 def _has(key: str, config: DictConfig) -> bool:
     group, _, field = key.partition(".")
-    if not isinstance(config.get(group), DictConfig):
-        return False
-    return field in keys(schema(group, config[group].get("name")))
+    return field in _keys(group, config)
+
+
+def _keys(group: str, config: DictConfig) -> list[str]:
+    """Keys of the option chosen in a group; none where none is."""
+    chosen = config.get(group)
+    return keys(schema(group, chosen.get("name"))) if isinstance(chosen, DictConfig) else []
 
 
 def _check_key(key: str, config: DictConfig, text: str) -> None:
     """Raise ConfigError where the chosen option has no such key."""
-    if _has(key, config):
-        return
     group, _, field = key.partition(".")
-    chosen = config.get(group)
-    if not isinstance(chosen, DictConfig):
+    known = _keys(group, config)
+    if not known:
         raise ConfigError(f"{text}: no {group} is chosen; add {group}=NAME, see `flyrun list {group}`")
-    known = keys(schema(group, chosen.get("name")))
-    raise ConfigError(
-        f"{text}: {group}={chosen.get('name')} has no key {field}, only {listing(known)}{suggest(key)}"
-    )
+    if field not in known:
+        name = config[group].get("name")
+        raise ConfigError(f"{text}: {group}={name} has no key {field}, only {listing(known)}{suggest(key)}")
 
 
 def _choices(name: Any, arms: Collection[str], experiment: str | None) -> str:
