@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from flyrun.config.axes import axes
 from flyrun.config.catalogue import SHOWN, files, plural
 from flyrun.config.schema import SCHEMAS, describe, flat, show, typed_fields
 from flyrun.paths import conf_dir
@@ -19,7 +20,7 @@ _COMMENT = re.compile(r"^\s*([A-Za-z_]\w*):\s*[^#]*#\s*(.+)$")
 HEAD = """\
 # Configuration reference
 
-Made by `make docs` from the schemas in `flyrun/config*.py` and the comments in `conf/`; a test keeps it
+Made by `make docs` from the schemas in `flyrun/config/` and the comments in `conf/`; a test keeps it
 current.
 
 A key is typed as `group.key=value` (`brightness.q=0.02`), an option as `group=option` (`sampler=mala`), one
@@ -52,7 +53,10 @@ def _experiments(_: str) -> list[str]:
     rows = []
     for name, path in files("experiment").items():
         values = yaml.safe_load(path.read_text("utf-8"))
-        arms = ", ".join(f"`{arm}`" for arm in values.get("arms", {}))
+        given, sweep = values.get("arms", {}), values.get("sweep", {})
+        named = [[arm] for arm in given if arm or not sweep]
+        named += [[name for name, _, _ in axis.expanded()] for axis in axes(sweep, given)]
+        arms = ", ".join(" … ".join(f"`{one}`" for one in dict.fromkeys([n[0], n[-1]])) for n in named)
         rows.append(f"| `{name}` | {values['description'] or values['title']} | {arms} |")
     return ["| experiment | what | arms |", "|---|---|---|", *rows, ""]
 

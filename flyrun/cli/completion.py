@@ -11,8 +11,8 @@ from flyrun.cli.verbs import VERBS
 from flyrun.cli.verbs import fit as fit_verb
 from flyrun.compare.published import references
 from flyrun.config import catalogue
-from flyrun.config.overrides import JOB_KEYS, read, to_hydra
-from flyrun.config.schema import SCHEMAS, keys
+from flyrun.config.overrides import JOB_KEYS, dotted, read, to_hydra
+from flyrun.config.schema import SCHEMAS
 from flyrun.errors import ConfigError
 from flyrun.runner import store
 
@@ -23,9 +23,9 @@ _INTERNAL = (
     "expected_time=",
     "reference=",
     "check=",
-    "arms.",
+    "arms",
     "per_arm.",
-    "arms=",
+    "sweep",
 )
 
 
@@ -36,9 +36,8 @@ def complete(ask_hydra: Callable[[], object]) -> int:
         try:
             ask_hydra()
         except KeyError:
-            raise ConfigError(
-                "-sc query=…: is for a shell, which tells its line; see `flyrun --help`"
-            ) from None
+            what = "-sc query=…: is for a shell, which tells its line; see `flyrun --help`"
+            raise ConfigError(what) from None
         return 0
     words = line.split()[1:]
     last = "" if line.endswith(" ") or not words else words.pop()
@@ -80,9 +79,7 @@ def _of_run(words: list[str], last: str, ask_hydra: Callable[[], object]) -> lis
     if not words:
         found += VERBS
     if "." in last:
-        found += [
-            f"{group}.{key}=" for group, known in SCHEMAS.items() for c in known.values() for key in keys(c)
-        ]
+        found += [f"{key}=" for key in dotted(SCHEMAS)]
     os.environ["COMP_LINE"] = " ".join(["flyrun", *(_for_hydra(word) for word in words), last])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(ConfigError):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from flyrun.config import plugins
+from flyrun.config.axes import Axis, axes, expand
 from flyrun.config.catalogue import SHOWN, described, files, first_comment, in_short, load, options, plural
 from flyrun.config.schema import SCHEMAS, did_you_mean, flat, keys, listing, show
 from flyrun.errors import ConfigError
@@ -150,17 +151,35 @@ def _experiment_rows(name: str, values: dict[str, Any]) -> list[tuple[str, str]]
         for key, option in entry.items()
     }
     data = files("dataset").get(chosen.get("dataset", ""))
-    arms = values.get("arms") or {}
+    arms, sweep = values.get("arms") or {}, values.get("sweep") or {}
+    own = [f"{arm or '(at the points alone)'}: {_words(words)}" for arm, words in arms.items()]
+    along = [_axis_text(axis, arms) for axis in axes(sweep, arms)]
+    if sweep:
+        every = list(expand(arms, sweep))
+        along.append(f"{len(every)} arms in all, from {every[0]} to {every[-1]}" if every else "no arms")
     return [
         ("title", str(values.get("title", ""))),
         ("paper", str(values.get("paper", ""))),
         ("reproduces", str(values.get("description", ""))),
         ("data", first_comment(data) if data else chosen.get("dataset", "")),
         ("choices", ", ".join(f"{group}={option}" for group, option in chosen.items())),
-        ("arms", "\n".join(f"{arm}: {', '.join(map(str, own))}" for arm, own in arms.items())),
+        ("arms", "\n".join(own)),
+        ("sweep", "\n".join(along)),
         ("takes", str(values.get("expected_time", ""))),
         ("run with", f"flyrun experiment={name}"),
     ]
+
+
+def _axis_text(axis: Axis, arms: Collection[str]) -> str:
+    """An axis in a line: its points, the arms it takes where not all, and the exceptions."""
+    points = [_words(own) if at is None else f"{at} ({_words(own)})" for at, own in axis.points.items()]
+    parts = [", ".join(points)] + ([f"of {_words(axis.arms)}"] if len(axis.arms) < len(arms) else [])
+    special = [f"{one} ({_words(own)})" for one, own in axis.exceptions.items()]
+    return f"{axis.name}: {'; '.join(parts + ([f'besides {_words(special)}'] if special else []))}"
+
+
+def _words(own: Iterable[Any]) -> str:
+    return ", ".join(map(str, own))
 
 
 def _data_rows(name: str) -> list[tuple[str, str]]:

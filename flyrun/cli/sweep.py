@@ -36,11 +36,7 @@ from flyrun.paths import conf_dir
 
 #: flags of flyrun's own -> the keys that they set
 _SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
-_REFUSED = {
-    "config_path": "--config-path",
-    "config_name": "--config-name",
-    "experimental_rerun": "--experimental-rerun",
-}
+_REFUSED = ("--config-path", "--config-name", "--experimental-rerun")
 
 
 @dataclass
@@ -130,8 +126,8 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.error = refuse  # type: ignore[method-assign]
     arguments = parser.parse_intermixed_args(words)
     _refuse_commands(arguments.overrides)
-    for name, flag in _REFUSED.items():
-        if getattr(arguments, name) is not None:
+    for flag in _REFUSED:
+        if getattr(arguments, flag[2:].replace("-", "_")) is not None:
             raise ConfigError(f"{flag}: is not taken; --config-dir FOLDER adds options of your own")
     return arguments
 

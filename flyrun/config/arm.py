@@ -18,6 +18,7 @@ from flyrun.config import (  # noqa: F401  registers the choices
     protocol,
     sampler,
 )
+from flyrun.config.axes import Swept
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice, neutral
 from flyrun.errors import ConfigError
@@ -44,6 +45,8 @@ class Arm:
     sampler: Any
     protocol: Any
     acceptance: Any = None
+    swept: Swept | None = None
+    """The axis and point that it is of, where a sweep made it; no part of its settings."""
 
     def __post_init__(self) -> None:
         """Check that the choices go together; data that serve several models are read as this one needs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from flyrun.config import plugins
 from flyrun.config.arm import ARM_GROUPS, Arm, Job
+from flyrun.config.axes import expand
 from flyrun.config.hydra_errors import one_line
 from flyrun.config.overrides import Entry, read, split, suggest
-from flyrun.config.schema import build, keys, listing, schema, show
+from flyrun.config.schema import build, did_you_mean, keys, listing, schema, show
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir, illustrations, reference_dir
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
+_SHOWN = 12  # arms that a message lists
 
 
 def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Job:
@@ -38,39 +40,39 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     with one_line(), _hydra():
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
-        single = not base["arms"]
-        wanted = {"": []} if single else _selected(base)
+        arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
         for entry in entries:
-            if entry.arm is not None and entry.arm not in base["arms"]:
-                raise ConfigError(f"{entry.text}: no such arm; {_arms_there(base)}")
-        experiment = composer.choices.get("experiment")
+            if entry.arm is not None and entry.arm not in arms:
+                raise ConfigError(f"{entry.text}: no such arm; {_choices(entry.arm, arms, experiment)}")
+        wanted = _selected(arms, only, experiment) if arms else {"": ([], None)}
         chosen = {
-            name: composer.arm(name, own, [entry for entry in entries if name and entry.arm == name])
-            for name, own in wanted.items()
+            name: composer.arm(name, own, [entry for entry in entries if entry.arm == name])
+            for name, (own, _) in wanted.items()
         }
         composer.check_all_used()
-    if single:
+    name = experiment if base["name"] is None else base["name"]
+    if not arms:
         arm = _arm_name(chosen[""])
-        if base["only"] is not None and arm not in _names(base["only"]):
-            raise ConfigError(f"only={show(base['only'])}: the arm that runs is {arm}; drop only")
-        chosen = {arm: chosen[""]}
-        base["name"] = base["name"] if base["name"] is not None else f"{chosen[arm]['sampler'].name}-{arm}"
-    name = _check_job(base, base["name"] if base["name"] is not None else experiment)
+        if only is not None and arm not in _names(only):
+            raise ConfigError(f"only={show(only)}: the arm that runs is {arm}; drop only")
+        chosen, wanted = {arm: chosen[""]}, {arm: wanted[""]}
+        name = f"{chosen[arm]['sampler'].name}-{arm}" if base["name"] is None else name
+    name = _check_job(base, name)
     return Job(
         name=name,
         experiment=experiment,
         title=base["title"] or name,
-        paper=base["paper"],
-        arms=tuple(Arm(experiment=experiment or name, name=arm, **groups) for arm, groups in chosen.items()),
+        arms=tuple(
+            Arm(experiment=experiment or name, name=arm, swept=wanted[arm][1], **groups)
+            for arm, groups in chosen.items()
+        ),
         executor=build("executor", base["executor"]),
         results_dir=Path(base["results_dir"]).expanduser(),
-        fresh=base["fresh"],
         reference=_reference(base["reference"], experiment),
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
-        report=base["report"],
-        description=base["description"],
+        **{key: base[key] for key in ("paper", "fresh", "report", "description")},
     )
 
 
@@ -108,6 +110,7 @@ class _Composer:
             raise ConfigError(
                 "arms: must map each arm's name to a list of overrides; correct the experiment's file"
             )
+        plain["arms"] = expand(arms, plain["sweep"])
         return plain
 
     def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
@@ -116,25 +119,16 @@ class _Composer:
         alone_choices, alone_values = split(alone)
         choices = own_choices | self.choices | alone_choices
         suggested: list[Entry] = []
-        while True:
+        config = self.compose(choices)
+        while new := {e.key: e.value for e in reversed(_suggestions(config)) if _is_open(e, config)}:
+            suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in new]
+            choices = new | choices
             config = self.compose(choices)
-            new = [e for e in _suggestions(config) if e.is_choice and config.get(e.key) is None]
-            if not new:
-                break
-            choices = {e.key: e.value for e in reversed(new)} | choices
-            filled = {e.key for e in new}
-            suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in filled]
         replaced = {g for g in own_choices if choices[g] != own_choices[g]}
-        for entry in [*suggested, *own_values]:
-            if entry.group in replaced and not _has(entry.key, config):
-                continue
-            _check_key(entry.key, config, entry.text)
-            OmegaConf.update(config, entry.key, entry.value, merge=False)
-        for entry in self.values:
-            if entry.group in ARM_GROUPS and _has(entry.key, config):
-                self.used.add(entry.text)
-                OmegaConf.update(config, entry.key, entry.value, merge=False)
-        for entry in alone_values:
+        own_values = [e for e in own_values if e.group not in replaced or _has(e.key, config)]
+        typed = [e for e in self.values if e.group in ARM_GROUPS and _has(e.key, config)]
+        self.used |= {entry.text for entry in typed}
+        for entry in [*suggested, *own_values, *typed, *alone_values]:
             _check_key(entry.key, config, entry.text)
             OmegaConf.update(config, entry.key, entry.value, merge=False)
         plain: Any = OmegaConf.to_container(config, resolve=True)
@@ -177,47 +171,55 @@ def _suggestions(config: DictConfig) -> list[Entry]:
     return read(words)
 
 
+def _is_open(entry: Entry, config: DictConfig) -> bool:
+    """Whether it chooses for a group for which nobody has."""
+    return entry.is_choice and config.get(entry.key) is None
+
+
 def _has(key: str, config: DictConfig) -> bool:
     group, _, field = key.partition(".")
-    if not isinstance(config.get(group), DictConfig):
-        return False
-    return field in keys(schema(group, config[group].get("name")))
+    return field in _keys(group, config)
+
+
+def _keys(group: str, config: DictConfig) -> list[str]:
+    """Keys of the option chosen in a group; none where none is."""
+    chosen = config.get(group)
+    return keys(schema(group, chosen.get("name"))) if isinstance(chosen, DictConfig) else []
 
 
 def _check_key(key: str, config: DictConfig, text: str) -> None:
     """Raise ConfigError where the chosen option has no such key."""
-    if _has(key, config):
-        return
     group, _, field = key.partition(".")
-    chosen = config.get(group)
-    if not isinstance(chosen, DictConfig):
+    known = _keys(group, config)
+    if not known:
         raise ConfigError(f"{text}: no {group} is chosen; add {group}=NAME, see `flyrun list {group}`")
-    known = keys(schema(group, chosen.get("name")))
-    raise ConfigError(
-        f"{text}: {group}={chosen.get('name')} has no key {field}, only {listing(known)}{suggest(key)}"
-    )
+    if field not in known:
+        name = config[group].get("name")
+        raise ConfigError(f"{text}: {group}={name} has no key {field}, only {listing(known)}{suggest(key)}")
 
 
-def _arms_there(base: dict[str, Any]) -> str:
-    arms = base["arms"]
-    return f"choose from {listing(arms)}" if arms else "arms belong to experiments, add experiment=NAME"
+def _choices(name: Any, arms: Collection[str], experiment: str | None) -> str:
+    """A dozen arms to choose from, how many more, and the one most like this name."""
+    if not arms:
+        return "arms belong to experiments, add experiment=NAME"
+    known = [str(arm) for arm in arms]
+    more = f"{len(known) - _SHOWN} more, see `flyrun info {experiment}`"
+    shown = known if len(known) <= _SHOWN else [*known[:_SHOWN], more]
+    return f"choose from {listing(shown)}{did_you_mean(str(name), known)}"
 
 
 def _names(only: Any) -> list[str]:
     return only if isinstance(only, list) else [only]
 
 
-def _selected(base: dict[str, Any]) -> dict[str, list[str]]:
+def _selected(arms: dict[str, Any], only: Any, experiment: str | None) -> dict[str, Any]:
     """The arms to run, in the experiment's order. Raises ConfigError for an unknown one."""
-    arms, only = base["arms"], base["only"]
     if only is None:
         return arms
     for name in _names(only) or [""]:
         if not isinstance(name, str) or name not in arms:
-            raise ConfigError(
-                f"only={show(only)}: choose from {listing(arms)}, as in only=[{','.join(arms)}]"
-            )
-    return {name: own for name, own in arms.items() if name in _names(only)}
+            raise ConfigError(f"only={show(only)}: {_choices(name, arms, experiment)}")
+    return {name: one for name, one in arms.items() if name in _names(only)}
 
 
 def _arm_name(groups: dict[str, Any]) -> str:

@@ -35,10 +35,10 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{mark.name}, line {mark.line + 1}: is not valid YAML ({error.problem}); correct that line"
-    cause = error.__cause__ if isinstance(error.__cause__, (OmegaConfBaseException, YAMLError)) else None
-    if cause is not None and not isinstance(cause, OmegaConfBaseException):
+    cause = error.__cause__
+    if isinstance(cause, YAMLError):
         return _sentence(cause)
-    texts = [_plain(one) for one in (error, cause) if one is not None]
+    texts = [_plain(error), _plain(cause) if isinstance(cause, OmegaConfBaseException) else ""]
     return ": ".join(filter(None, texts)) or type(error).__name__
 
 

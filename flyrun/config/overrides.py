@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ def _check_key(entry: Entry) -> None:
 
 def suggest(key: str, allowed: Sequence[str] = (*GROUPS, *JOB_KEYS)) -> str:
     """Return " (did you mean …?)" for the known key closest to an unknown one, or nothing."""
-    known = _dotted(allowed)
+    known = dotted(allowed)
     if key in known:
         return ""
     if same := _of_last_part(key, known):
@@ -159,18 +159,14 @@ def suggest(key: str, allowed: Sequence[str] = (*GROUPS, *JOB_KEYS)) -> str:
 
 def known_keys(name: str) -> list[str]:
     """The key of this name, or those whose last part it is."""
-    known = _dotted(GROUPS)
+    known = dotted(GROUPS)
     return [name] if name in (*GROUPS, *JOB_KEYS, *known) else _of_last_part(name, known)
 
 
-def _dotted(groups: Iterable[str]) -> list[str]:
-    return [
-        f"{group}.{field}"
-        for group in SCHEMAS
-        if group in groups
-        for cls in SCHEMAS[group].values()
-        for field in keys(cls)
-    ]
+def dotted(groups: Collection[str]) -> list[str]:
+    """All keys of the options of these groups, as group.key."""
+    each = ((group, cls) for group, known in SCHEMAS.items() if group in groups for cls in known.values())
+    return [f"{group}.{field}" for group, cls in each for field in keys(cls)]
 
 
 def _of_last_part(key: str, known: Iterable[str]) -> list[str]:

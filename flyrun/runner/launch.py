@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,7 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
             "seeds": list(arm.protocol.seed_list),
             "problem": arm.problem(),
             "settings": arm.key_settings(),
+            **({} if arm.swept is None else {"sweep": asdict(arm.swept)}),
         }
         for arm in job.arms
     ]

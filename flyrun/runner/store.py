@@ -147,6 +147,12 @@ def _lasting(command: str) -> list[str]:
     return [word for word in shlex.split(command) if not word.lstrip("+").startswith(passing)]
 
 
+def swept(info: dict[str, Any], axis: str) -> dict[str, Any]:
+    """Of a run.json, the arms that a sweep made along an axis: name -> point (a number or text, or None)."""
+    origins = {arm["name"]: arm.get("sweep") or {} for arm in info.get("arms", [])}
+    return {name: one["point"] for name, one in origins.items() if one.get("axis") == axis}
+
+
 def open_cells(run_dir: Path) -> list[StoredCell]:
     """Every cell that run.json wants, arms in order, then seeds; raises StoreError without a run.json."""
     run_dir = Path(run_dir)

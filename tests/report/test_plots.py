@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,26 @@ def test_every_plot_file_has_figures_with_captions():
     for module in (flymc_illustration, bound_distance):
         assert module.__name__.rpartition(".")[2] in illustrations()
         assert all(caption and callable(plot) for caption, plot in module.FIGURES.values())
+
+
+def test_distances_are_the_points_of_the_axes():
+    def arm(name, offset):
+        cells = [SimpleNamespace(bright_mean=offset + 1.0), SimpleNamespace(bright_mean=offset + 3.0)]
+        return SimpleNamespace(name=name, done=2, cells=cells, setting=lambda *_: offset)
+
+    origins = {"a": ("at", "map"), "b": ("sds", 3), "typed_otherwise": ("sds", 10), "another": ("n", 5)}
+    arms = [{"name": name, "sweep": {"axis": axis, "point": at}} for name, (axis, at) in origins.items()]
+    run = SimpleNamespace(
+        info={"arms": [*arms, {"name": "own"}]},
+        arms=[
+            arm("b", 3.0),
+            arm("a", 0.0),
+            arm("typed_otherwise", 7.0),
+            arm("another", 5.0),
+            arm("own", 1.0),
+        ],
+    )
+    assert bound_distance.distances(run) == [(0, 2.0, np.sqrt(2)), (3, 5.0, np.sqrt(2))]
 
 
 def test_the_telling_step_moves_theta_and_darkens_few():

@@ -1,4 +1,4 @@
-"""How many data are bright when the bounds touch k posterior sds away from the MAP, k by arm."""
+"""How many data are bright when the bounds touch k posterior sds away from the MAP, k by point."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, KNOWN
 from flyrun.report.figures import INK
+from flyrun.runner.store import swept
 
 # Maclaurin & Adams (2014), Table 1: what the MAP-tuned OPV arm queries of what the regular one does.
 PAPER_SHARE = 575_528 / 18_182_764
@@ -56,11 +57,15 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
 
 
 def distances(run: Run) -> list[tuple[float, float, float]]:
-    """(k, mean bright count, its sd over seeds) of the finished arms with bounds at a MAP, by k."""
+    """(k, mean bright count, its sd over seeds) of the finished arms along the axes at (0) and sds, by k.
+
+    Those whose bound.offset_sds was typed are at another distance than their point's, and left out.
+    """
+    points = dict.fromkeys(swept(run.info, "at"), 0.0) | swept(run.info, "sds")
     rows = []
     for arm in run.arms:
-        k = arm.setting("bound", "offset_sds")
-        if arm.done and k is not None:
+        k = points.get(arm.name)
+        if arm.done and k is not None and k == arm.setting("bound", "offset_sds"):
             counts = np.array([cell.bright_mean for cell in arm.cells])
             rows.append(
                 (float(k), float(counts.mean()), float(counts.std(ddof=1)) if len(counts) > 1 else 0.0)

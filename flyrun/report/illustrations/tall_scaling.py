@@ -13,14 +13,18 @@ from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
 from flyrun.report.figures import INK, round_numbers
 from flyrun.report.table import frame
+from flyrun.runner.store import swept
 
 BYTES = 4  # of a stored feature
 
 
 def against_size(run: Run, run_dir: Path) -> Any:
-    """Four panels over log N; None where fewer than two sizes are done."""
+    """Four panels over log N, of the arms along the axis n; None where fewer than two sizes are done.
+
+    N is what each arm read, for a typed dataset.n_data counts more than the axis' point.
+    """
     table = frame(run)
-    table = table[table["seeds"].notna() & (table["seeds"] > 0)].sort_values("n_data")
+    table = table[(table["seeds"] > 0) & table["arm"].isin(list(swept(run.info, "n")))].sort_values("n_data")
     sizes = table["n_data"].to_numpy(dtype=float)
     if len(np.unique(sizes)) < 2:
         return None
