@@ -69,7 +69,6 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
-        report=base["report"],
         description=base["description"],
     )
 

@@ -7,20 +7,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
 from flyrun.report.figures import INK, round_numbers
-from flyrun.report.table import frame
+from flyrun.report.sections import cost, size
 
 BYTES = 4  # of a stored feature
 
 
 def against_size(run: Run, run_dir: Path) -> Any:
     """Four panels over log N; None where fewer than two sizes are done."""
-    table = frame(run)
-    table = table[table["seeds"].notna() & (table["seeds"] > 0)].sort_values("n_data")
+    rows = [
+        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")}
+        | cost.row(run, arm)
+        | size.row(run, arm)
+        for arm in run.arms
+        if size.SECTION.about(arm)
+    ]
+    if not rows:
+        return None
+    table = pd.DataFrame(rows).sort_values("n_data")
     sizes = table["n_data"].to_numpy(dtype=float)
     if len(np.unique(sizes)) < 2:
         return None
