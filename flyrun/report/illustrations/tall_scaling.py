@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
 from flyrun.report.figures import INK, round_numbers
-from flyrun.report.sections import cost, size
+from flyrun.report.sections import cost as of_cost
+from flyrun.report.sections import size as of_size
 
 BYTES = 4  # of a stored feature
 
@@ -22,10 +23,10 @@ def against_size(run: Run, run_dir: Path) -> Any:
     """Four panels over log N; None where fewer than two sizes are done."""
     rows = [
         {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")}
-        | cost.row(run, arm)
-        | size.row(run, arm)
+        | of_cost.row(run, arm)
+        | of_size.row(run, arm)
         for arm in run.arms
-        if size.SECTION.about(arm)
+        if of_size.SECTION.about(arm)
     ]
     if not rows:
         return None
