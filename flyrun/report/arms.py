@@ -31,6 +31,11 @@ class ArmResult:
     """Where it stands in a sweep: {"arm": base arm, "axis": name, "point": value}."""
 
     @property
+    def own_name(self) -> str:
+        """Its name without the run's that it has on a page of several."""
+        return self.name.rpartition("/")[2]
+
+    @property
     def done(self) -> int:
         """Number of finished seeds."""
         return len(self.cells)
@@ -86,5 +91,5 @@ class Run:
 
     @property
     def baseline(self) -> ArmResult | None:
-        """The arm that speedups are relative to."""
-        return next((arm for arm in self.arms if arm.name == BASELINE), None)
+        """The arm that speedups are relative to; of several runs the first one's."""
+        return next((arm for arm in self.arms if arm.own_name == BASELINE), None)

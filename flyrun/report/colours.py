@@ -72,6 +72,6 @@ def styles_of(arms: Iterable[ArmResult]) -> dict[str, Look]:
     groups: dict[str, dict[str, str]] = {}
     for arm in arms:
         sampler = arm.setting("sampler", "name")
-        method = sampler if sampler in _SAMPLERS else arm.name
+        method = sampler if sampler in _SAMPLERS else arm.own_name
         groups.setdefault(arm.problem if method is sampler else "", {})[arm.name] = method
     return {name: look for group in groups.values() for name, look in looks(group).items()}
