@@ -81,10 +81,19 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
         writer(file)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` whole or not at all."""
+    write(path, lambda file: file.write(content))
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON; numpy numbers and arrays become plain ones."""
-    text = json.dumps(value, indent=1, default=_plain) + "\n"
-    write(path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(value, indent=1, default=_plain) + "\n")
 
 
 def _plain(value: Any) -> Any:

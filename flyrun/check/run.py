@@ -10,6 +10,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
+from flyrun import files
 from flyrun.check import judge
 from flyrun.check.measure import machine, measure, overrides
 from flyrun.children import Pool
@@ -17,7 +18,6 @@ from flyrun.config import catalogue
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import reference_dir
-from flyrun.report.build import write_text
 
 FORMAT = 1
 
@@ -118,7 +118,7 @@ def _update(
         return
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, _as_json(entry))
+        files.write_text(path, _as_json(entry))
     console.print(f"{name}: wrote {path}", soft_wrap=True, markup=False)
 
 

@@ -52,7 +52,7 @@ def _of_verb(words: list[str]) -> list[str]:
         return [catalogue.plural(group) for group in catalogue.SHOWN]
     if verb == "info" and place == 1:
         return [name for group in catalogue.SHOWN for name in catalogue.options(group)]
-    if verb in ("publish", "compare") or (verb == "report" and place == 1):
+    if verb in ("publish", "compare", "report"):
         return store.runs("results")
     if verb == "table" and place == 1:
         return references()

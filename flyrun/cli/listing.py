@@ -24,7 +24,7 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
 
   flyrun list [KIND]                         what there is: {kinds}
   flyrun info NAME                           paper, what it reproduces, data size, expected time
-  flyrun report EXPERIMENT|FOLDER            build and show a run's report again (results_dir=…, name=…)
+  flyrun report NAME|FOLDER ...              build and show a run's report again; of several, one (out=FOLDER)
   flyrun table REFERENCE                     a published table as a whole, ours beside (out=FILE: .md, .csv)
   flyrun publish NAME ...                    copy finished runs' reports to results/measured (out=FOLDER)
   flyrun compare A B                         runs, tables, commits: better, worse, same, undecided (out=FILE)

@@ -270,10 +270,11 @@ def _digest(text: str) -> str:
 
 def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
-    from flyrun.report import build
+    from flyrun.report import build  # late, with the runner: refused commands need neither
+    from flyrun.report.build import summarise
     from flyrun.runner.launch import run as run_cells
 
-    result = run_cells(job, screen.console)
+    result = run_cells(job, screen.console, summarise=summarise)
     screen.failures(result)
     if result.interrupted:
         return 130

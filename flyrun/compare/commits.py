@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from flyrun import git
 from flyrun.errors import StoreError
-
-_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -30,24 +26,28 @@ def read(wanted: str, measured: Path) -> Committed:
 
     Raises NoRevisionError where the word is none, StoreError where the revision holds no table.
     """
+    try:
+        return _read(wanted, measured)
+    except git.NoAnswer as error:
+        raise NoRevisionError(f"nor can it be looked up as a commit: {error}") from error
+
+
+def _read(wanted: str, measured: Path) -> Committed:
     revision, _, result = wanted.partition(":")
-    git = shutil.which("git")
-    if git is None:
-        raise NoRevisionError("nor can it be looked up as a commit: git is not installed")
     around = next(one for one in (measured.resolve(), *measured.resolve().parents) if one.is_dir())
-    found = _ask(git, around, "rev-parse", "--show-toplevel")
-    if found.returncode:
+    answer = git.ask(around, "rev-parse", "--show-toplevel")
+    if answer.returncode:
         raise NoRevisionError(f"nor a commit: {around} lies in no git checkout")
-    root = Path(found.stdout.removesuffix("\n"))
-    found = _ask(git, root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if found.returncode or not revision:
+    root = Path(answer.stdout.removesuffix("\n"))
+    answer = git.ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if answer.returncode or not revision:
         raise NoRevisionError(f"nor a commit of the git checkout {root}")
-    commit = found.stdout.strip()
+    commit = answer.stdout.strip()
     folder = PurePosixPath(measured.resolve().relative_to(root), result).as_posix()
-    listed = _ask(git, root, "ls-tree", "-r", "-z", "--name-only", commit, "--", f"{folder}/")
+    listed = git.ask(root, "ls-tree", "-r", "-z", "--name-only", commit, "--", f"{folder}/")
     tables = {}
     for path in _tables(listed.stdout.split("\0")):
-        shown = _ask(git, root, "cat-file", "blob", f"{commit}:{path}")
+        shown = git.ask(root, "cat-file", "blob", f"{commit}:{path}")
         if shown.returncode:
             raise StoreError(f"{revision}:{path}: cannot be read ({shown.stderr.strip()}); see `git fsck`")
         tables[path] = shown.stdout
@@ -66,20 +66,3 @@ def _tables(paths: list[str]) -> list[str]:
         if PurePosixPath(path).name in ("table.csv", "table.json"):
             chosen[PurePosixPath(path).parent] = path
     return list(chosen.values())
-
-
-def _ask(git: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Let git answer in its own, plain words; StoreError where it does not answer at all."""
-    surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    try:
-        return subprocess.run(
-            [git, "-C", str(folder), *words],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SECONDS,
-            env=surroundings,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StoreError(f"git {words[0]}: does not answer ({error}); name a folder or a table") from error

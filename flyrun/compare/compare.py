@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flyrun import files
 from flyrun.compare.sources import Side, read
 from flyrun.config.schema import listing
 from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.errors import ConfigError, StoreError
 from flyrun.report import render
-from flyrun.report.build import write_text
 from flyrun.report.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
 
 LEVEL = 0.05
@@ -278,7 +278,7 @@ def _csv(found: list[Difference]) -> str:
 def _write(out: Path, text: str) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, text)
+        files.write_text(out, text)
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"out={out}: cannot be written ({reason}); name another file") from error

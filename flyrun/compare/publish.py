@@ -29,14 +29,9 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
         for source in sources:
             target = folder / source.relative_to(run_dir)
             target.parent.mkdir(parents=True, exist_ok=True)
-            made.append(_copy(source, target))
+            files.write_bytes(target, source.read_bytes())
+            made.append(target)
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"{folder}: cannot be written ({reason}); make room or free it") from error
     return made
-
-
-def _copy(source: Path, target: Path) -> Path:
-    content = source.read_bytes()
-    files.write(target, lambda file: file.write(content))
-    return target

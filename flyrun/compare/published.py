@@ -16,13 +16,14 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from flyrun import paths
+from flyrun import files, paths
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
-from flyrun.report import arms, caveats, document, render, table
+from flyrun.report import document, render
 from flyrun.report.arms import Run
-from flyrun.report.build import write_text
+from flyrun.report.build import caveats, frame, lead, legend, load
 from flyrun.report.render import View, escape_markdown, markdown
+from flyrun.report.sections import paper
 
 # Of the environment, what a row of the CSV tells beside the numbers.
 _ORIGIN = ("finished", "cpu", "cores", "flyrun", "commit", "python", "numpy", "numba")
@@ -52,7 +53,7 @@ def build(name: str, results_dir: Path, out: Path | None = None, console: Consol
     frames = [_rows(key, run, published[key]) for key, run in runs.items()]
     # A column that is empty in one frame has no type to agree on.
     table = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
-    views = render.views_of_several(table)
+    views = paper.views_of_several(table)
     remarks = _remarks(runs, table)
     files = []
     if out is not None:
@@ -79,7 +80,7 @@ def _published(name: str) -> dict[str, Any]:
 
 def _load(run_dir: Path) -> Run | None:
     try:
-        return arms.load(run_dir)
+        return load(run_dir)
     except StoreError:
         if (run_dir / "run.json").exists():
             raise
@@ -88,7 +89,8 @@ def _load(run_dir: Path) -> Run | None:
 
 def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float]]) -> pd.DataFrame:
     """The published arms' rows, the paper's values and a note where there are none; then the run's others."""
-    found = {} if run is None else {row["arm"]: row for row in table.frame(run).to_dict("records")}
+    table = frame(run or Run({}, (), ""))
+    found = {row["arm"]: row for row in table.to_dict("records")}
     origin = {} if run is None else document.environment(run)
     rows = []
     for arm in [*published, *(name for name in found if name not in published)]:
@@ -101,7 +103,7 @@ def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float
         }
         row = {**row, "beyond_paper": arm not in published}
         rows.append({**row, **({key: origin.get(key) for key in _ORIGIN} if row["seeds"] else {})})
-    return pd.DataFrame(rows, columns=[*table.COLUMNS, *table.MORE_COLUMNS, "beyond_paper", *_ORIGIN])
+    return pd.DataFrame(rows, columns=[*table.columns, "beyond_paper", *_ORIGIN])
 
 
 def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
@@ -113,23 +115,23 @@ def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
             continue
         absent = table.loc[(table["experiment"] == key) & (table["seeds"] == 0), "arm"]
         found += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]
-        found += [f"{key}, {text}" for text in caveats.caveats(run)]
+        found += [f"{key}, {text}" for text in caveats(run)]
     return found
 
 
 def _markdown(source: str, name: str, views: list, remarks: list[str], runs: dict[str, Run | None]) -> str:
-    there = {key: run for key, run in runs.items() if run is not None}
+    begun = {key: run for key, run in runs.items() if run is not None}
     lines = [f"# {escape_markdown(source)}, ours beside the paper's", ""]
     lines += [markdown(view) for view in views]
-    for key, run in there.items():
-        about = document.lead(run)[1 if run.info.get("paper") else 0 :]
+    for key, run in begun.items():
+        about = lead(run)[1 if run.info.get("paper") else 0 :]
         lines += [escape_markdown(f"{key}: {' '.join(about)}"), ""]
-    for line in dict.fromkeys(line for run in there.values() for line in document.legend(run)):
+    for line in dict.fromkeys(line for run in begun.values() for line in legend(run)):
         lines += [escape_markdown(line), ""]
     if remarks:
         lines += ["Before trusting these numbers:", ""]
         lines += [f"- {escape_markdown(text)}" for text in remarks] + [""]
-    origins = {key: document.environment(run) for key, run in there.items()}
+    origins = {key: document.environment(run) for key, run in begun.items()}
     keys = list(dict.fromkeys(key for origin in origins.values() for key in origin))
     rows = tuple((key, *(origin.get(key, "-") for origin in origins.values())) for key in keys)
     if rows:
@@ -142,7 +144,8 @@ def _write(out: Path, texts: dict[str, str]) -> list[Path]:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         for kind, text in texts.items():
-            made.append(write_text(out.with_name(out.name + kind), text))
+            made.append(out.with_name(out.name + kind))
+            files.write_text(made[-1], text)
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"{out}: the table cannot be written ({reason}); make room or free it") from error
@@ -152,7 +155,6 @@ def _write(out: Path, texts: dict[str, str]) -> list[Path]:
 def _print(console: Console, title: str, views: list, remarks: list[str], files: list[Path]) -> None:
     console.print(Text(title, style="bold"), soft_wrap=True)
     render.print_views(console, views)
-    for text in remarks:
-        console.print(Text.assemble(("! ", "yellow"), text), soft_wrap=not console.is_terminal)
+    render.print_caveats(console, remarks)
     for path in files:
         console.print(Text(f"wrote {path}"), soft_wrap=True)

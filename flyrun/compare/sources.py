@@ -12,7 +12,8 @@ from typing import Any
 from flyrun.compare import commits
 from flyrun.config.schema import listing
 from flyrun.errors import StoreError
-from flyrun.report import arms, document
+from flyrun.report import document
+from flyrun.report.build import frame, load
 from flyrun.runner import store
 
 TABLES = ("table.json", "table.csv")
@@ -62,10 +63,10 @@ def read(wanted: str, results_dir: str) -> Side:
 
 
 def _run(folder: Path) -> Side:
-    run = arms.load(folder)
+    run = load(folder)
     experiment = str(run.info.get("experiment") or run.info.get("name"))
     problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
-    rows = _rows(run.kind.frame(run).to_dict("records"), folder)
+    rows = _rows(frame(run).to_dict("records"), folder)
     return Side(folder, rows, problems, document.environment(run))
 
 

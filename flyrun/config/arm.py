@@ -116,7 +116,7 @@ class Arm:
 class Job:
     """All that one command runs: arms × seeds, where to, and the paper's values to show beside them.
 
-    kind: of report (flyrun/report/kinds.py), where the draws alone do not tell.
+    dashed: whether its options are said as --name NAME and --fresh, not as name=NAME and fresh=true.
     """
 
     name: str
@@ -131,9 +131,8 @@ class Job:
     run_overrides: list[str] = field(default_factory=list)
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
-    report: str | None = None
     description: str = ""
-    kind: str | None = None
+    dashed: bool = False
 
 
 plugins.register()

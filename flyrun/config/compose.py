@@ -72,7 +72,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
-        **{key: base[key] for key in ("paper", "fresh", "report", "description")},
+        **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 
 

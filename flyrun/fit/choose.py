@@ -122,7 +122,7 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
         fresh=request.fresh,
         run_overrides=["fit", *request.words],
         figures=("coefficients",),
-        kind="fit",
+        dashed=True,
     )
 
 

@@ -16,7 +16,8 @@ from flyrun.fit import coefficients
 from flyrun.fit.choose import Problem, problem
 from flyrun.fit.request import Request
 from flyrun.report import build
-from flyrun.report.arms import FIT
+from flyrun.report.build import summarise
+from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
 from flyrun.runner.cell import cells, run_dir
 from flyrun.runner.launch import run
@@ -125,7 +126,12 @@ class _Rounds:
         here = job.executor.name == "local" and job.executor.workers == 1
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         result = run(
-            job, self.screen.console, self._prepare if here else None, stop_after_s=stop_after_s, terse=True
+            job,
+            self.screen.console,
+            self._prepare if here else None,
+            stop_after_s=stop_after_s,
+            terse=True,
+            summarise=summarise,
         )
         self.screen.failures(result)
         return result
@@ -267,6 +273,7 @@ class _Rounds:
         try:
             coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
+                "key": self._stored()[0].key,
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
                 "caveats": [*self.task.caveats, *self._caveats()],

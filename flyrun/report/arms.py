@@ -1,58 +1,77 @@
-"""The arms of a run as the report sees them: their cells, done or not, and the summaries of the done ones."""
+"""The arms of a run as the report sees them: their cells, done or not, and what is known of the done ones."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
-from flyrun import paths
-from flyrun.errors import StoreError
-from flyrun.report import apart, kinds
-from flyrun.report.summaries import Draws
-
-if TYPE_CHECKING:
-    from flyrun.runner.store import StoredCell
+import numpy as np
 
 BASELINE = "regular"
-FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """One arm. infos and cells are parallel, of the seeds that are done; pooled is None when none is.
+    """One arm. infos (cell.json) and cells are parallel, of the seeds that are done.
 
-    cells and pooled are summaries of the run's kind (flyrun/report/kinds.py).
+    cells, pooled: what the sections worked out of each cell, and of all of them, as attributes; a cell lacks
+    the attributes of the sections that it has no input for. pooled is None where no seed is done.
     """
 
     name: str
     wanted: int
     infos: tuple[dict[str, Any], ...]
-    cells: tuple[Any, ...]
+    cells: tuple[SimpleNamespace, ...]
     pooled: Any
     states: dict[int, str]
     messages: dict[int, str]
     paper: dict[str, float]
+    sweep: dict[str, Any] | None = None
+    """Where it stands in a sweep: {"arm": base arm, "axis": name, "point": value}."""
+
+    @property
+    def own_name(self) -> str:
+        """Its name without the run's that it has on a page of several."""
+        return self.name.rpartition("/")[2]
 
     @property
     def done(self) -> int:
         """Number of finished seeds."""
         return len(self.cells)
 
-    @property
-    def seeds_text(self) -> str:
-        """ "5" or "3/5"."""
-        return str(self.done) if self.done == self.wanted else f"{self.done}/{self.wanted}"
+    def has(self, *names: str) -> bool:
+        """Whether a seed is done and every cell has these values."""
+        return bool(self.cells) and all(hasattr(cell, name) for cell in self.cells for name in names)
 
     def setting(self, *keys: str, default: Any = None) -> Any:
         """A value of the resolved config; default when no cell is done or there is no such key."""
-        return _dig(self.infos[0].get("settings", {}) if self.infos else {}, keys, default)
+        tree = self.infos[0].get("settings", {}) if self.infos else {}
+        for key in keys:
+            if not isinstance(tree, dict) or key not in tree:
+                return default
+            tree = tree[key]
+        return tree
 
     def fact(self, key: str, default: Any = None) -> Any:
-        """A fact that the program told about this arm."""
+        """A fact that the method told about this arm."""
         return self.infos[0].get("facts", {}).get(key, default) if self.infos else default
+
+    def fact_mean(self, key: str) -> float:
+        """Mean over seeds of a number among the facts; NaN where it is not known."""
+        values = [info.get("facts", {}).get(key) for info in self.infos]
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if known else float("nan")
+
+    def each(self, name: str) -> np.ndarray:
+        """A value of the cells that is one number, (seeds,)."""
+        return np.array([getattr(cell, name) for cell in self.cells], dtype=float)
+
+    @property
+    def problem(self) -> str:
+        """What arms on the same data with the same model share."""
+        groups = (self.setting(group, default={}) for group in ("dataset", "model"))
+        return "; ".join(", ".join(f"{key}={value}" for key, value in group.items()) for group in groups)
 
 
 @dataclass(frozen=True)
@@ -66,86 +85,11 @@ class Run:
     source: str
 
     @property
-    def baseline(self) -> ArmResult | None:
-        """The arm that speedups are relative to."""
-        return next((arm for arm in self.arms if arm.name == BASELINE), None)
+    def done(self) -> list[ArmResult]:
+        """The arms with a finished seed."""
+        return [arm for arm in self.arms if arm.done]
 
     @property
-    def kind(self) -> kinds.Kind:
-        """What makes this run's report."""
-        if "fit" in self.info:
-            return kinds.kind("fit")
-        told = next((arm.fact("kind") for arm in self.arms if arm.done), None)
-        return kinds.kind(self.info.get("report") or told)
-
-
-def load(run_dir: Path) -> Run:
-    """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    from flyrun.runner import store
-
-    info = store.read_run(run_dir)
-    if info.get("kind") == "fit":
-        with contextlib.suppress(OSError, ValueError):
-            info["fit"] = json.loads((run_dir / FIT).read_text(encoding="utf-8"))
-    by_arm: dict[str, list[StoredCell]] = {}
-    for cell in store.open_cells(run_dir):
-        by_arm.setdefault(cell.arm, []).append(cell)
-    table, source = published(info)
-    apart.summarise(by_arm.values())
-    arms = tuple(_arm(name, cells, table.get(name, {})) for name, cells in by_arm.items())
-    return Run(info, arms, source)
-
-
-def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
-    """The paper's values by arm, and where they come from; nothing when the run has none.
-
-    The values travel in run.json ("reference"), or it names the file in results/reference that has them.
-    """
-    values = info.get("reference") or {}
-    name = values if isinstance(values, str) else info.get("reference_name")
-    stored: Any = {}
-    with contextlib.suppress(OSError, ValueError):
-        stored = json.loads((paths.reference_dir() / f"{name}.json").read_text(encoding="utf-8"))
-    if isinstance(values, str):
-        values = stored.get(info.get("experiment"), {})
-    return values, str(stored.get("source", "")) if values else ""
-
-
-def _arm(name: str, cells: list[StoredCell], paper: dict[str, float]) -> ArmResult:
-    states, messages = {}, {}
-    chains: list[Draws] = []
-    summaries: list[Any] = []
-    for cell in cells:
-        states[cell.seed], messages[cell.seed] = cell.state, cell.message
-        if cell.state == "unfinished" and not cell.message:
-            messages[cell.seed] = f"stopped at iteration {cell.iterations_done:,}"
-        if cell.state != "done":
-            continue
-        draws = Draws(cell)
-        try:
-            summaries.append(kinds.of(draws).cell_summary(draws))
-            chains.append(draws)
-        except (StoreError, KeyError, ValueError, OSError) as error:
-            states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
-            draws.close()
-    pooled = kinds.of(chains[0]).arm_summary(chains) if chains else None
-    for draws in chains:
-        draws.close()
-    return ArmResult(
-        name=name,
-        wanted=len(cells),
-        infos=tuple(draws.cell.info for draws in chains),
-        cells=tuple(summaries),
-        pooled=pooled,
-        states=states,
-        messages={seed: message for seed, message in messages.items() if message},
-        paper=paper,
-    )
-
-
-def _dig(tree: Any, keys: tuple[str, ...], default: Any) -> Any:
-    for key in keys:
-        if not isinstance(tree, dict) or key not in tree:
-            return default
-        tree = tree[key]
-    return tree
+    def baseline(self) -> ArmResult | None:
+        """The arm that speedups are relative to; of several runs the first one's."""
+        return next((arm for arm in self.arms if arm.own_name == BASELINE), None)

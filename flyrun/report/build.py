@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from flyrun import files
 from flyrun.errors import StoreError
+from flyrun.report import document, figures, html, render, summaries, table
+from flyrun.report.arms import Run
+from flyrun.report.draws import Draws
+from flyrun.report.render import View
+from flyrun.report.section import Section, shown
+from flyrun.report.sections import (
+    arms,
+    chains,
+    coefficients,
+    cost,
+    ess,
+    estimates,
+    long_run,
+    marginal_error,
+    paper,
+    scaling,
+    size,
+)
+from flyrun.runner import store
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-
-    from flyrun.report.arms import Run
+_FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
+_MODULES = (arms, coefficients, paper, ess, chains, cost, size, marginal_error, long_run, scaling, estimates)
+SECTIONS: tuple[Section, ...] = tuple(module.SECTION for module in _MODULES)
 
 
 @dataclass(frozen=True)
@@ -27,51 +48,104 @@ class ReportResult:
     complete: bool
 
 
+def load(run_dir: Path) -> Run:
+    """A run with what the sections need of its cells; raises StoreError without a run.json."""
+    return summaries.load(Path(run_dir), SECTIONS)
+
+
+def summarise(folder: Path) -> None:
+    """Leave the summary of a cell that has just ended beside its draws, for the reports to come."""
+    draws = Draws(store.open_folder(folder))
+    try:
+        summaries.of_cell(draws, SECTIONS)
+    finally:
+        draws.close()
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """The table of a run."""
+    return table.frame(run, shown(run, SECTIONS))
+
+
+def views(run: Run, whole: pd.DataFrame) -> list[View]:
+    """What is shown of a run's table: in each view the arms that it is about, and those not yet finished."""
+    rows = whole.to_dict("records")
+    made = []
+    for section in shown(run, SECTIONS):
+        about = {arm.name for arm in run.arms if section.about(arm) or not arm.done}
+        made += section.views([row for row in rows if section.table or row["arm"] in about])
+    return made
+
+
+def caveats(run: Run) -> list[str]:
+    """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
+    parts = shown(run, SECTIONS)
+    lines = [
+        f"{arm.name}: {text}"
+        for arm in run.arms
+        for section in parts
+        if section.about(arm)
+        for text in section.arm_caveats(run, arm)
+    ]
+    return lines + [text for section in parts for text in section.caveats(run)]
+
+
+def lead(run: Run) -> list[str]:
+    """What a run is, a line each."""
+    return [line for section in shown(run, SECTIONS) for line in section.lead(run)]
+
+
+def legend(run: Run) -> list[str]:
+    """What the tables' columns mean."""
+    return [line for section in shown(run, SECTIONS) for line in section.legend(run)]
+
+
 def build(run_dir: Path, console: Console | None = None) -> ReportResult:
     """Write a run's report, and print its tables when a console is given.
 
     Unfinished, failed and missing cells are marked, never left out. Raises StoreError when there is no run
     in run_dir or the folder cannot be written.
     """
-    from flyrun.report import arms, document, figures, html
-
     run_dir = Path(run_dir)
-    run = arms.load(run_dir)
-    kind = run.kind
-    frame = kind.frame(run)
-    warnings = kind.caveats(run)
-    tables = kind.views(frame)
+    return write(load(run_dir), run_dir, console)
+
+
+def write(run: Run, folder: Path, console: Console | None = None) -> ReportResult:
+    """The same of a run that was loaded, to a folder that exists."""
+    whole, warnings = frame(run), caveats(run)
     try:
-        drawn = figures.draw(run, run_dir / "figures", kind.plots, kind.looks(run))
-        further, left_out = figures.draw_further(run, run_dir)
+        drawn = figures.draw(run, folder / "figures", shown(run, SECTIONS))
+        further, left_out = figures.draw_further(run, folder)
         drawn, warnings = further | drawn, warnings + left_out
-        text = document.compose(run, tables, warnings, drawn)
-        written = [
-            write_text(run_dir / "table.csv", frame.to_csv(index=False)),
-            write_text(run_dir / "table.json", _as_json(run, frame, warnings, text.environment)),
-            write_text(run_dir / "report.md", document.as_markdown(text)),
-            write_text(run_dir / "report.html", html.page(text)),
-        ]
+        text = document.compose(run, lead(run), views(run, whole), warnings, legend(run), drawn)
+        texts = {
+            "table.csv": whole.to_csv(index=False),
+            "table.json": _as_json(run, whole, text),
+            "report.md": document.as_markdown(text),
+            "report.html": html.page(text),
+        }
+        for name, content in texts.items():
+            files.write_text(folder / name, content)
     except OSError as error:
-        reason = error.strerror or error
         raise StoreError(
-            f"{run_dir}: the report cannot be written ({reason}); make room or free it"
+            f"{folder}: the report cannot be written ({error.strerror or error}); make room or free it"
         ) from error
-    written += [run_dir / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
+    written = [folder / name for name in texts]
+    written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
     if console is not None:
-        _print(console, run_dir, text, warnings)
+        _print(console, folder, text)
     complete = all(arm.done == arm.wanted for arm in run.arms)
-    return ReportResult(frame, tuple(written), tuple(warnings), complete)
+    return ReportResult(whole, tuple(written), tuple(warnings), complete)
 
 
-def _as_json(run: Run, frame: pd.DataFrame, warnings: list[str], environment: dict[str, str]) -> str:
-    rows = [{key: _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
+    rows = [{key: table.plain(value) for key, value in row.items()} for row in whole.to_dict("records")]
     keys = ("name", "experiment", "title", "paper", "reference", "reference_name", "command", "started")
     meta = {
         **{key: run.info.get(key) for key in keys},
         "source": run.source,
-        "environment": environment,
-        "warnings": warnings,
+        "environment": text.environment,
+        "warnings": text.caveats,
         "states": {arm.name: {str(seed): state for seed, state in arm.states.items()} for arm in run.arms},
         "messages": {
             arm.name: {str(k): v for k, v in arm.messages.items()} for arm in run.arms if arm.messages
@@ -80,46 +154,24 @@ def _as_json(run: Run, frame: pd.DataFrame, warnings: list[str], environment: di
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _plain(value: Any) -> Any:
-    """A table's value for JSON, which knows neither NaN nor infinity."""
-    import pandas as pd
-
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
-    return value.item() if hasattr(value, "item") else value
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file under a temporary name and rename it; returns its path."""
-    from flyrun import files
-
-    files.write(path, lambda file: file.write(text.encode()))
-    return path
-
-
-def _print(console: Console, run_dir: Path, text: Any, warnings: list[str]) -> None:
-    from rich.text import Text
-
-    from flyrun.report import render
-
+def _print(console: Console, folder: Path, text: document.Document) -> None:
     console.print(Text(text.title, style="bold"), soft_wrap=True)
     render.print_views(console, text.views)
-    for warning in warnings:
-        console.print(Text.assemble(("! ", "yellow"), warning), soft_wrap=not console.is_terminal)
+    render.print_caveats(console, text.caveats)
     for line in _footer(text.environment):
         console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
-    console.print(Text(f"report: {run_dir / 'report.html'}"), soft_wrap=True)
+    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
 
 
-def _footer(environment: dict[str, str]) -> list[str]:
+def _footer(environment: dict[str, Any]) -> list[str]:
     """The environment in two lines: what ran, and on what."""
-    versions = [key for key in ("flyrun", "commit", "python", "numpy", "numba") if key in environment]
-    machine = [key for key in ("cpu", "cores", "blas", "blas threads") if key in environment]
     short = {**environment, "commit": environment.get("commit", "")[:10]}
-    lines = [", ".join(f"{key} {short[key]}" for key in versions)]
-    lines.append(
-        ", ".join(short[key] if key in ("cpu", "blas") else f"{key} {short[key]}" for key in machine)
-    )
+    bare = ("cpu", "blas")
+    lines = [
+        ", ".join(short[key] if key in bare else f"{key} {short[key]}" for key in keys if key in environment)
+        for keys in (
+            ("flyrun", "commit", "python", "numpy", "numba"),
+            ("cpu", "cores", "blas", "blas threads"),
+        )
+    ]
     return [line for line in lines if line]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from flyrun.report.arms import ArmResult
 
 # Told apart by colour-blind readers (Okabe & Ito 2008); their yellow is too pale, two more stand for it.
 BLACK, BLUE, GREEN, ORANGE = "#000000", "#0072B2", "#009E73", "#E69F00"
@@ -30,6 +32,8 @@ KNOWN = {
     "double_min": PINK,
     "poisson_gibbs": SKY,
 }
+# These name a method whatever its arms are called, as there are several of one with other batches.
+_SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")
 # Visits all data in every iteration, as the regular arm: its line of queries lies on that one's.
 _DASHED = ("independence",)
 
@@ -58,3 +62,16 @@ def looks(methods: Mapping[str, str]) -> dict[str, Look]:
         own = [Look(colours[method], line) for line in LINES[method in _DASHED :]]
         found[arm] = next((look for look in own if look not in found.values()), own[-1])
     return found
+
+
+def styles_of(arms: Iterable[ArmResult]) -> dict[str, Look]:
+    """arm -> look of a run's arms: by sampler where that names the method, else by the arm's own name.
+
+    Arms of one sampler differ in the line where they are on one problem.
+    """
+    groups: dict[str, dict[str, str]] = {}
+    for arm in arms:
+        sampler = arm.setting("sampler", "name")
+        method = sampler if sampler in _SAMPLERS else arm.own_name
+        groups.setdefault(arm.problem if method is sampler else "", {})[arm.name] = method
+    return {name: look for group in groups.values() for name, look in looks(group).items()}

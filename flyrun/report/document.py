@@ -29,20 +29,27 @@ class Document:
     footer: str
 
 
-def compose(run: Run, tables: list[View], caveats: list[str], figures: dict) -> Document:
+def compose(
+    run: Run,
+    lead: list[str],
+    views: list[View],
+    caveats: list[str],
+    legend: list[str],
+    figures: dict[str, tuple[str, str]],
+) -> Document:
     """Put a report together."""
     name = str(run.info.get("name") or run.info.get("experiment") or "run")
     return Document(
         title=str(run.info.get("title") or name),
-        lead=run.kind.lead(run),
+        lead=lead,
         caveats=caveats,
-        views=tables,
-        legend=run.kind.legend(run),
+        views=views,
+        legend=legend,
         figures=figures,
         command=_command(run.info.get("command"), name),
         environment=environment(run),
-        settings={arm.name: arm.infos[0].get("settings", {}) for arm in run.arms if arm.done},
-        footer=f"Again, without sampling: flyrun report {name}",
+        settings={arm.name: arm.infos[0].get("settings", {}) for arm in run.done},
+        footer=f"Again, without sampling: {run.info.get('again') or f'flyrun report {name}'}",
     )
 
 
@@ -66,70 +73,15 @@ def as_markdown(document: Document) -> str:
 def environment(run: Run) -> dict[str, str]:
     """Versions and machine; values that differ between cells are all listed."""
     infos = [info.get("environment", {}) for arm in run.arms for info in arm.infos]
-    found = {}
+    pairs = {}
     for key in (*_VERSIONS, *_MACHINE):
         values = dict.fromkeys(str(info[key]) for info in infos if info.get(key) is not None)
         if values:
-            found[key.replace("_", " ")] = ", ".join(values)
+            pairs[key.replace("_", " ")] = ", ".join(values)
     finished = sorted(str(info["finished"]) for arm in run.arms for info in arm.infos if info.get("finished"))
     if finished:
-        found["finished"] = finished[-1]
-    return found
-
-
-def lead(run: Run) -> list[str]:
-    """Paper, data and lengths, a line each."""
-    lines = []
-    if run.info.get("paper"):
-        lines.append(str(run.info["paper"]))
-    done = [arm for arm in run.arms if arm.done]
-    if done:
-        arm, info = done[0], done[0].infos[0]
-        data, model, update = arm.setting("dataset", "name"), arm.setting("model", "name"), arm.fact("update")
-        size = ""
-        if arm.fact("n_data") and arm.fact("n_params"):
-            sizes = sorted({one.fact("n_data") for one in done})
-            count = " to ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1])))
-            size = f" ({count} data, {arm.fact('n_params'):,} parameters)"
-        parts = [f"{data}{size}", str(model), str(update)]
-        lines.append(", ".join(part for part in parts if part != "None") + ".")
-        iterations, burn_in = info.get("iterations"), info.get("burn_in")
-        if iterations is not None and burn_in is not None:
-            lines.append(f"{iterations:,} iterations, the first {burn_in:,} of them burn-in and left out.")
-    return lines
-
-
-def legend(run: Run) -> list[str]:
-    """What the tables' columns mean."""
-    lines = [
-        "queries/iter: likelihoods evaluated per iteration after burn-in; set-up work is in its own column. "
-        "ESS/1000 iter: R-CODA's effective samples per 1,000 iterations, mean over coordinates. "
-        "speedup: ESS per query relative to the regular arm; its sd takes both arms' spreads over seeds, "
-        "speedup · sqrt(cv² + cv_regular²).",
-        "bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which "
-        "antithetic chains cannot flatter. "
-        "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
-        "left out.",
-    ]
-    if len({arm.fact("n_data") for arm in run.arms if arm.done}) > 1:
-        lines.append(
-            "queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and"
-            " rates. peak MB: the most resident memory, pages of mapped files included, that a process held "
-            "while setting up or sampling."
-        )
-    if any(arm.fact("gauge") for arm in run.arms):
-        lines.append(
-            "gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the "
-            "posterior is the prior."
-        )
-    if any(arm.fact("gauge") or arm.fact("gradients") for arm in run.arms):
-        lines.append(
-            "square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; "
-            "worse: the smaller of means' and squares'."
-        )
-    if run.source:
-        lines.append(f"paper: {run.source}.")
-    return lines
+        pairs["finished"] = finished[-1]
+    return pairs
 
 
 def _command(command: Any, name: str) -> str:

@@ -6,13 +6,11 @@ import io
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pandas as pd
 from rich import box
 from rich.console import Console
-from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
@@ -33,73 +31,6 @@ class View:
     deltas: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
 
 
-def views(table: pd.DataFrame) -> list[View]:
-    """Three tables from one: against the paper (alone when it has no values), diagnostics, and cost."""
-    rows = table.to_dict("records")
-    return [
-        _against_the_paper(rows, [_ARM]),
-        *_judged_by_the_worse(rows, [_ARM]),
-        table_view(_DIAGNOSTICS_TITLE, _DIAGNOSTICS, rows),
-        table_view("Cost", _COST, rows),
-        *_against_size(rows),
-    ]
-
-
-def views_of_several(table: pd.DataFrame) -> list[View]:
-    """Tables of several experiments, one after the other: against the paper, and by the worse ESS."""
-    found = []
-    for experiment, part in table.groupby("experiment", sort=False):
-        rows = part.to_dict("records")
-        judged = [row for row in rows if row["gradients"] is True]
-        star = " (*: not in the paper)" if part["beyond_paper"].any() else ""
-        for view in (_against_the_paper(rows, [_STARRED]), *_judged_by_the_worse(judged, [_STARRED])):
-            found.append(replace(view, title=f"{experiment}{star}: {view.title[0].lower()}{view.title[1:]}"))
-    return found
-
-
-def _against_the_paper(rows: list[dict[str, Any]], first: list[Column]) -> View:
-    paper = any(_known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
-    main = list(first)
-    for head, name in (
-        ("queries/iter", "queries_per_iter"),
-        ("ESS/1000 iter", "ess_per_1000"),
-        ("speedup", "speedup"),
-    ):
-        main.append(Column(head, measured(name)))
-        if paper:
-            main.append(Column("paper", plain(f"paper_{name}"), delta_from_paper(name)))
-    main.append(Column("seeds", seeds_text))
-    title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
-    return table_view(title, main, rows)
-
-
-def _against_size(rows: list[dict[str, Any]]) -> list[View]:
-    """What the number of data costs; nothing where all arms have as many."""
-    sizes = {row["n_data"] for row in rows if _known(row["n_data"])}
-    return [table_view("Against the number of data", _SIZE, rows)] if len(sizes) > 1 else []
-
-
-def _judged_by_the_worse(rows: list[dict[str, Any]], first: list[Column]) -> list[View]:
-    """ESS without the gauge, and of squares; nothing for runs with neither a gauge nor gradients."""
-    gauge = any(_known(row["ess_gauge_free_per_1000"]) for row in rows)
-    if not gauge and not any(row["gradients"] is True for row in rows):
-        return []
-    columns = list(first)
-    if gauge:
-        columns.append(Column("gauge-free ESS", measured("ess_gauge_free_per_1000")))
-        columns.append(Column("speedup", measured("speedup_gauge_free")))
-    columns.append(Column("square ESS", measured("ess_square_per_1000")))
-    columns.append(Column("worse ESS", measured("ess_worse_per_1000")))
-    columns.append(Column("speedup", measured("speedup_worse")))
-    columns.append(Column("seeds", seeds_text))
-    title = (
-        "Without the gauge, and by the worse of means and squares"
-        if gauge
-        else "By the worse of means and squares"
-    )
-    return [table_view(f"{title} (ESS/1000 iter)", columns, rows)]
-
-
 @dataclass(frozen=True)
 class Column:
     """A heading and how a row of the table becomes its text."""
@@ -111,7 +42,7 @@ class Column:
 
 def number(value: Any, digits: int = 3) -> str:
     """A number for a table: thousands marked, `digits` significant figures below 1000, "-" for none."""
-    if not _known(value):
+    if not known(value):
         return NOTHING
     value = float(value)
     if math.isinf(value):
@@ -126,9 +57,9 @@ def number(value: Any, digits: int = 3) -> str:
 
 def plus_minus(value: Any, sd: Any) -> str:
     """ "178.3 ± 2.1": as many decimals as two figures of the sd need; no sd is shown when there is none."""
-    if not _known(value):
+    if not known(value):
         return NOTHING
-    if not _known(sd) or math.isinf(float(value)):
+    if not known(sd) or math.isinf(float(value)):
         return number(value)
     value, sd = float(value), float(sd)
     if sd == 0:
@@ -145,7 +76,8 @@ def _size(value: float) -> int:
     return math.floor(math.log10(abs(value))) if value else 0
 
 
-def _known(value: Any) -> bool:
+def known(value: Any) -> bool:
+    """Whether a value of the table is one."""
     try:
         return value is not None and not math.isnan(float(value))
     except (TypeError, ValueError):
@@ -172,7 +104,7 @@ def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
         value = row[name]
         # The paper's values are shown as printed there.
         return (
-            f"{float(value):,.10g}" if name.startswith("paper_") and _known(value) else number(value, digits)
+            f"{float(value):,.10g}" if name.startswith("paper_") and known(value) else number(value, digits)
         )
 
     return text
@@ -186,10 +118,10 @@ def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] |
 
     def delta(row: dict[str, Any]) -> tuple[str, bool] | None:
         ours, papers, sd = row[name], row[f"paper_{name}"], row.get(f"{name}_sd")
-        if not (_known(ours) and _known(papers)) or float(papers) == 0:
+        if not (known(ours) and known(papers)) or float(papers) == 0:
             return None
         off = float(ours) - float(papers)
-        spread = float(sd) if _known(sd) else 0.0  # type: ignore[arg-type]
+        spread = float(sd) if known(sd) else 0.0  # type: ignore[arg-type]
         return f"{100 * off / float(papers):+.0f} %".replace("-", "\N{MINUS SIGN}"), abs(off) <= 2 * spread
 
     return delta
@@ -197,58 +129,24 @@ def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] |
 
 def seeds_text(row: dict[str, Any]) -> str:
     """ "5", "3/5" where some are missing, "not run"."""
-    if not _known(row["seeds_wanted"]):
+    if not known(row["seeds_wanted"]):
         return "not run"
     done, wanted = int(row["seeds"]), int(row["seeds_wanted"])
     return str(done) if done == wanted else f"{done}/{wanted}"
 
 
-def _yes_no(row: dict[str, Any]) -> str:
-    return {True: "yes", False: "no"}.get(row["exact"], NOTHING)
+def decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
+    """A column's value with so many decimals."""
 
-
-def _decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
     def text(row: dict[str, Any]) -> str:
         value = row[name]
-        return f"{float(value):.{places}f}" if _known(value) and math.isfinite(value) else number(value)
+        return f"{float(value):.{places}f}" if known(value) and math.isfinite(value) else number(value)
 
     return text
 
 
-_ARM = Column("arm", lambda row: str(row["arm"]))
-_STARRED = Column("arm", lambda row: f"{row['arm']}{' *' if row['beyond_paper'] else ''}")
-_DIAGNOSTICS_TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
-_DIAGNOSTICS = [
-    _ARM,
-    Column("exact", _yes_no),
-    Column("R-hat max", _decimals("rhat_max", 3)),
-    Column("bulk ESS", plain("ess_bulk_min_per_1000", 2)),
-    Column("tail ESS", plain("ess_tail_min_per_1000", 2)),
-    Column("square ESS", plain("ess_square_min_per_1000", 2)),
-    Column("accept rate", _decimals("accept_rate", 3)),
-    Column("bright mean", plain("bright_mean")),
-    Column("seeds", seeds_text),
-]
-_COST = [
-    _ARM,
-    Column("µs/iter", measured("us_per_iter")),
-    Column("ESS/s", measured("ess_per_s")),
-    Column("wall speedup", measured("wall_speedup")),
-    Column("set-up queries", plain("setup_queries")),
-    Column("set-up s", plain("setup_s", 2)),
-    Column("seeds", seeds_text),
-]
-_SIZE = [
-    _ARM,
-    Column("data", plain("n_data")),
-    Column("queries/ESS", measured("queries_per_ess")),
-    Column("ESS/s", measured("ess_per_s")),
-    Column("bright mean", plain("bright_mean")),
-    Column("set-up queries", plain("setup_queries")),
-    Column("set-up s", plain("setup_s", 2)),
-    Column("peak MB", _decimals("peak_mb", 0)),
-    Column("seeds", seeds_text),
-]
+ARM = Column("arm", lambda row: str(row["arm"]))
+SEEDS = Column("seeds", seeds_text)
 
 
 def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
@@ -291,9 +189,15 @@ def print_views(console: Console, tables: list[View]) -> None:
             console.print(_rich_table(view, console.width))
         else:
             buffer = io.StringIO()
-            RichConsole(file=buffer, width=_PIPE, no_color=True).print(_rich_table(view, _PIPE))
+            Console(file=buffer, width=_PIPE, no_color=True).print(_rich_table(view, _PIPE))
             text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
             console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
+
+
+def print_caveats(console: Console, lines: list[str]) -> None:
+    """Print warnings, a line each."""
+    for text in lines:
+        console.print(Text.assemble(("! ", "yellow"), text), soft_wrap=not console.is_terminal)
 
 
 def _rich_table(view: View, width: int):

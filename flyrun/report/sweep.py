@@ -7,15 +7,15 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from flyrun import files
 from flyrun.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-
-    from flyrun.report.render import View
+from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, print_views, table_view
 
 TABLE = "table.csv"
 
@@ -47,44 +47,34 @@ def build(jobs: list[Job], console: Console | None = None) -> Path | None:
     In it `experiment` is the job's run, so that a row is known by experiment and arm. None, and nothing is
     written, where nothing is swept or no job has a table.
     """
-    import pandas as pd
-
     keys = list(dict.fromkeys(key for job in jobs for key in job.swept))
     tables = [Path(job.run_dir) / TABLE if job.run_dir and job.code in (0, 1) else None for job in jobs]
-    there = [path for path in tables if path is not None and path.is_file()]
-    if not keys or not there:
+    existing = [path for path in tables if path is not None and path.is_file()]
+    if not keys or not existing:
         return None
     rows = [row for job, path in zip(jobs, tables, strict=True) for row in _rows(job, path)]
     frame = pd.DataFrame(rows, dtype=object)  # where a job has no table, counts stay whole numbers
-    names = {path.parent.name.partition(f"-{keys[0]}_")[0] for path in there}
+    names = {path.parent.name.partition(f"-{keys[0]}_")[0] for path in existing}
     name = names.pop() if len(names) == 1 else "sweep"
-    path = there[0].parents[1] / "-".join([name, *keys])[:200] / TABLE
+    path = existing[0].parents[1] / "-".join([name, *keys])[:200] / TABLE
     _write(path, frame.to_csv(index=False))
     if console is not None:
-        from rich.text import Text
-
-        from flyrun.report import render
-
-        render.print_views(console, [_view(frame, keys)])
+        print_views(console, [_view(frame, keys)])
         console.print(Text(f"sweep: {path}"), soft_wrap=True)
     return path
 
 
 def _rows(job: Job, path: Path | None) -> Iterable[dict[str, Any]]:
     """A job's rows; one without numbers where it has no table."""
-    import pandas as pd
-
-    told = {"job": job.number, **job.swept}
+    begun = {"job": job.number, **job.swept}
     ended = {"exit_code": job.code, "problem": job.problem}
     if path is None or not path.is_file():
-        return [{**told, "arm": "-", **ended}]
+        return [{**begun, "arm": "-", **ended}]
     table = pd.read_csv(path).to_dict("records")
-    return [{**told, **row, "experiment": path.parent.name, **ended} for row in table]
+    return [{**begun, **row, "experiment": path.parent.name, **ended} for row in table]
 
 
 def _view(frame: pd.DataFrame, keys: list[str]) -> View:
-    from flyrun.report.render import Column, measured, plain, seeds_text, table_view
-
     shown = {
         "queries_per_iter": Column("queries/iter", measured("queries_per_iter")),
         "ess_per_1000": Column("ESS/1000 iter", measured("ess_per_1000")),
@@ -95,10 +85,10 @@ def _view(frame: pd.DataFrame, keys: list[str]) -> View:
         "factors_actual": Column("factors actual", measured("factors_actual")),
         "us_per_update": Column("µs/update", measured("us_per_update")),
         "accept_rate": Column("accepted", plain("accept_rate")),
-        "seeds_wanted": Column("seeds", seeds_text),
+        "seeds_wanted": SEEDS,
     }
     columns = [Column(key, lambda row, key=key: str(row[key])) for key in keys]  # type: ignore[misc]
-    columns += [Column("arm", lambda row: str(row["arm"]))]
+    columns += [ARM]
     columns += [column for name, column in shown.items() if name in frame and frame[name].notna().any()]
     if frame["exit_code"].any():
         columns.append(
@@ -108,11 +98,9 @@ def _view(frame: pd.DataFrame, keys: list[str]) -> View:
 
 
 def _write(path: Path, text: str) -> None:
-    from flyrun.report.build import write_text
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
+        files.write_text(path, text)
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(

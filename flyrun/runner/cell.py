@@ -45,6 +45,8 @@ class Task:
     environment: dict[str, Any]
     compile_s: float = 0.0
     job: str = ""
+    summarise: Callable[[Path], object] | None = None
+    """Called with the cell's folder once it is finished; what it raises is no failure of the cell."""
     setup_peak_bytes: int | None = None
     ends: float | None = None
     """When the run's time is over, as time.time(); None: never."""

@@ -58,9 +58,20 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 methods[cell.key].warm_up()
             outcome = _Run(task, methods[cell.key], report).to_end(_turn(task, stop))
             CellLog(cell.folder).write(summary(outcome))
+            if outcome.state == "done":
+                _summarise(task)
             return outcome
     except Exception as error:
         return failed(cell, error)
+
+
+def _summarise(task: Task) -> None:
+    """Let the report keep what it needs of a finished cell, here and now; it can do without."""
+    try:
+        if task.summarise is not None:
+            task.summarise(task.cell.folder)
+    except Exception as error:
+        CellLog(task.cell.folder).write(f"no summary: {type(error).__name__}: {error}")
 
 
 def _turn(task: Task, stop: Callable[[], bool]) -> Callable[[], bool]:
@@ -260,11 +271,10 @@ class _Run:
 
 def _finished(folder: Path) -> store.StoredCell:
     """A cell that another one reads. Raises FlyrunError where it is not finished."""
-    arm, key, seed = folder.parts[-3:]
-    cell = store.open_cell(folder.parents[2], arm, key, int(seed.partition("=")[2]))
+    cell = store.open_folder(folder)
     if cell.state != "done":
         why = f": {cell.message}" if cell.message else ""
-        raise FlyrunError(f"needs arm {arm}, {seed}, which is {cell.state}{why}")
+        raise FlyrunError(f"needs arm {cell.arm}, seed={cell.seed}, which is {cell.state}{why}")
     return cell
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import subprocess
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import flyrun
+from flyrun import git
 from flyrun.children import cores
 
 #: one thread each: results depend on the thread count in the last bits, and cells share the cores
@@ -86,18 +86,9 @@ def _commit() -> str | None:
     # Without this an environment inside another project's checkout would report that project's commit.
     if not (root / ".git").exists():
         return None
-    commit = _git(root, "rev-parse", "HEAD")
-    if commit is None or commit.returncode:
-        return None
-    changed = _git(root, "diff", "--quiet", "HEAD", "--", "flyrun", "conf", "datasets")
-    suffix = "+changes" if changed is not None and changed.returncode == 1 else ""
-    return commit.stdout.strip() + suffix
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess | None:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    with contextlib.suppress(git.NoAnswer):
+        commit = git.ask(root, "rev-parse", "HEAD")
+        changed = git.ask(root, "diff", "--quiet", "HEAD", "--", "flyrun", "conf", "datasets")
+        if commit.returncode == 0:
+            return commit.stdout.strip() + ("+changes" if changed.returncode == 1 else "")
+    return None

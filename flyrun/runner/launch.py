@@ -63,6 +63,7 @@ def run(
     prepare: Callable[[Any, Path], Any] | None = None,
     stop_after_s: float | None = None,
     terse: bool = False,
+    summarise: Callable[[Path], object] | None = None,
 ) -> RunResult:
     """Run every cell of `job` that is not finished, and return how each ended.
 
@@ -72,6 +73,7 @@ def run(
     stop_after_s: so many seconds from now cells stop at their next chunk border, to be resumed; those that
     run one after the other each get an equal share. If setting up takes most of it, a quarter more is theirs.
     terse: no lines on single cells.
+    summarise: called in the worker with the folder of every cell that it has finished; importable there too.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """
@@ -88,7 +90,7 @@ def run(
                 raise unwritable(result.run_dir, error) from error
             if stale:
                 screen.say(f"took over the folder's lock: {stale} is gone")
-            _run(job, wanted, result, console, screen, prepare, left, terse)
+            _run(job, wanted, result, console, screen, (prepare, summarise), left, terse)
     except KeyboardInterrupt:
         result.interrupted = True
     if result.interrupted:
@@ -108,7 +110,7 @@ def _run(
     result: RunResult,
     console: Any,
     screen: Any,
-    prepare: Any,
+    calls: tuple[Any, Any],
     left: Callable[[], float | None],
     terse: bool,
 ) -> None:
@@ -124,7 +126,7 @@ def _run(
         _refuse_to_replace(job, entry, result.run_dir)
     with environment.one_thread() if pending else contextlib.nullcontext():
         # Nothing stored is touched before settings and data are known to be good.
-        tasks = _tasks(job, pending, result, screen, prepare or default_prepare)
+        tasks = _tasks(job, pending, result, screen, *calls)
         try:
             _clean(cached, [task.cell for task in tasks], job.fresh)
             dropped = store.write_run(result.run_dir, entry)
@@ -163,7 +165,7 @@ def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
         keys = [key for key in {**then, **next_} if then.get(key) != next_.get(key)]
         changes = [f"{key}={show(then.get(key))}, now {show(next_.get(key))}" for key in keys[:3]]
         changes += [f"{len(keys) - 3} more"] if len(keys) > 3 else []
-        keep, replace = ("--name ", "--fresh") if job.kind == "fit" else ("name=", "fresh=true")
+        keep, replace = ("--name ", "--fresh") if job.dashed else ("name=", "fresh=true")
         raise ConfigError(
             f"{folder}: holds finished results of arm {name} with other settings ({'; '.join(changes)}); "
             f"{keep}{_free_name(folder)} keeps both, {replace} replaces them"
@@ -189,26 +191,19 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
         }
         for arm in job.arms
     ]
-    told = (
-        "name",
-        "experiment",
-        "title",
-        "paper",
-        "reference",
-        "reference_name",
-        "figures",
-        "report",
-        "kind",
-    )
-    entry = {**{name: getattr(job, name) for name in told}, "command": resume_command(job)}
+    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures")
+    entry = {**{name: getattr(job, name) for name in kept}, "command": resume_command(job)}
     return {**entry, "arms": arms}
 
 
-def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, prepare: Any) -> list[Task]:
+def _tasks(
+    job: Any, pending: list[Planned], result: RunResult, screen: Any, prepare: Any, summarise: Any
+) -> list[Task]:
     """Prepare and compile each arm once, so that workers find both done; tasks for the arms where it worked.
 
     A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
     """
+    prepare = prepare or default_prepare
     setup, surroundings = result.run_dir / "setup", environment.describe()
     compiled: dict[str, tuple[float, int | None] | Exception] = {}
     tasks = []
@@ -229,7 +224,7 @@ def _tasks(job: Any, pending: list[Planned], result: RunResult, screen: Any, pre
             result.outcomes.append(outcome)
             screen.finished(outcome)
         else:
-            tasks.append(Task(one.cell, prepare, setup, surroundings, made[0], job.name, made[1]))
+            tasks.append(Task(one.cell, prepare, setup, surroundings, made[0], job.name, summarise, made[1]))
     return tasks
 
 

@@ -182,6 +182,12 @@ def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:
     return StoredCell(**cell, state=state, message=damage, iterations_done=iterations)
 
 
+def open_folder(folder: Path) -> StoredCell:
+    """The same by its folder."""
+    arm, key, seed = folder.parts[-3:]
+    return open_cell(folder.parents[2], arm, key, int(seed.partition("=")[2]))
+
+
 def damage_of(folder: Path) -> str:
     """What is wrong with a cell marked done ("" when nothing is): sizes are compared, JSON is parsed."""
     try:

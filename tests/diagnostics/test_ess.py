@@ -5,7 +5,8 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy.signal import lfilter
 
-from flyrun.diagnostics import ess, marginals
+from flyrun.diagnostics import ess
+from tests.diagnostics import marginals
 
 
 def _chains(kind: str) -> np.ndarray:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from flyrun.diagnostics import kept_estimates, spectral_gap
+from flyrun.diagnostics import spectral_gap
 from flyrun.diagnostics.spectral_gap import SmallGraph, gap
+from tests.diagnostics import kept_estimates
 
 PAIR = SmallGraph(2, 2, [((0, 1), np.eye(2)), ((0,), np.array([0.0, 0.5]))])
 THREE = SmallGraph(2, 3, [((0, 1), 0.6 * np.eye(3))])

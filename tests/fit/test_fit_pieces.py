@@ -1,7 +1,6 @@
 """What `flyrun fit` is made of: its words, the noise's scale, coefficients on the columns' own scales."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
@@ -12,7 +11,7 @@ from flyrun.data.table.columns import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import choose, coefficients
 from flyrun.models.fits.noise_fit import noise_scale
-from flyrun.report import fit_report
+from flyrun.report.sections import coefficients as fit_report
 
 
 def test_words_are_read():
@@ -177,6 +176,6 @@ def test_a_table_shows_two_figures_of_every_sd():
         {"class": "", "coefficient": "age", "mean": 0.532904, "sd": 0.00047, "q03": -0.000001},
     ]
     full = [{**row, "q97": row["mean"], "ess_bulk": 400.0, "ess_tail": 400.0, "rhat": 1.0} for row in rows]
-    (view,) = fit_report.views(pd.DataFrame(full))
+    (view,) = fit_report.views(full)
     assert view.rows[0][:4] == ("income", "1.601e-05", "1.2e-07", "-1.235e-05")
     assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")

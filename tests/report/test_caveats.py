@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report import caveats, fit_report, gibbs_words
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.sections import coefficients as fit_report
+from flyrun.report.sections import ess as caveats
+from flyrun.report.sections import marginal_error as gibbs_words
 
 
 def arm(settings, facts, rhat=1.0):

@@ -8,12 +8,11 @@ import pytest
 
 from flyrun.config import catalogue
 from flyrun.config.compose import compose_job
-from flyrun.report import arms as stored_arms
-from flyrun.report import figures, kinds
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.colours import KNOWN, LINES, PALETTE, looks
-from flyrun.report.gibbs_cost_table import graph_of
-from flyrun.report.slopes import COSTS
+from flyrun.report import figures
+from flyrun.report.arms import ArmResult
+from flyrun.report.build import load
+from flyrun.report.colours import KNOWN, LINES, PALETTE, looks, styles_of
+from flyrun.report.sections import chains
 from tests.stored import write_three_arms
 
 # fmt: off
@@ -39,10 +38,8 @@ def drawn():
     found = {}
     for name in catalogue.options("experiment"):
         job = compose_job([f"experiment={name}", *ONLY.get(name, [])])
-        run = Run({}, tuple(_arm(arm) for arm in job.arms), "")
-        of_graph = run.arms[0].setting("sampler", "name") in COSTS
-        kind = kinds.kind(job.report or ("graph" if of_graph else None))
-        found[name] = run.arms, kind.looks(run)
+        arms = tuple(_arm(arm) for arm in job.arms)
+        found[name] = arms, styles_of(arms)
     return found
 
 
@@ -67,8 +64,8 @@ def test_no_two_arms_of_a_figure_look_alike(drawn):
     from tools.peers.figure import _styles
 
     for arms, found in drawn.values():
-        for graph in {graph_of(arm) for arm in arms}:
-            names = [arm.name for arm in arms if graph_of(arm) == graph]
+        for graph in {arm.problem for arm in arms}:
+            names = [arm.name for arm in arms if arm.problem == graph]
             assert len({found[name] for name in names}) == len(names)
     styles = _styles(PEERS)
     assert len({(one["color"], one["linestyle"]) for one in styles.values()}) == len(styles) == len(PEERS) - 1
@@ -89,8 +86,8 @@ def test_arms_of_ones_own_differ_however_many():
 
 
 def test_lags_are_on_a_logarithmic_axis_and_long_axes_have_few_numbers(tmp_path):
-    run = stored_arms.load(write_three_arms(tmp_path / "run", seeds=2))
-    drawn = figures.FIGURES["autocorrelation"][1](run.arms, figures.looks_of(run), "")
+    run = load(write_three_arms(tmp_path / "run", seeds=2))
+    drawn = chains.FIGURES["autocorrelation"][1](run.arms, styles_of(run.arms), "")
     (axis,) = drawn.axes
     assert axis.get_xscale() == "log"
     assert axis.get_xlim()[0] == 1

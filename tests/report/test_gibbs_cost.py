@@ -1,5 +1,6 @@
 """The report on costs of updates: a tiny run of its experiment through the command line."""
 
+import io
 import json
 import math
 import subprocess
@@ -9,10 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError
-from flyrun.report import arms, gibbs_cost_table, kinds
+from flyrun.report import build
+from flyrun.report.sections import scaling
 
 SAMPLERS = ("gibbs", "double")
 SIZES = ("", "_values_5", "_values_20", "_many")
@@ -29,19 +31,27 @@ def run(tmp_path_factory):
     command = [sys.executable, "-m", "flyrun", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "results" / "runs" / "tiny", done.stdout
+    root = folder / "results" / "runs" / "tiny"
+    info = json.loads((root / "run.json").read_text())
+    for arm in info["arms"]:
+        base, *axis = arm["name"].split("_")
+        if axis:
+            arm["sweep"] = {"arm": base, "axis": axis[0], "point": int((*axis, 0)[1])}
+    (root / "run.json").write_text(json.dumps(info))
+    console = Console(file=io.StringIO(), width=100)
+    build(root, console)
+    return root, console.file.getvalue()
 
 
 def test_one_cell_at_a_time():
     job = compose_job(["experiment=gibbs_cost", "only=[gibbs]"])
     assert job.executor.workers == 1
-    assert job.report == "graph_cost"
 
 
 def test_slopes_of_counts_are_as_published(run):
     root, text = run
     table = pd.read_csv(root / "table.csv")
-    found = {(name, parameter): rows for name, parameter, rows in gibbs_cost_table.sweeps(table)}
+    found = {(name, parameter): rows for name, parameter, rows in scaling.sweeps_of(table.to_dict("records"))}
     assert set(found) == {("gibbs", "D"), ("double_min", "D")}
     counts = {name: [row["factors_actual"] for row in rows] for (name, _), rows in found.items()}
     assert counts["gibbs"] == [1250.0, 2500.0, 5000.0]
@@ -59,8 +69,7 @@ def test_report_has_both_figures_and_says_what_it_means(run):
     page = (root / "report.md").read_text()
     assert "executor.workers=1" in page
     assert "Published costs: gibbs O(DΔ)" in page
-    assert json.loads((root / "run.json").read_text())["report"] == "graph_cost"
-    assert arms.load(root).kind == kinds.kind("graph_cost")
+    assert not (root / "figures" / "error_updates.png").exists()
 
 
 def _arm(seconds, *errors):
@@ -73,21 +82,12 @@ def _arm(seconds, *errors):
 
 def test_equal_error_is_read_between_points_on_logarithmic_scales():
     base = _arm([1.0, 4.0, 100.0], [1.0, 0.5, 0.3], [1.0, 0.5, 0.1])  # ends at 0.2 after 100 s
-    assert gibbs_cost_table.equal_error(base, base) == (100.0, 1.0)
+    assert scaling.equal_error(base, base) == (100.0, 1.0)
     exact = _arm([1.0, 2.0, 8.0], [0.9, 0.4, 0.1])
-    reached, times = gibbs_cost_table.equal_error(exact, base)
+    reached, times = scaling.equal_error(exact, base)
     assert reached == pytest.approx(4.0)  # halfway, in logarithms
     assert times == pytest.approx(25.0)
     wiggling = _arm([1.0, 2.0, 8.0], [0.1, 0.4, 0.1])
-    assert gibbs_cost_table.equal_error(wiggling, base)[0] == pytest.approx(4.0)
+    assert scaling.equal_error(wiggling, base)[0] == pytest.approx(4.0)
     never = _arm([1.0, 2.0, 8.0], [0.9, 0.4, 0.3])
-    assert all(map(math.isnan, gibbs_cost_table.equal_error(never, base)))
-
-
-def test_an_unknown_report_is_refused(tmp_path):
-    folder = tmp_path / "experiment"
-    folder.mkdir()
-    (folder / "mine.yaml").write_text("# @package _global_\nreport: nothing\n")
-    words = ["experiment=mine", "dataset=grid", "model=ising", "sampler=gibbs"]
-    with pytest.raises(ConfigError, match=r"report=nothing: must be null or graph_cost"):
-        compose_job(words, [tmp_path])
+    assert all(map(math.isnan, scaling.equal_error(never, base)))

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from flyrun.report import build, html, render
+from flyrun.report.document import Document
 from tests.stored import write_cell, write_run, write_three_arms
 
 NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
@@ -61,7 +62,7 @@ def test_deltas_are_coloured_by_whether_they_lie_within_the_uncertainty():
     ]
     view = render.table_view("t", columns, rows)
     assert view.deltas == {(0, 1): ("−9 %", True), (1, 1): ("−50 %", False), (2, 1): ("+0 %", True)}
-    text = html._table(view)
+    text = html.page(Document("t", [], [], [view], [], {}, "", {}, {}, ""))
     assert '<span class="near">−9 %</span>' in text
     assert '<span class="far">−50 %</span>' in text
 

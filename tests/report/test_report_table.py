@@ -10,8 +10,9 @@ import pytest
 from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
-from flyrun.report import build, figures, summaries
-from flyrun.report.table import COLUMNS
+from flyrun.report import build, figures
+from flyrun.report.sections import ess as ess_section
+from flyrun.report.sections.paper import COLUMNS
 from flyrun.runner import store
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
@@ -207,7 +208,7 @@ def _without_class_mean(theta):
 
 
 def test_gauge_free_and_worse_of_squares_by_hand(tmp_path, monkeypatch):
-    monkeypatch.setattr(summaries, "_BLOCK_BYTES", 8 * 1000 * 2 * 3)  # a column of Theta at a time
+    monkeypatch.setattr(ess_section, "_BLOCK_BYTES", 8 * 1000 * 2 * 3)  # a column of Theta at a time
     root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
     facts = {"gauge": {"classes": 3}, "gradients": True}
     draws = {}

@@ -1,11 +1,15 @@
-"""flyrun report RUN [results_dir=FOLDER]
+"""flyrun report RUN ... [results_dir=FOLDER] [out=FOLDER]
 
 Builds a run's report anew from what is stored, without sampling, and prints its tables. Written into
 the run's folder: report.html, report.md, table.csv, table.json and figures/. Unfinished cells are
 marked.
 
+Of several runs, of the same dataset, model and prior, it makes one report with all their arms, in the
+folder RUN+RUN+... beside theirs; arms of the same name become RUN/ARM.
+
 RUN                    a run's name, by default its experiment's, or its folder; or name=NAME
 results_dir=results    where results are: its runs/ holds the runs
+out=FOLDER             where the report of several runs goes
 
 An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
 
@@ -13,20 +17,33 @@ Examples
   flyrun report mnist_logreg
   flyrun report mnist_logreg --results-dir elsewhere
   flyrun report results/runs/mnist_logreg
+  flyrun report mnist_logreg small_q longer
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from rich.console import Console
 
 from flyrun import report
 from flyrun.cli.options import one_name, take
+from flyrun.errors import ConfigError
+from flyrun.report.merge import build_of_several
 from flyrun.runner.store import find_run
 
 
 def run(words: list[str]) -> int:
-    """Build and show a run's report."""
-    plain, given = take("report", words, ("results_dir", "name"))
-    wanted = one_name("report", [*plain, *([given["name"]] if "name" in given else [])], "mnist_logreg")
-    report.build(find_run(wanted, given.get("results_dir", "results")), Console(highlight=False))
+    """Build and show a run's report, or one of several runs together."""
+    plain, given = take("report", words, ("results_dir", "name", "out"))
+    results, console = Path(given.get("results_dir", "results")).expanduser(), Console(highlight=False)
+    names = [*plain, *([given["name"]] if "name" in given else [])]
+    if len(names) > 1:
+        folders = [find_run(name, results) for name in names]
+        default = results / "runs" / "+".join(folder.name for folder in folders)
+        build_of_several(folders, Path(given.get("out", default)).expanduser(), console)
+        return 0
+    if "out" in given:
+        raise ConfigError("report: out= is for the report of several runs; a run's own goes to its folder")
+    report.build(find_run(one_name("report", names, "mnist_logreg"), results), console)
     return 0

@@ -65,8 +65,8 @@ def distances(run: Run) -> list[tuple[float, float, float]]:
     rows = []
     for arm in run.arms:
         k = points.get(arm.name)
-        if arm.done and k is not None and k == arm.setting("bound", "offset_sds"):
-            counts = np.array([cell.bright_mean for cell in arm.cells])
+        if arm.has("bright_mean") and k is not None and k == arm.setting("bound", "offset_sds"):
+            counts = arm.each("bright_mean")
             rows.append(
                 (float(k), float(counts.mean()), float(counts.std(ddof=1)) if len(counts) > 1 else 0.0)
             )

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
 from flyrun.report.figures import INK, round_numbers
-from flyrun.report.table import frame
+from flyrun.report.sections import cost as of_cost
+from flyrun.report.sections import size as of_size
 from flyrun.runner.store import swept
 
 BYTES = 4  # of a stored feature
@@ -23,8 +25,17 @@ def against_size(run: Run, run_dir: Path) -> Any:
 
     N is what each arm read, for a typed dataset.n_data counts more than the axis' point.
     """
-    table = frame(run)
-    table = table[(table["seeds"] > 0) & table["arm"].isin(list(swept(run.info, "n")))].sort_values("n_data")
+    along = swept(run.info, "n")
+    rows = [
+        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")}
+        | of_cost.row(run, arm)
+        | of_size.row(run, arm)
+        for arm in run.arms
+        if arm.name in along and of_size.SECTION.about(arm)
+    ]
+    if not rows:
+        return None
+    table = pd.DataFrame(rows).sort_values("n_data")
     sizes = table["n_data"].to_numpy(dtype=float)
     if len(np.unique(sizes)) < 2:
         return None

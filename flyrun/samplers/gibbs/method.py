@@ -134,7 +134,6 @@ class SingleSite(Method):
             coordinates=tuple(f"x{i}" for i in range(self.n)),
             setup_s=self._setup_s,
             more={
-                "kind": "graph",
                 "n_variables": self.n,
                 "n_values": bounds.n_values,
                 "largest_degree": bounds.largest_degree,

@@ -1,11 +1,12 @@
-"""Slopes on logarithmic scales: of powers, of noise, of the published formulas; which sizes grow alone."""
+"""Slopes on logarithmic scales: of powers, of noise, of the published formulas; what a sweep lets grow."""
 
 import math
 
 import numpy as np
 import pytest
 
-from flyrun.report.slopes import COSTS, growing, slope
+from flyrun.report.arms import ArmResult
+from flyrun.report.sections.scaling import COSTS, PARAMETERS, slope, swept
 
 
 def _sizes(delta=250.0, d=10.0, largest=2.0, total=16.0):
@@ -53,11 +54,26 @@ def test_published_exponents():
     assert COSTS["double_min"].at(_sizes()) == 10 * 4 + 256
 
 
-def test_only_sets_in_which_one_parameter_grows_count():
-    points = [_sizes(), _sizes(delta=2500), _sizes(d=20), _sizes(delta=25_000), _sizes(delta=800, d=20)]
-    assert growing(points, "Delta") == [0, 1, 3]
-    assert growing(points, "D") == []
-    assert growing(points[::-1], "Delta") == [4, 3, 1]
-    # equal to rounding
-    assert growing([_sizes(total=8 * (1 + 1e-9)), _sizes(total=16), _sizes(total=32)], "Psi") == [0, 1, 2]
-    assert growing([], "L") == []
+def _arm(name, sizes, base="", axis=""):
+    facts = {fact: sizes[parameter] for parameter, (_, fact, _) in PARAMETERS.items()}
+    info = {"settings": {"sampler": {"name": "gibbs"}}, "facts": facts}
+    sweep = {"arm": base, "axis": axis, "point": 1} if base else None
+    return ArmResult(name, 1, (info,), (None,), None, {}, {}, {}, sweep)
+
+
+def test_of_a_sweep_what_alone_grows_is_shown():
+    arms = [
+        _arm("g", _sizes()),
+        _arm("far", _sizes(delta=25_000), "g", "degree"),
+        _arm("near", _sizes(delta=2500), "g", "degree"),
+        _arm("one", _sizes(d=20), "g", "values"),
+        _arm("bigger", _sizes(total=32 * (1 + 1e-9)), "g", "total"),
+        _arm("smaller", _sizes(total=8, largest=2 * (1 + 1e-9)), "g", "total"),
+        _arm("many", _sizes(delta=800, d=20), "g", "many"),
+        _arm("more", _sizes(delta=900, d=30), "g", "many"),
+        _arm("same", _sizes(), "g", "batch"),
+        _arm("again", _sizes(), "g", "batch"),
+    ]
+    found = {parameter: [arm.name for arm in own] for (_, parameter), own in swept(arms).items()}
+    assert found == {"Delta": ["g", "near", "far"], "Psi": ["smaller", "g", "bigger"]}
+    assert swept(arms[1:]) == {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
-from flyrun.report import caveats as of_arms
 from flyrun.report.arms import Run
 from flyrun.report.render import NOTHING, Column, View, number, table_view
-
-if TYPE_CHECKING:
-    import pandas as pd
+from flyrun.report.section import Row, Section
+from flyrun.report.sections.arms import unfinished
+from flyrun.report.sections.ess import about_a_gaussian
 
 # Stable: people and scripts read these by name.
 COLUMNS = (
@@ -20,16 +19,8 @@ COLUMNS = (
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
 
 
-def frame(run: Run) -> pd.DataFrame:
-    """One row per coefficient, COLUMNS; the intercept first in its class."""
-    import pandas as pd
-
-    return pd.DataFrame(_rows(run), columns=list(COLUMNS))
-
-
-def views(table: pd.DataFrame) -> list[View]:
+def views(rows: list[Row]) -> list[View]:
     """The coefficients as people read them, a table for each class."""
-    rows = table.to_dict("records")
     classes = list(dict.fromkeys(str(row["class"]) for row in rows))
     return [
         table_view(
@@ -44,21 +35,21 @@ def views(table: pd.DataFrame) -> list[View]:
 def caveats(run: Run) -> list[str]:
     """What a reader must know first; empty when the chains agree and the data speak."""
     arm = run.arms[0]
-    found = [text[0].upper() + text[1:] for text in of_arms.unfinished(arm)]
+    lines = [text[0].upper() + text[1:] for text in unfinished(run, arm)]
     if arm.fact("exact") is False:
-        found.append("This sampler is biased: its draws do not follow the posterior exactly.")
+        lines.append("This sampler is biased: its draws do not follow the posterior exactly.")
     rows = _rows(run)
-    found += [f"{text[0].upper()}{text[1:]}." for text in run.info["fit"].get("caveats", [])]
-    apart = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
-    if apart and run.info["fit"]["chains"] > 1:
-        worst = max(apart, key=lambda row: row["rhat"])
-        found.append(
-            f"The chains do not agree yet on {len(apart)} of {len(rows)} coefficients: R-hat is "
+    lines += [f"{text[0].upper()}{text[1:]}." for text in run.info["fit"].get("caveats", [])]
+    unlike = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
+    if unlike and run.info["fit"]["chains"] > 1:
+        worst = max(unlike, key=lambda row: row["rhat"])
+        lines.append(
+            f"The chains do not agree yet on {len(unlike)} of {len(rows)} coefficients: R-hat is "
             f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
             "same command with a longer --budget goes on from here."
         )
-    found += [text[0].upper() + text[1:] for text in of_arms.about_a_gaussian(arm)]
-    return found + _prior_like(run, rows)
+    lines += [text[0].upper() + text[1:] for text in about_a_gaussian(arm)]
+    return lines + _prior_like(run, rows)
 
 
 def lead(run: Run) -> list[str]:
@@ -93,36 +84,36 @@ def legend(run: Run) -> list[str]:
     ]
 
 
-def _rows(run: Run) -> list[dict[str, Any]]:
+def _rows(run: Run) -> list[Row]:
     return run.info["fit"]["coefficients"]
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: Row) -> str:
     return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])
 
 
-def _prior_like(run: Run, rows: list[dict[str, Any]]) -> list[str]:
+def _prior_like(run: Run, rows: list[Row]) -> list[str]:
     """Coefficients whose posterior is nearly as wide as their prior."""
     prior = run.arms[0].fact("prior_scale")
     if not prior or run.arms[0].setting("prior", "name") != "gaussian":
         return []
     # a contrast of two classes' coefficients has twice the prior variance
     wide = prior * (math.sqrt(2.0) if any(row["class"] for row in rows) else 1.0)
-    found = []
+    lines = []
     for row in rows:
         if row["mean"] and row.get("effect_mean"):
             sd = row["sd"] * abs(row["effect_mean"] / row["mean"])
             if sd > _PRIOR_LIKE * wide:
-                found.append(_label(row))
-    if not found:
+                lines.append(_label(row))
+    if not lines:
         return []
     return [
-        f"The data say little about {len(found)} of {len(rows)} coefficients, as {found[0]}: their posterior "
+        f"The data say little about {len(lines)} of {len(rows)} coefficients, as {lines[0]}: their posterior "
         "is nearly as wide as the prior, which decides."
     ]
 
 
-def _places(row: dict[str, Any]) -> int:
+def _places(row: Row) -> int:
     """Decimals that two figures of the sd need."""
     sd = row["sd"]
     return min(max(1 - math.floor(math.log10(sd)), 0), 12) if sd > 0 and math.isfinite(sd) else 3
@@ -135,8 +126,8 @@ def _digits(value: float, sd: float) -> int:
     return min(max(math.floor(math.log10(abs(value))) - math.floor(math.log10(sd)) + 1, 0), 12)
 
 
-def _scaled(name: str) -> Any:
-    def text(row: dict[str, Any]) -> str:
+def _scaled(name: str) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
         value, size = row[name], abs(row["mean"]) + row["sd"]
         if not math.isfinite(value):
             return f"{value:.3g}"
@@ -158,3 +149,21 @@ _COLUMNS = [
     Column("tail ESS", lambda row: number(row["ess_tail"])),
     Column("R-hat", lambda row: NOTHING if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"),
 ]
+
+
+def _when(run: Run) -> bool:
+    return "fit" in run.info
+
+
+# The chains' ESS and costs are means to an end here; how they ran is still drawn.
+SECTION = Section(
+    "coefficients",
+    when=_when,
+    columns=COLUMNS,
+    table=_rows,
+    views=views,
+    lead=lead,
+    legend=legend,
+    caveats=caveats,
+    replaces=("arms", "paper", "ess", "cost", "size", "estimates"),
+)

@@ -1,0 +1,86 @@
+"""Several runs of one problem as one: every arm of all of them on one page."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from flyrun import files
+from flyrun.config.schema import flat, show
+from flyrun.errors import ConfigError, StoreError
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.build import ReportResult, load, write
+
+_PROBLEM = ("dataset", "model", "prior")
+
+
+def build_of_several(folders: list[Path], out: Path, console: Console | None = None) -> ReportResult:
+    """Write the report of runs of one problem to the folder `out`, and print it when a console is given.
+
+    An arm keeps its name where no other has it, else it is run/arm. Raises ConfigError where the runs'
+    problems differ or one is named twice, StoreError where one is missing or `out` cannot be written.
+    """
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"report: {max(names, key=names.count)} is named twice; name each run once")
+    runs = [load(folder) for folder in folders]
+    _refuse_other_problems(names, runs)
+    try:
+        files.make_folder(out)
+    except OSError as error:
+        raise StoreError(f"{out}: cannot be made ({error.strerror or error}); choose another out=") from error
+    return write(merged(names, runs), out, console)
+
+
+def merged(names: list[str], runs: list[Run]) -> Run:
+    """All arms of these runs as those of one."""
+    count = Counter(arm.name for run in runs for arm in run.arms)
+    arms = [
+        _renamed(arm, {name: f"{run_name}/{name}" for name, times in count.items() if times > 1})
+        for run_name, run in zip(names, runs, strict=True)
+        for arm in run.arms
+    ]
+
+    def common(key: str, joint: str) -> str:
+        return joint.join(dict.fromkeys(str(run.info[key]) for run in runs if run.info.get(key)))
+
+    info: dict[str, Any] = {
+        "name": "+".join(names),
+        "title": common("title", "; "),
+        "paper": common("paper", "; "),
+        "experiment": common("experiment", "+"),
+        "command": common("command", "\n"),
+        "again": shlex.join(["flyrun", "report", *names]),
+        "arms": [entry for run in runs for entry in run.info["arms"]],
+    }
+    return Run(info, tuple(arms), "; ".join(dict.fromkeys(run.source for run in runs if run.source)))
+
+
+def _renamed(arm: ArmResult, names: dict[str, str]) -> ArmResult:
+    sweep = arm.sweep and {**arm.sweep, "arm": names.get(arm.sweep["arm"], arm.sweep["arm"])}
+    return replace(arm, name=names.get(arm.name, arm.name), sweep=sweep)
+
+
+def _problem(entry: dict[str, Any]) -> dict[str, Any]:
+    return {group: entry.get("problem", {}).get(group) or {} for group in _PROBLEM}
+
+
+def _refuse_other_problems(names: list[str], runs: list[Run]) -> None:
+    problems = [
+        (f"{name}, arm {arm['name']}", flat(_problem(arm)))
+        for name, run in zip(names, runs, strict=True)
+        for arm in run.info["arms"]
+    ]
+    place, problem = problems[0]
+    for other_place, other in problems[1:]:
+        key = next((key for key in {**problem, **other} if problem.get(key) != other.get(key)), None)
+        if key is not None:
+            raise ConfigError(
+                f"report {' '.join(names)}: {key} is {show(problem.get(key))} in {place} and "
+                f"{show(other.get(key))} in {other_place}; only runs of one dataset, model and prior make one"
+            )

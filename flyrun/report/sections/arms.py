@@ -1,0 +1,88 @@
+"""What every report says of its arms: what they are, which seeds are done, on what machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.section import Row, Section
+
+_MACHINE = ("cpu", "cores", "platform")
+
+
+def row(run: Run, arm: ArmResult) -> Row:
+    """An arm's name, settings, sizes and length."""
+    values: Row = {
+        "experiment": run.info.get("experiment") or run.info.get("name"),
+        "arm": arm.name,
+        "seeds": arm.done,
+        "seeds_wanted": arm.wanted,
+    }
+    if arm.done < arm.wanted:
+        states = [state for state in arm.states.values() if state != "done"]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        values["note"] = f"{arm.done}/{arm.wanted} seeds ({counts})"
+    if arm.done:
+        values |= {name: arm.setting(name, "name") for name in ("dataset", "model")}
+        values |= {name: arm.fact(name) for name in ("update", "n_data", "n_params", "exact")}
+        values |= {name: arm.infos[0].get(name) for name in ("iterations", "burn_in")}
+        values |= {name: arm.fact_mean(name) for name in ("setup_queries", "setup_s")}
+    return values
+
+
+def _lead(run: Run) -> list[str]:
+    lines = [str(run.info["paper"])] if run.info.get("paper") else []
+    sized = [arm for arm in run.done if arm.fact("n_data") and arm.fact("n_params")]
+    if sized:
+        arm, info = sized[0], sized[0].infos[0]
+        sizes = sorted({one.fact("n_data") for one in sized})
+        count = " to ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1])))
+        data = f"{arm.setting('dataset', 'name')} ({count} data, {arm.fact('n_params'):,} parameters)"
+        parts = [data, str(arm.setting("model", "name")), str(arm.fact("update"))]
+        lines.append(", ".join(part for part in parts if part != "None") + ".")
+        iterations, burn_in = info.get("iterations"), info.get("burn_in")
+        if iterations is not None and burn_in is not None:
+            lines.append(f"{iterations:,} iterations, the first {burn_in:,} of them burn-in and left out.")
+    return lines
+
+
+def unfinished(run: Run, arm: ArmResult) -> list[str]:
+    """Seeds that are not in an arm's row, and why."""
+    if arm.done == arm.wanted:
+        return []
+    lines = [f"{arm.done} of {arm.wanted} seeds are finished and in its row; the same command runs the rest."]
+    for seed, state in arm.states.items():
+        if state != "done" and arm.messages.get(seed):
+            lines.append(f"seed {seed} is {state}: {arm.messages[seed]}.")
+    return lines
+
+
+def _caveats(run: Run) -> list[str]:
+    machines = {_machine(info) for arm in run.done for info in arm.infos}
+    lines = []
+    if len(machines) > 1:
+        lines.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")
+    for arm in run.done:
+        times = [_seconds_per_iteration(info) for info in arm.infos]
+        if len(times) > 1 and np.std(times) > 0.5 * np.mean(times):
+            lines.append(f"{arm.name}: times differ much between seeds; something else used the machine.")
+    return lines
+
+
+def _machine(info: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(info.get("environment", {}).get(key)) for key in _MACHINE)
+
+
+def _seconds_per_iteration(info: dict[str, Any]) -> float:
+    return info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
+
+
+SECTION = Section(
+    "arms",
+    row=row,
+    lead=_lead,
+    arm_caveats=unfinished,
+    caveats=_caveats,
+)

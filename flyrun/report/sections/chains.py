@@ -1,0 +1,174 @@
+"""How chains run: the log posterior from their start, queries by iteration, autocorrelation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flyrun.diagnostics import coda
+from flyrun.report.arms import ArmResult
+from flyrun.report.colours import Look
+from flyrun.report.draws import Draws
+from flyrun.report.figures import INK, axes, band, common, legend_below, round_numbers
+from flyrun.report.section import Figures, Row, Section
+
+_CURVE_BINS = 240
+_SHORT_LAGS, _LONG_LAGS = 100, 250
+_MAX_LAG = 6000
+
+
+def summarise(draws: Draws) -> Row:
+    """curve_*: queries per iteration averaged in bins of iterations, burn-in included (log-spaced).  trace_*:
+    log posterior on a grid of iterations.  lags, autocorrelation: lags in iterations, mean over coordinates.
+    """
+    queries = draws.whole("queries")
+    if not draws.real() or queries is None:
+        return {}
+    curve_iteration, curve_queries = _binned(queries)
+    lags, autocorrelation = _autocorrelation(draws.positions(), int(draws.info.get("thin", 1)))
+    trace = [draws.values("trace", name) for name in ("iteration", "log_posterior")]
+    trace_iteration, trace_log_posterior = (
+        [] if one is None else one.astype(float).tolist() for one in trace
+    )
+    return {
+        "curve_iteration": curve_iteration.tolist(),
+        "curve_queries": curve_queries.tolist(),
+        "trace_iteration": trace_iteration,
+        "trace_log_posterior": trace_log_posterior,
+        "lags": lags.tolist(),
+        "autocorrelation": autocorrelation.tolist(),
+    }
+
+
+def _binned(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean queries in bins of iterations whose widths grow with the logarithm: (centres, means)."""
+    edges = np.unique(np.geomspace(1, queries.size + 1, _CURVE_BINS + 1).astype(int)) - 1
+    starts, widths = edges[:-1], np.diff(edges)
+    return starts + (widths + 1) / 2, np.add.reduceat(queries, starts) / widths
+
+
+def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lags in iterations and the autocorrelation there, averaged over coordinates that move."""
+    max_lag = max(1, min(draws.shape[0] // 4, _MAX_LAG))
+    covariance = coda.autocovariance(np.ascontiguousarray(draws.T), max_lag)
+    moving = covariance[:, 0] > 0
+    # A chain at rest keeps its value for ever.
+    values = np.ones(max_lag + 1)
+    if moving.any():
+        values = (covariance[moving] / covariance[moving, :1]).mean(axis=0)
+    # Every lag where a fast chain forgets, fewer further out.
+    far = np.geomspace(1, max_lag, _LONG_LAGS).astype(int)
+    lags = np.union1d(np.arange(min(_SHORT_LAGS, max_lag) + 1), far)
+    return lags * thin, values[lags]
+
+
+def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+    figure, (top, bottom) = axes(2, title, height=5.6)
+    plotted = []
+    for arm in arms:
+        if all(cell.trace_log_posterior for cell in arm.cells):
+            iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
+            band(top, iteration + 1, values, styles[arm.name], arm.name)
+            plotted.append(values)
+        iteration, values = common(arm, "curve_iteration", "curve_queries")
+        band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
+    burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
+    if len(burn_in) == 1 and (end := burn_in.pop()):
+        for axis in (top, bottom):
+            axis.axvline(end, color=INK, linewidth=0.8, linestyle=":", alpha=0.8)
+        top.annotate(
+            "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="right", fontsize=8,
+        )  # fmt: skip
+    top.yaxis.set_major_formatter("{x:,.10g}")
+    _deficit_scale(top, plotted)
+    top.set_ylabel("log posterior")
+    bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
+    bottom.set_ylim(bottom=max(bottom.get_ylim()[0], 0.5))
+    round_numbers(bottom.yaxis)
+    legend_below(figure, top, bottom)
+    return figure
+
+
+def _deficit_scale(axis: Any, plotted: list[np.ndarray]) -> None:
+    """Linear around the values of the settled chains, logarithmic below: a prior draw is far away."""
+    finite = np.concatenate([np.empty(0), *(values[np.isfinite(values)] for values in plotted)])
+    if finite.size == 0:
+        return
+    best = finite.max()
+    settled = np.concatenate([values[:, values.shape[1] // 2 :].ravel() for values in plotted])
+    spread = max(best - np.nanpercentile(settled, 5), 1e-9)
+    linear = 3 * spread
+    if best - finite.min() < 10 * linear:
+        return
+
+    def forward(y):
+        gap = (best - np.asarray(y, float)) / linear
+        return -np.where(gap <= 1, gap, 1 + np.log(np.maximum(gap, 1)))
+
+    def inverse(z):
+        gap = -np.asarray(z, float)
+        return best - linear * np.where(gap <= 1, gap, np.exp(np.maximum(gap - 1, 0)))
+
+    axis.set_yscale("function", functions=(forward, inverse))
+    deepest = best - finite.min()
+    axis.set_yticks(ticks := _round_ticks(best, linear, deepest, forward), [f"{tick:,.0f}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_ylim(best - 1.3 * deepest, best + 0.5 * linear)
+
+
+def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable) -> list[float]:
+    """Round numbers below `best`, at growing distances, that do not crowd on the transformed axis."""
+    gaps = [digit * 10.0**power for power in range(-3, 12) for digit in (1, 2, 5)]
+    room = 0.09 * (forward(best) - forward(best - deepest))
+    ticks: list[float] = []
+    for gap in (gap for gap in gaps if nearest / 8 <= gap <= deepest):
+        unit = 10.0 ** np.floor(np.log10(gap))
+        tick = np.round((best - gap) / unit) * unit
+        if tick < best and (not ticks or forward(ticks[-1]) - forward(tick) > room):
+            ticks.append(float(tick))
+    return ticks
+
+
+def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+    figure, (axis,) = axes(1, title)
+    reach = 10.0  # a decade at least
+    for arm in arms:
+        lags, values = common(arm, "lags", "autocorrelation")
+        band(axis, lags[1:], values[:, 1:], styles[arm.name], arm.name)
+        correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
+        reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
+    first, longest = (min(arm.cells[0].lags[1] for arm in arms), max(arm.cells[0].lags[-1] for arm in arms))
+    axis.set(
+        xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", xlim=(first, min(reach, longest)),
+        ylim=(-0.15, 1.02),
+    )  # fmt: skip
+    round_numbers(axis.xaxis)
+    axis.axhline(0, color=INK, linewidth=0.6)
+    legend_below(figure, axis)
+    return figure
+
+
+FIGURES: Figures = {
+    "convergence": (
+        "Log posterior from the start of the chain (above) and likelihood queries per iteration (below), "
+        "mean ± 1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; "
+        "it is computed after the run and not counted as queries.",
+        _convergence,
+    ),
+    "autocorrelation": (
+        "Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs; lags on a "
+        "logarithmic axis, from the first on.",
+        _autocorrelations,
+    ),
+}
+SECTION = Section(
+    "chains",
+    reads=("autocorrelation",),
+    summarise=summarise,
+    code=("flyrun.diagnostics.coda",),
+    figures=FIGURES,
+)

@@ -1,0 +1,110 @@
+"""What draws cost in time, and what setting up does."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import Look
+from flyrun.report.draws import Draws
+from flyrun.report.figures import axes, band, common, legend_below, round_numbers
+from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, table_view
+from flyrun.report.section import Figures, Row, Section, no_row
+from flyrun.report.sections import ess
+from flyrun.report.table import put
+
+_GROWTH_POINTS, _GROWTH_COORDINATES = 8, 8
+
+
+def summarise(draws: Draws) -> Row:
+    """growth_s, growth_ess: effective draws (mean over a few coordinates) after so many seconds."""
+    if not draws.real():
+        return {}
+    positions = draws.positions()
+    chosen = np.unique(np.linspace(0, positions.shape[1] - 1, _GROWTH_COORDINATES).astype(int))
+    shares = np.arange(1, _GROWTH_POINTS + 1) / _GROWTH_POINTS
+    sizes = [
+        float(np.mean(ess.sizes(positions[: int(share * positions.shape[0]), chosen]))) for share in shares
+    ]
+    return {"growth_s": (shares * float(draws.info["timings"]["sampling_s"])).tolist(), "growth_ess": sizes}
+
+
+def row(run: Run, arm: ArmResult) -> Row:
+    """Times of sampling."""
+    base = ess.base_of(run)
+    values: Row = {}
+    for name in ("us_per_iter", "ess_per_s"):
+        put(values, name, ess.per_seed(arm, name))
+    if base is not None:
+        ours, theirs = ess.per_seed(arm, "ess_per_s"), ess.per_seed(base, "ess_per_s")
+        values["wall_speedup"] = ess.ratio(values["ess_per_s"], theirs.mean())
+        spread = 0.0 if arm is base else values["wall_speedup"] * ess.cv_of_ratio(ours, theirs)
+        values["wall_speedup_sd"] = spread
+    return values
+
+
+def _views(rows: list[Row]) -> list[View]:
+    return [table_view("Cost", _COLUMNS, rows)]
+
+
+_COLUMNS = [
+    ARM,
+    Column("µs/iter", measured("us_per_iter")),
+    Column("ESS/s", measured("ess_per_s")),
+    Column("wall speedup", measured("wall_speedup")),
+    Column("set-up queries", plain("setup_queries")),
+    Column("set-up s", plain("setup_s", 2)),
+    SEEDS,
+]
+
+
+def _legend(run: Run) -> list[str]:
+    return [
+        "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
+        "left out."
+    ]
+
+
+def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+    figure, (axis,) = axes(1, title)
+    for arm in arms:
+        _, values = common(arm, "growth_s", "growth_ess")
+        # Seeds take different times for the same share of a run.
+        seconds = np.mean([cell.growth_s for cell in arm.cells], axis=0)
+        band(axis, seconds, values, styles[arm.name], arm.name, positive=True, marker="o")
+    axis.set(xlabel="seconds of sampling, one chain", ylabel="effective draws", xscale="log", yscale="log")
+    round_numbers(axis.xaxis)
+    round_numbers(axis.yaxis)
+    legend_below(figure, axis)
+    return figure
+
+
+_FIGURES: Figures = {
+    "ess_time": (
+        f"Effective draws (R-CODA, mean over at most {_GROWTH_COORDINATES} coordinates) against seconds of "
+        "sampling after burn-in, mean ± 1 sd over runs.",
+        _ess_against_time,
+    ),
+}
+SECTION = Section(
+    "cost",
+    reads=("growth_ess",),
+    summarise=summarise,
+    code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
+    columns=(
+        "us_per_iter",
+        "ess_per_s",
+        "wall_speedup",
+        "setup_queries",
+        "setup_s",
+        "us_per_iter_sd",
+        "ess_per_s_sd",
+        "wall_speedup_sd",
+    ),
+    row=row,
+    planned=no_row,
+    views=_views,
+    figures=_FIGURES,
+    legend=_legend,
+)

@@ -1,0 +1,355 @@
+"""Effective draws: R-CODA's of each chain, ArviZ's of all together, and R-hat.
+
+Where the likelihood ignores directions the posterior is the prior there, and chains mix well or badly
+whatever the data say: a softmax likelihood knows nothing of Θ + 1vᵀ, Θ of K rows, a row a class. ESS is
+counted without it too: each column of Θ minus its mean over classes. A method says so with the fact "gauge":
+{"classes": K}, θ being Θ row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from flyrun.diagnostics import coda, ess
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.draws import Draws
+from flyrun.report.render import (
+    ARM,
+    NOTHING,
+    SEEDS,
+    Column,
+    View,
+    decimals,
+    known,
+    measured,
+    plain,
+    table_view,
+)
+from flyrun.report.section import Row, Section, no_row
+from flyrun.report.table import mean_sd, put
+
+FEW_DRAWS = 100
+HIGH_RHAT = 1.05
+# Efficiency of random-walk and Langevin steps is flat around the target; a quarter off is still harmless.
+ACCEPTANCE_SLACK = 0.25
+# Of independence proposals on QM9 (57 coefficients, Student-t, Laplace prior, 3 × 5,000 draws) 0.04, 0.09,
+# 0.21, 0.26 were accepted with 1, 2, 5, 10 data a coefficient; R-hat was 1.32, 1.04, 1.01, 1.01, HMC's 1.00.
+FEW_DATA = 5
+_MEANS = {"queries_per_iter": "queries", "accept_rate": "accepted", "bright_mean": "bright"}
+_BLOCK_BYTES = 256 * 2**20
+
+
+def summarise(draws: Draws) -> Row:
+    """R-CODA's effective draws of θ (ess) and of (θ - mean)² (square), by coordinate; free, free_square: the
+    same without the gauge, empty where there is none. Means of queries, acceptance, bright data.
+    """
+    if not draws.real():
+        return {}
+    positions = draws.positions()
+    classes = _classes(draws.facts)
+    free = centred(positions, classes) if classes else None
+    stats = {name: draws.values("sample_stats", stat) for name, stat in _MEANS.items()}
+    return {
+        "n_iterations": int(draws.tree["sample_stats"].sizes["draw"]),
+        "ess": sizes(positions).tolist(),
+        "square": sizes(squares(positions)).tolist(),
+        "free": [] if free is None else sizes(free).tolist(),
+        "free_square": [] if free is None else sizes(squares(free)).tolist(),
+        **{name: math.nan if stat is None else float(stat.mean()) for name, stat in stats.items()},
+    }
+
+
+def pool(chains: list[Draws]) -> Row:
+    """ESS in draws of all chains, and R-hat, by coordinate; blocks of these, so that memory stays bounded."""
+    if not all(draws.real() for draws in chains):
+        return {}
+    theta = chains[0].tree["posterior"]["theta"]
+    _, n_draws, n_params = theta.shape
+    block = max(1, _BLOCK_BYTES // (8 * n_draws * len(chains)))
+    parts = []
+    for start in range(0, n_params, block):
+        coordinates = slice(start, start + block) if block < n_params else slice(None)
+        parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains])))
+    columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
+    free: list[list[float]] = [[], []]
+    for rows in _blocks(n_params, block, _classes(chains[0].facts)):
+        whole = [np.concatenate([draws.positions(one) for one in rows], axis=1) for draws in chains]
+        part = ess.summary(np.stack([centred(values, len(rows)) for values in whole]))
+        free[0] += part.bulk.tolist()
+        free[1] += part.square.tolist()
+    dim = theta.dims[2]
+    names = theta[dim].values if dim in theta.coords else [f"theta[{d}]" for d in range(n_params)]
+    keys = (*ess.Summary._fields, "free_bulk", "free_square")
+    return {"names": [str(name) for name in names]} | dict(zip(keys, [*columns, *free], strict=True))
+
+
+def sizes(draws: np.ndarray) -> np.ndarray:
+    """R-CODA's effective draws by coordinate, NaN when there are too few to fit.
+
+    coda calls a chain constant when its sd is below 1.5e-8; columns are brought to unit size first, so
+    that a parameter measured in small units is not taken for one.
+    """
+    if draws.shape[0] < 3:
+        return np.full(draws.shape[1], np.nan)
+    spread = np.ptp(draws, axis=0)
+    return coda.effective_size((draws - draws[0]) / np.where(spread > 0, spread, 1))
+
+
+def squares(draws: np.ndarray) -> np.ndarray:
+    """(θ - mean)²: antithetic chains have means that converge fast and hide a spread that does not."""
+    return (draws - draws.mean(axis=0)) ** 2
+
+
+def centred(draws: np.ndarray, n_classes: int) -> np.ndarray:
+    """(T, K·W) draws of W columns of Θ, minus their means over classes."""
+    rows = draws.reshape(len(draws), n_classes, -1)
+    return (rows - rows.mean(axis=1, keepdims=True)).reshape(draws.shape)
+
+
+def _blocks(n_params: int, size: int, n_classes: int) -> Iterator[list[slice]]:
+    """Coordinates about `size` at a time, all classes of a column together: a slice for each class."""
+    if not n_classes:
+        return
+    width = n_params // n_classes
+    step = max(1, size // n_classes)
+    for start in range(0, width, step):
+        end = min(start + step, width)
+        yield [slice(k * width + start, k * width + end) for k in range(n_classes)]
+
+
+def _classes(facts: dict[str, Any]) -> int:
+    return int((facts.get("gauge") or {}).get("classes", 0))
+
+
+def per_seed(arm: ArmResult, name: str) -> np.ndarray:
+    """One value per finished seed of a column of the table; NaN for what its cells do not have."""
+    ess_of, square, free, free_square = (
+        np.array([np.mean(values) if (values := getattr(cell, key)) else math.nan for cell in arm.cells])
+        for key in ("ess", "square", "free", "free_square")
+    )
+    squares_ = np.where(np.isnan(free), square, free_square)
+    queries, n_iterations = arm.each("queries_per_iter"), arm.each("n_iterations")
+    seconds = np.array([info["timings"]["sampling_s"] for info in arm.infos], dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "queries_per_iter": queries,
+            "ess_per_1000": 1000 * ess_of / n_iterations,
+            "ess_gauge_free_per_1000": 1000 * free / n_iterations,
+            "ess_square_per_1000": 1000 * squares_ / n_iterations,
+            "ess_worse_per_1000": 1000
+            * np.minimum(np.where(np.isnan(free), ess_of, free), squares_)
+            / n_iterations,
+            "queries_per_ess": queries * n_iterations / ess_of,
+            "us_per_iter": 1e6 * seconds / n_iterations,
+            "ess_per_s": ess_of / seconds,
+        }[name]
+
+
+def base_of(run: Run) -> ArmResult | None:
+    """The finished arm with draws that the others are relative to."""
+    base = run.baseline
+    return base if base is not None and SECTION.about(base) else None
+
+
+def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess: str) -> None:
+    """The column `name`: the ratio of the arms' `ess` per query.
+
+    Its sd takes them as independent: speedup · sqrt(cv² + cv_base²), cv = sd / mean over seeds.
+    """
+    if base is None:
+        return
+    (ours, theirs), (queries, base_queries) = (
+        [per_seed(one, key) for one in (arm, base)] for key in (ess, "queries_per_iter")
+    )
+    row[name] = ratio(ratio(ours.mean(), queries.mean()), ratio(theirs.mean(), base_queries.mean()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = cv_of_ratio(ours / queries, theirs / base_queries)
+    # A ratio of a number with itself has no spread.
+    row[f"{name}_sd"] = 0.0 * row[name] if arm is base else row[name] * spread
+
+
+def ratio(a: float, b: float) -> float:
+    """a / b; NaN for nothing."""
+    return float(a / b) if b else math.nan
+
+
+def cv_of_ratio(a: np.ndarray, b: np.ndarray) -> float:
+    """Coefficient of variation of a ratio of two independent means, to first order."""
+    return math.hypot(*(ratio(sd, mean) for mean, sd in (mean_sd(a), mean_sd(b))))
+
+
+def _row(run: Run, arm: ArmResult) -> Row:
+    base = base_of(run)
+    rhat = np.array(arm.pooled.rhat)
+    total = sum(cell.n_iterations for cell in arm.cells)
+    smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}
+    for kind in ("bulk", "square"):
+        smallest[f"gauge_free_{kind}"] = float(np.min(getattr(arm.pooled, f"free_{kind}") or math.nan))
+    row: Row = {
+        "gradients": arm.fact("gradients"),
+        "accept_rate": float(arm.each("accept_rate").mean()),
+        "accept_target": arm.setting("sampler", "target_accept"),
+        "bright_mean": float(arm.each("bright_mean").mean()),
+        "ess_median_per_1000": np.mean([1000 * np.median(c.ess) / c.n_iterations for c in arm.cells]),
+        "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
+        **{f"ess_{kind}_min_per_1000": 1000 * size / total for kind, size in smallest.items()},
+        "ess_bulk_min": smallest["bulk"],
+        "rhat_max": float(np.nanmax(rhat)) if not np.isnan(rhat).all() else math.nan,
+    }
+    for name in ("ess_gauge_free_per_1000", "ess_square_per_1000", "ess_worse_per_1000"):
+        put(row, name, per_seed(arm, name))
+    put_speedup(row, "speedup_gauge_free", arm, base, "ess_gauge_free_per_1000")
+    put_speedup(row, "speedup_worse", arm, base, "ess_worse_per_1000")
+    return row
+
+
+def _views(rows: list[Row]) -> list[View]:
+    return [*judged_by_the_worse(rows, ARM), table_view(_TITLE, _COLUMNS, rows)]
+
+
+def judged_by_the_worse(rows: list[Row], first: Column) -> list[View]:
+    """ESS without the gauge, and of squares; nothing for runs with neither a gauge nor gradients."""
+    gauge = any(known(row["ess_gauge_free_per_1000"]) for row in rows)
+    if not gauge and not any(row["gradients"] is True for row in rows):
+        return []
+    columns = [first]
+    if gauge:
+        columns.append(Column("gauge-free ESS", measured("ess_gauge_free_per_1000")))
+        columns.append(Column("speedup", measured("speedup_gauge_free")))
+    columns.append(Column("square ESS", measured("ess_square_per_1000")))
+    columns.append(Column("worse ESS", measured("ess_worse_per_1000")))
+    columns.append(Column("speedup", measured("speedup_worse")))
+    title = ("Without the gauge, and by" if gauge else "By") + " the worse of means and squares"
+    return [table_view(f"{title} (ESS/1000 iter)", [*columns, SEEDS], rows)]
+
+
+def _exact(row: Row) -> str:
+    return {True: "yes", False: "no"}.get(row["exact"], NOTHING)
+
+
+_TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
+_COLUMNS = [
+    ARM,
+    Column("exact", _exact),
+    Column("R-hat max", decimals("rhat_max", 3)),
+    Column("bulk ESS", plain("ess_bulk_min_per_1000", 2)),
+    Column("tail ESS", plain("ess_tail_min_per_1000", 2)),
+    Column("square ESS", plain("ess_square_min_per_1000", 2)),
+    Column("accept rate", decimals("accept_rate", 3)),
+    Column("bright mean", plain("bright_mean")),
+    SEEDS,
+]
+
+
+def _legend(run: Run) -> list[str]:
+    lines = [
+        "bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which "
+        "antithetic chains cannot flatter."
+    ]
+    if any(arm.fact("gauge") for arm in run.arms):
+        lines.append(
+            "gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the "
+            "posterior is the prior."
+        )
+    if any(arm.fact("gauge") or arm.fact("gradients") for arm in run.arms):
+        lines.append(
+            "square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; "
+            "worse: the smaller of means' and squares'."
+        )
+    return lines
+
+
+def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
+    lines = []
+    if arm.fact("exact") is False:
+        lines.append("this sampler is biased: its draws do not follow the posterior exactly.")
+    still = [
+        str(info["seed"]) for info, cell in zip(arm.infos, arm.cells, strict=True) if np.max(cell.ess) == 0
+    ]
+    if still:
+        lines.append(f"the chain of seed {', '.join(still)} never moved; it counts with an ESS of 0.")
+    lines += _few_draws(arm, float(np.min(arm.pooled.free_bulk or arm.pooled.bulk)))
+    rhat = np.nan_to_num(np.array(arm.pooled.rhat), nan=1.0)
+    if rhat.max(initial=1.0) > HIGH_RHAT:
+        lines.append(
+            f"the runs do not agree yet: R-hat is {rhat.max():.2f} for {arm.pooled.names[int(rhat.argmax())]}"
+            f" and above {HIGH_RHAT} for {(rhat > HIGH_RHAT).sum()} of {rhat.size} coordinates; run longer."
+        )
+    lines += about_a_gaussian(arm)
+    target, rate = arm.setting("sampler", "target_accept"), arm.each("accept_rate").mean()
+    fixed = arm.setting("sampler", "step") is not None
+    if target and not fixed and abs(rate - target) > ACCEPTANCE_SLACK * target:
+        lines.append(
+            f"acceptance is {rate:.2f}, not near its target {target:g}; a longer burn-in tunes better."
+        )
+    return lines
+
+
+def about_a_gaussian(arm: ArmResult) -> list[str]:
+    """That a sampler is about a Gaussian, or a t, where the posterior is far from one."""
+    sampler, share = arm.setting("sampler", "name"), arm.fact("n_data", 0) / max(arm.fact("n_params", 0), 1)
+    apart = np.nanmax([1.0, *(arm.pooled.rhat if arm.pooled else ())]) > HIGH_RHAT
+    if sampler == "elliptical_slice" and arm.setting("protocol", "init") == "prior" and apart:
+        return [
+            "elliptical slice sampling is about a Gaussian and hardly moves far out, where the posterior "
+            "falls off more slowly; let chains start near the mode: protocol.init=map."
+        ]
+    heavy = [
+        words
+        for group, name, words in (
+            ("model", "student_t", "a Student-t likelihood"),
+            ("prior", "laplace", "a Laplace prior"),
+        )
+        if arm.setting(group, "name") == name
+    ]
+    if sampler == "independence" and heavy and 0 < share < FEW_DATA:
+        return [
+            f"its proposals are a t at the MAP, and a posterior of {' and '.join(heavy)} with {share:.2g} "
+            f"data a coefficient, below {FEW_DATA}, is far from it: chains can stay put for long; "
+            "sampler=hmc moves."
+        ]
+    return []
+
+
+def _few_draws(arm: ArmResult, worst: float) -> list[str]:
+    """The ESS itself is an estimate: with few effective draws it may be off by half."""
+    total = float(sum(np.mean(cell.free or cell.ess) for cell in arm.cells))
+    if np.isnan(worst) or min(total, worst) >= FEW_DRAWS:
+        return []
+    return [
+        f"its estimates rest on few effective draws ({total:,.0f} by R-CODA on average over coordinates, "
+        f"{worst:,.0f} by ArviZ for the worst one, over {arm.done} {'run' if arm.done == 1 else 'runs'}); "
+        "means and ESS are rough."
+    ]
+
+
+def _caveats(run: Run) -> list[str]:
+    lengths = {arm.name: arm.cells[0].n_iterations for arm in run.arms if SECTION.about(arm)}
+    if len(set(lengths.values())) < 2:
+        return []
+    listed = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
+    return [f"The arms differ in iterations after burn-in ({listed}); compare ESS at equal length only."]
+
+
+# fmt: off
+SECTION = Section(
+    "ess",
+    reads=("ess",), summarise=summarise, pool=pool,
+    code=("flyrun.diagnostics.coda", "flyrun.diagnostics.ess"),
+    columns=(
+        "seeds_wanted", "burn_in", "ess_median_per_1000", "ess_min_per_1000", "ess_tail_min_per_1000",
+        "ess_square_min_per_1000", "ess_bulk_min", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd",
+        "accept_target", "note", "ess_gauge_free_per_1000",
+        "ess_gauge_free_per_1000_sd", "speedup_gauge_free", "speedup_gauge_free_sd", "ess_square_per_1000",
+        "ess_square_per_1000_sd", "ess_worse_per_1000", "ess_worse_per_1000_sd", "speedup_worse",
+        "speedup_worse_sd", "ess_gauge_free_bulk_min_per_1000", "ess_gauge_free_square_min_per_1000",
+        "gradients",
+    ),
+    row=_row, planned=no_row, views=_views, legend=_legend, arm_caveats=_arm_caveats,
+    caveats=_caveats,
+)
+# fmt: on

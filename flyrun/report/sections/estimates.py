@@ -1,0 +1,127 @@
+"""How far answers of every kind are from the posterior mean, once an arm does not answer with draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.draws import Draws
+from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, table_view
+from flyrun.report.section import Row, Section
+from flyrun.report.table import put
+
+
+def summarise(draws: Draws) -> Row:
+    """total_queries, total_seconds: set-up included.  final_mean: E θ as handed in at the end.  draws_mean,
+    draws_sd: of the draws after burn-in, by coordinate; empty where there are none.
+    """
+    mean, queries, seconds = (draws.values("estimate", name) for name in ("mean", "queries", "seconds"))
+    if mean is None or queries is None or seconds is None or not len(mean):
+        return {}
+    positions = draws.positions() if draws.real() else None
+    return {
+        "total_queries": float(queries[-1]),
+        "total_seconds": float(seconds[-1]),
+        "final_mean": np.ravel(mean[-1]).tolist(),
+        "draws_mean": [] if positions is None else positions.mean(axis=0).tolist(),
+        "draws_sd": [] if positions is None else positions.std(axis=0).tolist(),
+    }
+
+
+def _with_draws(arm: ArmResult) -> bool:
+    return SECTION.about(arm) and arm.has("ess") and all(cell.draws_mean for cell in arm.cells)
+
+
+def reference(run: Run) -> ArmResult | None:
+    """The arm whose posterior counts: the baseline, or the first exact one with draws."""
+    exact = [arm for arm in run.arms if _with_draws(arm) and arm.fact("exact") is not False]
+    return next((arm for arm in exact if arm is run.baseline), exact[0] if exact else None)
+
+
+def _other_answers(run: Run) -> list[ArmResult]:
+    return [arm for arm in run.done if arm.infos[0].get("answers", "draws") != "draws"]
+
+
+def _when(run: Run) -> bool:
+    return bool(_other_answers(run))
+
+
+def _row(run: Run, arm: ArmResult) -> Row:
+    row: Row = {"answers": arm.infos[0].get("answers", "draws")}
+    put(row, "total_queries", arm.each("total_queries"))
+    put(row, "total_seconds", arm.each("total_seconds"))
+    base = reference(run)
+    if base is None:
+        return row
+    means, sds = (
+        np.array([getattr(cell, name) for cell in base.cells]) for name in ("draws_mean", "draws_sd")
+    )
+    mean, sd = means.mean(axis=0), np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
+    sizes = np.sum([cell.ess for cell in base.cells], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = 1 / np.sqrt(sizes)
+        row |= {"off_reference": base.name, "off_floor": _rms(error), "off_floor_worst": float(np.max(error))}
+        if arm is not base and all(len(cell.final_mean) == len(mean) for cell in arm.cells):
+            off = np.array([(np.array(cell.final_mean) - mean) / sd for cell in arm.cells])
+            put(row, "off", np.array([_rms(one) for one in off]))
+            put(row, "off_worst", np.abs(off).max(axis=1))
+    return row
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _views(rows: list[Row]) -> list[View]:
+    return [table_view("E θ at the end (mean ± sd over seeds)", _COLUMNS, rows)]
+
+
+_COLUMNS = [
+    ARM,
+    Column("answers", lambda row: str(row["answers"] or "-")),
+    Column("queries", plain("total_queries")),
+    Column("seconds", measured("total_seconds")),
+    Column("off (sds)", measured("off")),
+    Column("worst", measured("off_worst")),
+    Column("reference's error", plain("off_floor", 2)),
+    Column("worst", plain("off_floor_worst", 2)),
+    SEEDS,
+]
+
+
+def _legend(run: Run) -> list[str]:
+    base = reference(run)
+    if base is None:
+        return ["off: not known, as no exact arm with draws is finished."]
+    return [
+        f"off: how far E θ is from that of {base.name}, in sds of its posterior, root mean square over "
+        "coordinates and the worst one; reference's error: the Monte Carlo error of that mean itself, "
+        "likewise, below which nothing is seen. queries, seconds: of a seed, set-up included."
+    ]
+
+
+def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
+    if arm.fact("exact") is not False or arm not in _other_answers(run):
+        return []
+    return [f"{arm.fact('update')} is an approximation: however long it runs, it is not the posterior."]
+
+
+def _caveats(run: Run) -> list[str]:
+    if reference(run) is not None:
+        return []
+    return ["No exact arm of this run has draws, so how far the others are from the posterior is not known."]
+
+
+# fmt: off
+SECTION = Section(
+    "estimates",
+    reads=("final_mean",), when=_when, summarise=summarise,
+    columns=(
+        "experiment", "dataset", "model", "update", "arm", "n_data", "n_params", "seeds", "iterations",
+        "exact", "seeds_wanted", "note", "setup_queries", "setup_s", "answers", "total_queries",
+        "total_queries_sd", "total_seconds", "total_seconds_sd", "off", "off_sd", "off_worst", "off_worst_sd",
+        "off_reference", "off_floor", "off_floor_worst",
+    ),
+    row=_row, views=_views, legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
+)
+# fmt: on

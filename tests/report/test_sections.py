@@ -1,0 +1,240 @@
+"""Sections: runs that mix answers, summaries section by section, made by the worker; runs merged."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun import files
+from flyrun.cli.main import main
+from flyrun.report import build, summaries
+from flyrun.report.build import SECTIONS, frame, load, summarise, views
+from flyrun.report.section import shown
+from flyrun.runner import store
+from flyrun.runner.posterior import PosteriorFile
+from tests.report.test_report_page import _Page
+from tests.stored import KEY, cell_folder, write_cell, write_run, write_three_arms
+
+
+def write_answer(root, arm, seed, answers, mean, exact=True, queries=5_000.0):
+    """A finished cell that answers with weighted draws or with a density, and snapshots of its E θ."""
+    mean, steps = np.asarray(mean, float), np.array([1, 2, 4])
+    folder = cell_folder(root, arm, seed)
+    tree = PosteriorFile(folder / store.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": exact})
+    tree.add([(0, 4, {"queries": np.full(4, queries / 4)})])
+    costs = dict.fromkeys(("queries", "visits", "span"), queries * steps / 4)
+    costs["seconds"] = 0.5 + 0.1 * steps
+    means = mean * (steps / 4)[:, None]
+    tree.add_group("estimate", {"step": steps, **costs, "mean": means, "square": means**2 + 1}, "snapshot")
+    if answers == "weighted":
+        theta = mean + np.random.default_rng(seed).normal(size=(50, mean.size))
+        weights = {"theta": theta, "log_weight": np.zeros(50), "sign": np.ones(50)}
+        tree.add_group("weighted", weights, "draw")
+    else:
+        tree.add_group("approximation", {"location": mean, "precision": np.eye(mean.size)})
+    tree.close()
+    settings = {"dataset": {"name": "mnist_7v9"}, "model": {"name": "logistic"}, "sampler": {"name": answers}}
+    facts = {"update": f"{answers} answers", "exact": exact, "n_data": 12214, "n_params": mean.size}
+    info = {
+        "experiment": "mnist_logreg", "name": "mnist_logreg", "arm": arm, "seed": seed, "key": KEY,
+        "settings": settings, "answers": answers, "tuning": {}, "iterations": 4, "burn_in": 0, "thin": 1,
+        "facts": {**facts, "setup_queries": 100, "setup_s": 0.5}, "environment": {"cpu": "A processor"},
+        "timings": {"sampling_s": 0.4, "burn_in_s": 0.0, "wall_s": 1.0, "compile_s": 0.0, "setup_s": 0.5},
+        "finished": "2030-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    files.write_json(folder / store.CELL, info)
+    store.mark_done(folder)
+
+
+def add_estimates(root, arm, seed, theta):
+    """Give a stored cell of draws the snapshots that the runner writes."""
+    path = cell_folder(root, arm, seed) / store.POSTERIOR
+    import h5netcdf
+
+    with h5netcdf.File(path, "a") as file:
+        group = file.create_group("estimate")
+        group.dimensions = {"snapshot": 1, "mean_dim": theta.shape[1]}
+        for name, value in (("queries", 1e6), ("visits", 1e6), ("span", 1e6), ("seconds", 2.5)):
+            group.create_variable(name, ("snapshot",), "f8")[:] = [value]
+        group.create_variable("mean", ("snapshot", "mean_dim"), "f8")[:] = theta.mean(axis=0)[None]
+    store.mark_done(path.parent)
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    root = write_run(tmp_path / "mixed", {"regular": [0, 1], "is": [0, 1], "vb": [0], "later": [0]})
+    draws = [write_cell(root, "regular", seed) for seed in (0, 1)]
+    for seed, theta in enumerate(draws):
+        add_estimates(root, "regular", seed, theta)
+    mean, sd = np.concatenate(draws).mean(axis=0), np.concatenate(draws).std(axis=0)
+    for seed in (0, 1):
+        write_answer(root, "is", seed, "weighted", mean)
+    write_answer(root, "vb", 0, "density", mean + sd * [1.0, 0.0, -2.0], exact=False)
+    return root
+
+
+def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
+    result = build(mixed)
+    table = pd.read_csv(mixed / "table.csv").set_index("arm")
+    assert table.index.tolist() == ["regular", "is", "vb", "later"]
+    assert table["answers"].fillna("").tolist() == ["draws", "weighted", "density", ""]
+    assert table.loc["is", "off"] == pytest.approx(0.0, abs=1e-6)
+    assert table.loc["vb", "off"] == pytest.approx(math.sqrt(5 / 3), rel=1e-3)
+    assert table.loc["vb", "off_worst"] == pytest.approx(2.0, rel=1e-3)
+    assert math.isnan(table.loc["regular", "off"])
+    assert (table["off_reference"].dropna() == "regular").all()
+    assert 0.01 < table.loc["vb", "off_floor"] < 0.2
+    assert table.loc["vb", "total_queries"] == 5000
+    assert table.loc["vb", "total_seconds"] == pytest.approx(0.9)
+    assert math.isnan(table.loc["vb", "ess_per_1000"])
+    assert table.loc["regular", "speedup"] == 1
+    assert table.loc["later", "note"].startswith("0/1 seeds (1 missing)")
+    assert "vb: density answers is an approximation: however long it runs" in " ".join(result.warnings)
+    page = _Page((mixed / "report.html").read_text())
+    assert not page.open
+    assert page.tags.count("table") == 4
+    views_of = {view.title: [row[0] for row in view.rows] for view in views(load(mixed), result.table)}
+    assert views_of["E θ at the end (mean ± sd over seeds)"] == ["regular", "is", "vb", "later"]
+    assert views_of["Cost"] == ["regular", "later"]  # what is not finished is in every table
+
+
+def test_arms_without_any_draws_have_a_report(tmp_path):
+    root = write_run(tmp_path, {"is": [0], "vb": [0]})
+    write_answer(root, "is", 0, "weighted", [1.0, 2.0])
+    write_answer(root, "vb", 0, "density", [1.0, 2.0])
+    result = build(root)
+    assert result.table["total_queries"].tolist() == [5000, 5000]
+    assert {"experiment", "update", "seeds", "exact", "off"} <= set(result.table.columns) | {"off"}
+    assert any("No exact arm of this run has draws" in text for text in result.warnings)
+    assert [section.name for section in shown(load(root), SECTIONS)] == ["arms", "estimates"]
+
+
+def test_chains_alone_show_no_estimates(tmp_path):
+    table = frame(load(write_three_arms(tmp_path, seeds=1)))
+    assert "answers" not in table
+    assert "us_per_update" not in table
+
+
+def test_a_chain_without_what_is_optional_has_a_report(tmp_path):
+    root = write_run(tmp_path, {"bare": [0, 1]}, reference={})
+    for seed in (0, 1):
+        theta = np.random.default_rng(seed).normal(size=(100, 2))
+        folder = cell_folder(root, "bare", seed)
+        write_cell(root, "bare", seed)
+        tree = PosteriorFile(folder / store.POSTERIOR, (100, 20, 1), {"arm": "bare"})
+        tree.add([(0, 100, {"theta": theta, "queries": np.ones(100)})])
+        tree.close()
+        store.mark_done(folder)
+    row = build(root).table.iloc[0]
+    assert row["ess_per_1000"] > 0
+    assert math.isnan(row["accept_rate"])
+    assert math.isnan(row["bright_mean"])
+
+
+def _count(monkeypatch):
+    """Which sections work out something, from now on."""
+    made = []
+    real = summaries._cached
+
+    def cached(path, draws, makers, given):
+        def counted(name, make):
+            return lambda values: made.append((path.name, name)) or make(values)
+
+        return real(path, draws, {n: (one, counted(n, make)) for n, (one, make) in makers.items()}, given)
+
+    monkeypatch.setattr(summaries, "_cached", cached)
+    return made
+
+
+def test_an_edit_of_one_section_makes_only_that_ones_summaries_anew(tmp_path, monkeypatch):
+    root = write_three_arms(tmp_path, seeds=1)
+    made = _count(monkeypatch)
+    first = build(root).table
+    assert ("summary.json", "chains") in made
+    made.clear()
+    build(root)
+    assert made == []
+    digest = summaries._code_digest
+    edited = lambda section: digest(section) + ("x" if section.name == "chains" else "")  # noqa: E731
+    monkeypatch.setattr(summaries, "_code_digest", edited)
+    pd.testing.assert_frame_equal(build(root).table, first)
+    assert set(made) == {("summary.json", "chains")}
+
+
+def test_every_sections_digest_is_of_its_own_file():
+    digests = [summaries._code_digest(section) for section in SECTIONS if section.summarise]
+    assert len(set(digests)) == len(digests)
+
+
+def test_a_summary_made_as_a_cell_ends_serves_the_report(tmp_path, monkeypatch):
+    root = write_three_arms(tmp_path, seeds=2)
+    for cell in store.open_cells(root):
+        summarise(cell.folder)
+    made = _count(monkeypatch)
+    build(root)
+    assert {file for file, _ in made} == {"diagnostics.json"}
+
+
+def test_the_runner_summarises_cells_and_no_failure_there_is_theirs(tmp_path, monkeypatch):
+    words = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "name=toy"]
+    words += ["executor.workers=1", f"results_dir={tmp_path}", "--quiet"]
+    assert main(words) == 0
+    assert list(tmp_path.rglob("summary.json"))
+
+    def fail(*_):
+        raise ValueError("planted")
+
+    monkeypatch.setattr(summaries, "of_cell", fail)
+    from flyrun.config.compose import compose_job
+    from flyrun.runner.launch import run
+
+    result = run(compose_job([*words[:-1], "name=again"]), summarise=summarise)
+    assert result.exit_code == 0
+    assert result.of("done")
+    logs = [path.read_text() for path in (tmp_path / "runs" / "again").rglob("log.txt")]
+    assert logs
+    assert all("no summary: ValueError: planted" in text for text in logs)
+
+
+def _set_problem(root, **values):
+    info = json.loads((root / "run.json").read_text())
+    for arm in info["arms"]:
+        arm["problem"] = {"dataset": {"name": "mnist_7v9"}, "model": {"name": "logistic"}, **values}
+    (root / "run.json").write_text(json.dumps(info))
+
+
+def test_runs_of_one_problem_make_one_report(tmp_path, capsys):
+    a = write_three_arms(tmp_path / "runs" / "a", seeds=2)
+    b = write_run(tmp_path / "runs" / "b", {"regular": [0], "mine": [0]}, title="Others")
+    for arm in ("regular", "mine"):
+        write_cell(b, arm, 0)
+    _set_problem(a, protocol={"iterations": 1200})
+    _set_problem(b, protocol={"iterations": 2400})
+    assert main(["report", "a", "b", f"results_dir={tmp_path}"]) == 0
+    folder = tmp_path / "runs" / "a+b"
+    table = pd.read_csv(folder / "table.csv")
+    assert table["arm"].tolist() == ["a/regular", "untuned", "map_tuned", "b/regular", "mine"]
+    assert table["speedup"][0] == 1  # the first run's baseline is everyone's
+    assert table["speedup"][3] == pytest.approx(table["ess_per_1000"][3] / table["ess_per_1000"][0])
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert "flyrun report a b" in (folder / "report.md").read_text()
+    assert "Sevens against nines; Others" in capsys.readouterr().out
+    assert main(["report", "a", "b", f"results_dir={tmp_path}", f"out={tmp_path / 'page'}"]) == 0
+    assert (tmp_path / "page" / "table.csv").read_text() == (folder / "table.csv").read_text()
+
+
+def test_runs_of_other_problems_are_refused(tmp_path, capsys):
+    for name, scale in (("a", 1.0), ("b", 2.0)):
+        root = write_run(tmp_path / "runs" / name, {"regular": [0]})
+        write_cell(root, "regular", 0)
+        _set_problem(root, prior={"name": "gaussian", "scale": scale})
+    assert main(["report", "a", "b", f"results_dir={tmp_path}"]) == 2
+    said = capsys.readouterr().err
+    assert "prior.scale is 1.0 in a, arm regular and 2.0 in b, arm regular; only runs of one" in said
+    assert said.count("\n") == 1
+    assert main(["report", "a", "a", f"results_dir={tmp_path}"]) == 2
+    assert "a is named twice" in capsys.readouterr().err
