@@ -21,16 +21,9 @@ from flyrun.numerics.state import packed
 from flyrun.numerics.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers.chain.brightness import partition
 from flyrun.samplers.chain.brightness.partition import Partition, all_dark
+from flyrun.samplers.chain.targets import target as targets
 from flyrun.samplers.chain.targets.full_data import Workspace, add_up, workspace
 from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
-from flyrun.samplers.chain.targets.target import (
-    bright_count,
-    data_gradient,
-    keep,
-    kept_log_data,
-    log_data,
-    start,
-)
 
 VECTOR = 16
 """Blocks of data are filled up to a multiple of this: loops over them have no rest to do one by one."""
@@ -307,7 +300,7 @@ def _darken(target, i):
     _copy_row(memory.slopes, i, memory.slopes, last)
 
 
-@implements(log_data, Firefly)
+@implements(targets.log_data, Firefly)
 def _log_data(target, theta, gradient):
     memory = target.memory
     n_bright = memory.partition.n_bright[0]
@@ -321,7 +314,7 @@ def _log_data(target, theta, gradient):
     return add_up(values, n_bright)
 
 
-@implements(data_gradient, Firefly)
+@implements(targets.data_gradient, Firefly)
 def _data_gradient(target, theta, gradient):
     memory = target.memory
     index = memory.partition.bright[: memory.partition.n_bright[0]]
@@ -329,7 +322,7 @@ def _data_gradient(target, theta, gradient):
     pull_back(target.features, index, memory.proposed_slopes, gradient)
 
 
-@implements(keep, Firefly)
+@implements(targets.keep, Firefly)
 def _keep(target):
     memory = target.memory
     for i in range(memory.partition.n_bright[0]):
@@ -337,7 +330,7 @@ def _keep(target):
         _copy_row(memory.slopes, i, memory.proposed_slopes, i)
 
 
-@implements(kept_log_data, Firefly)
+@implements(targets.kept_log_data, Firefly)
 def _kept_log_data(target, gradient):
     memory = target.memory
     n_bright = memory.partition.n_bright[0]
@@ -346,7 +339,7 @@ def _kept_log_data(target, gradient):
     return add_up(memory.values, n_bright)
 
 
-@implements(start, Firefly)
+@implements(targets.start, Firefly)
 def _start(target, rng, theta):
     # Every z_n from its conditional: bright with probability (L − B)/L = L̃/(1 + L̃). N queries.
     memory = target.memory
@@ -362,6 +355,6 @@ def _start(target, rng, theta):
                 brighten(target, n, n - first)
 
 
-@implements(bright_count, Firefly)
+@implements(targets.bright_count, Firefly)
 def _bright_count(target):
     return target.memory.partition.n_bright[0]

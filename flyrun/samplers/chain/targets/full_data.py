@@ -7,15 +7,8 @@ import numpy as np
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import copy_into, dot_jit, implements
+from flyrun.samplers.chain.targets import target as targets
 from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
-from flyrun.samplers.chain.targets.target import (
-    bright_count,
-    data_gradient,
-    keep,
-    kept_log_data,
-    log_data,
-    start,
-)
 
 
 class FullDataMemory(NamedTuple):
@@ -71,7 +64,7 @@ def add_up(values, n):
     return total
 
 
-@implements(log_data, FullData)
+@implements(targets.log_data, FullData)
 def _log_data(target, theta, gradient):
     memory, work = target.memory, target.work
     n_data = target.everyone.shape[0]
@@ -96,24 +89,24 @@ def _log_data(target, theta, gradient):
     return total
 
 
-@implements(data_gradient, FullData)
+@implements(targets.data_gradient, FullData)
 def _data_gradient(target, theta, gradient):
-    log_data(target, theta, gradient)
+    targets.log_data(target, theta, gradient)
 
 
-@implements(keep, FullData)
+@implements(targets.keep, FullData)
 def _keep(target):
     target.memory.kept[0] = target.memory.kept[1]
     copy_into(target.memory.gradients[0], target.memory.gradients[1])
 
 
-@implements(start, FullData)
+@implements(targets.start, FullData)
 def _start(target, rng, theta):
-    log_data(target, theta, target.memory.gradients[0])  # what is added there, keep overwrites
-    keep(target)
+    targets.log_data(target, theta, target.memory.gradients[0])  # what is added there, keep overwrites
+    targets.keep(target)
 
 
-@implements(kept_log_data, FullData)
+@implements(targets.kept_log_data, FullData)
 def _kept_log_data(target, gradient):
     if gradient is not None:
         kept = target.memory.gradients[0]
@@ -122,6 +115,6 @@ def _kept_log_data(target, gradient):
     return target.memory.kept[0]
 
 
-@implements(bright_count, FullData)
+@implements(targets.bright_count, FullData)
 def _bright_count(target):
     return target.everyone.shape[0]
