@@ -210,8 +210,7 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 def own_folders(given: dict[str, str]) -> list[str]:
     """Folders with options of a person's own; ConfigError where there is no such folder."""
-    folders = [given["config_dir"]] if "config_dir" in given else []
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--config-dir {folder}: no such folder")
-    return folders
+    folder = given.get("config_dir")
+    if folder is not None and not Path(folder).is_dir():
+        raise ConfigError(f"--config-dir {folder}: no such folder")
+    return [] if folder is None else [folder]

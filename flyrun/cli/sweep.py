@@ -101,7 +101,7 @@ def _folder_of_jobs(given: str | None) -> Iterator[str]:
 
 
 def _tell_sweep(line: _CommandLine) -> None:
-    from flyrun.report import sweep
+    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
     screen = outputs.screen(line.output)
     path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
@@ -212,38 +212,34 @@ def _job(line: _CommandLine) -> None:
 
 def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
     """Leave how a sweep's job ended, for the table of them all."""
-    from flyrun.report import sweep
+    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
-    swept = _swept(read(from_hydra(_told()["task"])), line.typed)
-    keys = [entry.text.partition("=")[::2] for entry in swept]
+    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
     problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
-    sweep.Job(HydraConfig.get().job.num + 1, dict(keys), run_dir, line.codes[-1], problem).write(
-        Path(line.sweep)
-    )
+    ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
+    ended.write(Path(line.sweep))
 
 
-def _told() -> Any:
-    """A job's words as typed: read one by one, what looks like an interpolation would be resolved."""
-    return OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+def _told(kind: str) -> list[str]:
+    """A job's words, "task" or "hydra", as typed: one by one, interpolations would be resolved."""
+    told: Any = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+    return from_hydra(told[kind])
 
 
 def _compose(line: _CommandLine) -> Job:
-    given, told = HydraConfig.get(), _told()
-    words = from_hydra(told["task"])
-    search = [word for word in told["hydra"] if word.lstrip("+").startswith("hydra.searchpath=")]
-    job = compose_job([*words, *search])
-    if given.mode == RunMode.MULTIRUN:
-        job = _apart(job, read(words), line.typed)
-        print_error(f"sweep, job {given.job.num + 1}: {job.name}")
+    search = [word for word in _told("hydra") if word.startswith("hydra.searchpath=")]
+    job = compose_job([*_told("task"), *search])
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        job = _apart(job, _swept(line.typed))
+        print_error(f"sweep, job {HydraConfig.get().job.num + 1}: {job.name}")
     if line.config_dir is not None:
         job = replace(job, run_overrides=["--config-dir", line.config_dir, *job.run_overrides])
     return job
 
 
-def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
+def _apart(job: Job, swept: list[Entry]) -> Job:
     """Give a sweep's job a run folder of its own: its name ends with what is swept."""
-    swept = [entry.text for entry in _swept(entries, typed) if entry.key != "name"]
-    name = "-".join([job.name, *(_sanitised(text) for text in swept)])
+    name = "-".join([job.name, *(_sanitised(entry.text) for entry in swept if entry.key != "name")])
     if len(name) > 150:
         name = f"{name[:140]}-{_digest(name)}"
     others = [word for word in job.run_overrides if not word.startswith("name=")]
@@ -251,10 +247,10 @@ def _apart(job: Job, entries: list[Entry], typed: list[Entry]) -> Job:
     return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
 
 
-def _swept(entries: list[Entry], typed: list[Entry]) -> list[Entry]:
-    """Of a job's words those that differ between jobs."""
+def _swept(typed: list[Entry]) -> list[Entry]:
+    """Of this job's words those that differ between jobs."""
     fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
-    return [entry for entry in entries if (entry.arm, entry.key) not in fixed]
+    return [entry for entry in read(_told("task")) if (entry.arm, entry.key) not in fixed]
 
 
 def _sanitised(text: str) -> str:
@@ -270,7 +266,7 @@ def _digest(text: str) -> str:
 
 def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
-    from flyrun.report import build  # late, with the runner: refused commands need neither
+    from flyrun.report import build  # late, with the runner: Tab and --cfg need not wait for these
     from flyrun.report.build import summarise
     from flyrun.runner.launch import run as run_cells
 

@@ -28,7 +28,9 @@ def register() -> None:
         SCHEMAS["sampler"].update(own)  # none may take the place of flyrun's own
         if problem and point.name not in own:
             package = point.dist.name if point.dist else point.module
-            _register_broken(point.name, f"{problem}; mend or remove the package {package}")
+            reason = f"{problem}; mend or remove the package {package}"
+            about = {"reason": reason, "__doc__": f"Cannot be used: {reason}"}
+            option("sampler", point.name)(type("_Broken", (_Broken,), about))
 
 
 def names() -> list[str]:
@@ -72,9 +74,3 @@ class _Broken(Sampler):
     def __post_init__(self) -> None:
         """Refuse to be chosen."""
         raise ConfigError(f"sampler={self.name}: {self.reason}")
-
-
-def _register_broken(name: str, reason: str) -> None:
-    option("sampler", name)(
-        type("_Broken", (_Broken,), {"reason": reason, "__doc__": f"Cannot be used: {reason}"})
-    )
