@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from flyrun.errors import StoreError
+
 _DIGEST = "_digest"
 
 
@@ -73,6 +75,15 @@ def reserve(folder: Path, n_bytes: int) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(place: Path | str, remedy: str = "make room or free it") -> Iterator[None]:
+    """Turn a file system's refusal into a StoreError of one line: the place, the reason, the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{place}: cannot be written ({error.strerror or error}); {remedy}") from error
 
 
 def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import reference_dir
 
 FORMAT = 1
+_ELSEWHERE = "name another folder with values=FOLDER"
 
 
 def default_folder() -> Path:
@@ -116,7 +116,7 @@ def _update(
     if entry == stored:
         console.print(f"{name}: nothing changed")
         return
-    with _writing(path):
+    with files.writing(path, _ELSEWHERE):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(path, _as_json(entry))
     console.print(f"{name}: wrote {path}", soft_wrap=True, markup=False)
@@ -138,7 +138,7 @@ def _forget(folder: Path, known: Sequence[str], console: Any) -> None:
     """Remove what is stored of experiments that there are no more."""
     for path in sorted(folder.glob("*.json")):
         if path.stem not in known:
-            with _writing(path):
+            with files.writing(path, _ELSEWHERE):
                 path.unlink()
             console.print(f"{path.stem}: no such experiment any more; removed {path}", soft_wrap=True)
 
@@ -157,13 +157,3 @@ def _read(path: Path) -> dict[str, Any]:
             "or remove it and store it anew with `flyrun check --update`"
         ) from error
     return {}
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be written ({error.strerror or error}); name another folder with values=FOLDER"
-        ) from error

@@ -13,7 +13,7 @@ from flyrun import files
 from flyrun.compare.sources import Side, read
 from flyrun.config.schema import listing
 from flyrun.diagnostics.difference import equivalence, welch
-from flyrun.errors import ConfigError, StoreError
+from flyrun.errors import ConfigError
 from flyrun.report import render
 from flyrun.report.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
 
@@ -87,7 +87,10 @@ def compare(
     for text in remarks:
         console.print(f"! {text}", soft_wrap=True, markup=False)
     if out is not None:
-        _write(out, _csv(found) if out.suffix == ".csv" else _markdown(lines, view, remarks))
+        with files.writing(f"out={out}", "name another file"):
+            files.make_folder(out.parent)
+            text = _csv(found) if out.suffix == ".csv" else _markdown(lines, view, remarks)
+            files.write_text(out, text)
         console.print(f"wrote {out}", soft_wrap=True, markup=False)
     return found
 
@@ -273,12 +276,3 @@ def _csv(found: list[Difference]) -> str:
         cells = ["" if math.isnan(number) else repr(number) for number in numbers]
         writer.writerow([one.experiment, one.arm, one.metric, *cells, one.verdict])
     return buffer.getvalue()
-
-
-def _write(out: Path, text: str) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        files.write_text(out, text)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"out={out}: cannot be written ({reason}); name another file") from error

@@ -23,7 +23,7 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
     folder = out / run_dir.name
     sources = [run_dir / "report.md", run_dir / "table.csv", *sorted((run_dir / "figures").glob("*.png"))]
     made = []
-    try:
+    with files.writing(folder):
         for old in (folder / "figures").glob("*.png"):
             old.unlink()
         for source in sources:
@@ -31,7 +31,4 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             files.write_bytes(target, source.read_bytes())
             made.append(target)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"{folder}: cannot be written ({reason}); make room or free it") from error
     return made

@@ -30,7 +30,7 @@ _ORIGIN = ("finished", "cpu", "cores", "flyrun", "commit", "python", "numpy", "n
 
 
 @dataclass(frozen=True)
-class Together:
+class PublishedTable:
     """A whole table. complete: every arm of every experiment has all its seeds."""
 
     table: pd.DataFrame
@@ -43,7 +43,9 @@ def references() -> list[str]:
     return sorted(path.stem for path in paths.reference_dir().glob("*.json"))
 
 
-def build(name: str, results_dir: Path, out: Path | None = None, console: Console | None = None) -> Together:
+def build(
+    name: str, results_dir: Path, out: Path | None = None, console: Console | None = None
+) -> PublishedTable:
     """Gather the published table `name`; write <out>.md and <out>.csv; print it when a console is given.
 
     Raises ConfigError when there is no such table, StoreError when the files cannot be written.
@@ -62,7 +64,7 @@ def build(name: str, results_dir: Path, out: Path | None = None, console: Consol
     if console is not None:
         _print(console, str(published.get("source", name)), views, remarks, files)
     complete = bool((table["seeds"] == table["seeds_wanted"]).all())
-    return Together(table, tuple(files), complete)
+    return PublishedTable(table, tuple(files), complete)
 
 
 def _published(name: str) -> dict[str, Any]:
@@ -140,16 +142,12 @@ def _markdown(source: str, name: str, views: list, remarks: list[str], runs: dic
 
 
 def _write(out: Path, texts: dict[str, str]) -> list[Path]:
-    made = []
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        for kind, text in texts.items():
-            made.append(out.with_name(out.name + kind))
-            files.write_text(made[-1], text)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"{out}: the table cannot be written ({reason}); make room or free it") from error
-    return made
+    paths = [out.with_name(out.name + kind) for kind in texts]
+    with files.writing(out):
+        files.make_folder(out.parent)
+        for path, text in zip(paths, texts.values(), strict=True):
+            files.write_text(path, text)
+    return paths
 
 
 def _print(console: Console, title: str, views: list, remarks: list[str], files: list[Path]) -> None:

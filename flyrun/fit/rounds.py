@@ -11,7 +11,6 @@ from typing import Any
 from flyrun import __version__, files
 from flyrun.children import cores
 from flyrun.config.arm import Job
-from flyrun.errors import StoreError
 from flyrun.fit import coefficients
 from flyrun.fit.choose import Problem, problem
 from flyrun.fit.request import Request
@@ -270,7 +269,7 @@ class _Rounds:
             "target": layout.target.name,
             "model": arm.model.name,
         }
-        try:
+        with files.writing(self.folder):
             coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
                 "key": self._stored()[0].key,
@@ -286,10 +285,6 @@ class _Rounds:
                 "coefficients": rows,
             }
             files.write_json(self.folder / FIT, about)
-        except OSError as error:
-            raise StoreError(
-                f"{self.folder}: cannot be written ({error.strerror or error}); make room"
-            ) from error
 
     def tell_files(self) -> None:
         """Where the draws are, and how to open them."""

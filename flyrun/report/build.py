@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from flyrun import files
-from flyrun.errors import StoreError
 from flyrun.report import document, figures, html, render, summaries, table
 from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
@@ -29,12 +28,11 @@ from flyrun.report.sections import (
     marginal_error,
     paper,
     scaling,
-    size,
 )
 from flyrun.runner import store
 
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
-_MODULES = (arms, coefficients, paper, ess, chains, cost, size, marginal_error, long_run, scaling, estimates)
+_MODULES = (arms, coefficients, paper, ess, chains, cost, marginal_error, long_run, scaling, estimates)
 SECTIONS: tuple[Section, ...] = tuple(module.SECTION for module in _MODULES)
 
 
@@ -113,7 +111,7 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
 def write(run: Run, folder: Path, console: Console | None = None) -> ReportResult:
     """The same of a run that was loaded, to a folder that exists."""
     whole, warnings = frame(run), caveats(run)
-    try:
+    with files.writing(folder):
         drawn = figures.draw(run, folder / "figures", shown(run, SECTIONS))
         further, left_out = figures.draw_further(run, folder)
         drawn, warnings = further | drawn, warnings + left_out
@@ -126,10 +124,6 @@ def write(run: Run, folder: Path, console: Console | None = None) -> ReportResul
         }
         for name, content in texts.items():
             files.write_text(folder / name, content)
-    except OSError as error:
-        raise StoreError(
-            f"{folder}: the report cannot be written ({error.strerror or error}); make room or free it"
-        ) from error
     written = [folder / name for name in texts]
     written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
     if console is not None:

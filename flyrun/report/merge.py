@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flyrun import files
 from flyrun.config.schema import flat, show
-from flyrun.errors import ConfigError, StoreError
+from flyrun.errors import ConfigError
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.build import ReportResult, load, write
 
@@ -30,10 +30,8 @@ def build_of_several(folders: list[Path], out: Path, console: Console | None = N
         raise ConfigError(f"report: {max(names, key=names.count)} is named twice; name each run once")
     runs = [load(folder) for folder in folders]
     _refuse_other_problems(names, runs)
-    try:
+    with files.writing(out, "choose another out="):
         files.make_folder(out)
-    except OSError as error:
-        raise StoreError(f"{out}: cannot be made ({error.strerror or error}); choose another out=") from error
     return write(merged(names, runs), out, console)
 
 

@@ -14,10 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from flyrun import files
-from flyrun.errors import StoreError
 from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, print_views, table_view
 
 TABLE = "table.csv"
+_SHOWN = {
+    "queries_per_iter": "queries/iter", "ess_per_1000": "ESS/1000 iter", "speedup": "speedup",
+    "ess_per_s": "ESS/s", "rhat_max": "R-hat", "error": "error", "factors_actual": "factors actual",
+    "us_per_update": "µs/update", "accept_rate": "accepted", "off": "off (sds)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ def build(jobs: list[Job], console: Console | None = None) -> Path | None:
     names = {path.parent.name.partition(f"-{keys[0]}_")[0] for path in existing}
     name = names.pop() if len(names) == 1 else "sweep"
     path = existing[0].parents[1] / "-".join([name, *keys])[:200] / TABLE
-    _write(path, frame.to_csv(index=False))
+    with files.writing(path):
+        files.make_folder(path.parent)
+        files.write_text(path, frame.to_csv(index=False))
     if console is not None:
         print_views(console, [_view(frame, keys)])
         console.print(Text(f"sweep: {path}"), soft_wrap=True)
@@ -75,34 +81,13 @@ def _rows(job: Job, path: Path | None) -> Iterable[dict[str, Any]]:
 
 
 def _view(frame: pd.DataFrame, keys: list[str]) -> View:
-    shown = {
-        "queries_per_iter": Column("queries/iter", measured("queries_per_iter")),
-        "ess_per_1000": Column("ESS/1000 iter", measured("ess_per_1000")),
-        "speedup": Column("speedup", measured("speedup")),
-        "ess_per_s": Column("ESS/s", measured("ess_per_s")),
-        "rhat_max": Column("R-hat", plain("rhat_max")),
-        "error": Column("error", measured("error")),
-        "factors_actual": Column("factors actual", measured("factors_actual")),
-        "us_per_update": Column("µs/update", measured("us_per_update")),
-        "accept_rate": Column("accepted", plain("accept_rate")),
-        "seeds_wanted": SEEDS,
-    }
-    columns = [Column(key, lambda row, key=key: str(row[key])) for key in keys]  # type: ignore[misc]
-    columns += [ARM]
-    columns += [column for name, column in shown.items() if name in frame and frame[name].notna().any()]
+    columns = [Column(key, lambda row, key=key: str(row[key])) for key in keys] + [ARM]  # type: ignore[misc]
+    for name, head in _SHOWN.items():
+        if name in frame and frame[name].notna().any():
+            columns.append(Column(head, measured(name) if f"{name}_sd" in frame else plain(name)))
+    columns += [SEEDS] if "seeds_wanted" in frame else []
     if frame["exit_code"].any():
         columns.append(
             Column("problem", lambda row: textwrap.shorten(str(row["problem"]), 70, placeholder=" …"))
         )
     return table_view(f"Sweep of {', '.join(keys)} (mean ± sd over seeds)", columns, frame.to_dict("records"))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_text(path, text)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(
-            f"{path}: the sweep's table cannot be written ({reason}); make room or free it"
-        ) from error

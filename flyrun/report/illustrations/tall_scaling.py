@@ -14,7 +14,6 @@ from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
 from flyrun.report.figures import INK, round_numbers
 from flyrun.report.sections import cost as of_cost
-from flyrun.report.sections import size as of_size
 from flyrun.runner.store import swept
 
 BYTES = 4  # of a stored feature
@@ -27,11 +26,9 @@ def against_size(run: Run, run_dir: Path) -> Any:
     """
     along = swept(run.info, "n")
     rows = [
-        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")}
-        | of_cost.row(run, arm)
-        | of_size.row(run, arm)
+        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")} | of_cost.row(run, arm)
         for arm in run.arms
-        if arm.name in along and of_size.SECTION.about(arm)
+        if arm.name in along and of_cost.SECTION.about(arm)
     ]
     if not rows:
         return None

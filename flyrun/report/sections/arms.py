@@ -80,9 +80,5 @@ def _seconds_per_iteration(info: dict[str, Any]) -> float:
 
 
 SECTION = Section(
-    "arms",
-    row=row,
-    lead=_lead,
-    arm_caveats=unfinished,
-    caveats=_caveats,
-)
+    "arms", row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats,
+)  # fmt: skip

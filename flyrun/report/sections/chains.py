@@ -166,9 +166,6 @@ FIGURES: Figures = {
     ),
 }
 SECTION = Section(
-    "chains",
-    reads=("autocorrelation",),
-    summarise=summarise,
-    code=("flyrun.diagnostics.coda",),
+    "chains", reads=("autocorrelation",), summarise=summarise, code=("flyrun.diagnostics.coda",),
     figures=FIGURES,
-)
+)  # fmt: skip

@@ -157,13 +157,6 @@ def _when(run: Run) -> bool:
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.
 SECTION = Section(
-    "coefficients",
-    when=_when,
-    columns=COLUMNS,
-    table=_rows,
-    views=views,
-    lead=lead,
-    legend=legend,
-    caveats=caveats,
-    replaces=("arms", "paper", "ess", "cost", "size", "estimates"),
-)
+    "coefficients", when=_when, columns=COLUMNS, table=_rows, views=views, lead=lead, legend=legend,
+    caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates"),
+)  # fmt: skip

@@ -1,6 +1,8 @@
-"""What draws cost in time, and what setting up does."""
+"""What draws cost in time and memory, what setting up does, and how both depend on the number of data."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,7 +11,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, table_view
+from flyrun.report.render import ARM, SEEDS, Column, View, decimals, known, measured, plain, table_view
 from flyrun.report.section import Figures, Row, Section, no_row
 from flyrun.report.sections import ess
 from flyrun.report.table import put
@@ -31,10 +33,11 @@ def summarise(draws: Draws) -> Row:
 
 
 def row(run: Run, arm: ArmResult) -> Row:
-    """Times of sampling."""
+    """Times of sampling; queries an effective draw; resident memory, mapped files' pages too, in 10⁶ bytes."""
     base = ess.base_of(run)
-    values: Row = {}
-    for name in ("us_per_iter", "ess_per_s"):
+    peaks = [peak for info in arm.infos for peak in info.get("memory", {}).values() if peak is not None]
+    values: Row = {"peak_mb": max(peaks) / 1e6 if peaks else math.nan}
+    for name in ("us_per_iter", "ess_per_s", "queries_per_ess"):
         put(values, name, ess.per_seed(arm, name))
     if base is not None:
         ours, theirs = ess.per_seed(arm, "ess_per_s"), ess.per_seed(base, "ess_per_s")
@@ -45,7 +48,9 @@ def row(run: Run, arm: ArmResult) -> Row:
 
 
 def _views(rows: list[Row]) -> list[View]:
-    return [table_view("Cost", _COLUMNS, rows)]
+    several = len({row["n_data"] for row in rows if known(row["n_data"])}) > 1
+    against_size = [table_view("Against the number of data", _AGAINST_SIZE, rows)] if several else []
+    return [table_view("Cost", _COLUMNS, rows), *against_size]
 
 
 _COLUMNS = [
@@ -58,12 +63,31 @@ _COLUMNS = [
     SEEDS,
 ]
 
+_AGAINST_SIZE = [
+    ARM,
+    Column("data", plain("n_data")),
+    Column("queries/ESS", measured("queries_per_ess")),
+    Column("ESS/s", measured("ess_per_s")),
+    Column("bright mean", plain("bright_mean")),
+    Column("set-up queries", plain("setup_queries")),
+    Column("set-up s", plain("setup_s", 2)),
+    Column("peak MB", decimals("peak_mb", 0)),
+    SEEDS,
+]
+
 
 def _legend(run: Run) -> list[str]:
-    return [
+    lines = [
         "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
         "left out."
     ]
+    if len({arm.fact("n_data") for arm in run.arms if SECTION.about(arm)}) > 1:
+        lines.append(
+            "queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and"
+            " rates. peak MB: the most resident memory, pages of mapped files included, that a process held "
+            "while setting up or sampling."
+        )
+    return lines
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
@@ -88,23 +112,9 @@ _FIGURES: Figures = {
     ),
 }
 SECTION = Section(
-    "cost",
-    reads=("growth_ess",),
-    summarise=summarise,
-    code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
-    columns=(
-        "us_per_iter",
-        "ess_per_s",
-        "wall_speedup",
-        "setup_queries",
-        "setup_s",
-        "us_per_iter_sd",
-        "ess_per_s_sd",
-        "wall_speedup_sd",
-    ),
-    row=row,
-    planned=no_row,
-    views=_views,
-    figures=_FIGURES,
-    legend=_legend,
-)
+    "cost", reads=("growth_ess",), summarise=summarise, code=("flyrun.report.sections.ess",
+    "flyrun.diagnostics.coda"), columns=("us_per_iter", "ess_per_s", "wall_speedup", "setup_queries",
+    "setup_s", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd", "queries_per_ess",
+    "queries_per_ess_sd", "peak_mb"), row=row, planned=no_row,
+    views=_views, figures=_FIGURES, legend=_legend,
+)  # fmt: skip

@@ -107,12 +107,6 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "paper",
-    reads=("ess",),
-    columns=COLUMNS,
-    row=_row,
-    planned=_published,
-    views=_views,
-    legend=_legend,
-    caveats=_caveats,
-)
+    "paper", reads=("ess",), columns=COLUMNS, row=_row, planned=_published, views=_views,
+    legend=_legend, caveats=_caveats,
+)  # fmt: skip
