@@ -71,7 +71,7 @@ def views(run: Run, whole: pd.DataFrame) -> list[View]:
     made = []
     for section in shown(run, SECTIONS):
         about = {arm.name for arm in run.arms if section.about(arm) or not arm.done}
-        made += section.views([row for row in rows if section.table or row["arm"] in about])
+        made += section.views([row for row in rows if section.table or row.get("arm") in about])
     return made
 
 

@@ -33,7 +33,7 @@ def summarise(draws: Draws) -> Row:
 
 
 def row(run: Run, arm: ArmResult) -> Row:
-    """Times of sampling; queries an effective draw; resident memory, mapped pages too, in 10⁶ bytes."""
+    """Times of sampling; queries an effective draw; memory: resident, mapped files' too, in 10⁶ bytes."""
     base = ess.base_of(run)
     peaks = [peak for info in arm.infos for peak in info.get("memory", {}).values() if peak is not None]
     values: Row = {"peak_mb": max(peaks) / 1e6 if peaks else math.nan}
