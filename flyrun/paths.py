@@ -47,6 +47,11 @@ def reference_dir() -> Path:
     return _shipped("results/reference", "reference")
 
 
+def references() -> list[str]:
+    """Names of the published tables."""
+    return sorted(path.stem for path in reference_dir().glob("*.json"))
+
+
 def illustrations() -> list[str]:
     """Names of the further figures that an experiment may ask for."""
     found = (path.stem for path in (_PACKAGE / "report/illustrations").iterdir())

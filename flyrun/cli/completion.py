@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from flyrun.cli.verbs import VERBS
 from flyrun.cli.verbs import fit as fit_verb
-from flyrun.compare.published import references
 from flyrun.config import catalogue
 from flyrun.config.overrides import JOB_KEYS, dotted, read, to_hydra
 from flyrun.config.schema import SCHEMAS
 from flyrun.errors import ConfigError
+from flyrun.paths import references
 from flyrun.runner import store
 
 _INTERNAL = (

@@ -38,11 +38,6 @@ class PublishedTable:
     complete: bool
 
 
-def references() -> list[str]:
-    """Names of the published tables."""
-    return sorted(path.stem for path in paths.reference_dir().glob("*.json"))
-
-
 def build(
     name: str, results_dir: Path, out: Path | None = None, console: Console | None = None
 ) -> PublishedTable:
@@ -69,10 +64,10 @@ def build(
 
 def _published(name: str) -> dict[str, Any]:
     path = paths.reference_dir() / f"{name}.json"
-    if name not in references():
+    if name not in paths.references():
         raise ConfigError(
-            f"table {name}: no such table{did_you_mean(name, references())}; "
-            f"choose from {listing(references())}"
+            f"table {name}: no such table{did_you_mean(name, paths.references())}; "
+            f"choose from {listing(paths.references())}"
         )
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -158,6 +158,7 @@ def test_missing_group_is_named():
 
 def test_model_without_a_use_for_groups_leaves_them_out(monkeypatch):
     monkeypatch.setattr(Logistic, "needs", ())
+    monkeypatch.setattr(RandomWalk, "needs", ())
     arm = replace(ARM, prior=None, bound=None, brightness=None)
     assert list(arm.settings()) == ["dataset", "model", "sampler", "protocol"]
 

@@ -51,7 +51,6 @@ from flyrun.cli.messages import explain
 from flyrun.cli.options import number, take
 from flyrun.config.arm import GROUPS
 from flyrun.config.schema import did_you_mean, listing, quoted
-from flyrun.data.table import files
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fit.request import FLAGS, UNITS, Budget, Request
 
@@ -135,6 +134,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 def columns(file: str) -> list[str]:
     """Columns of a file; none where it cannot be read, which is told later."""
+    from flyrun.data.table import files  # late: pandas takes half a second, and Tab comes here
+
     try:
         return files.names(Path(file).expanduser())
     except FlyrunError:
