@@ -33,7 +33,7 @@ class Runs:
     answer: dict = field(default_factory=dict)
     error: BaseException | None = None
 
-    def run(self, job, console):
+    def run(self, job, console, summarise=None):
         self.jobs.append(job)
         if self.error:
             raise self.error

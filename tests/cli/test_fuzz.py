@@ -140,7 +140,7 @@ def stand_ins(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "flyrun.runner.launch.run",
-            lambda job, console: SimpleNamespace(interrupted=False, failed=[], run_dir=folder),
+            lambda job, console, summarise: SimpleNamespace(interrupted=False, failed=[], run_dir=folder),
         )
         patch.setattr("flyrun.report.build", lambda run_dir, console=None: None)
         patch.chdir(folder)

@@ -29,7 +29,7 @@ def jobs(monkeypatch, tmp_path):
     """Jobs that were run; one of prior.scale=3 has a failed cell, 4 is interrupted, 5 finds a full disk."""
     found = []
 
-    def run(job, console):
+    def run(job, console, summarise=None):
         found.append(job)
         scale = job.arms[0].prior.scale
         if scale == 5:
