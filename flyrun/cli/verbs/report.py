@@ -37,13 +37,13 @@ def run(words: list[str]) -> int:
     """Build and show a run's report, or one of several runs together."""
     plain, given = take("report", words, ("results_dir", "name", "out"))
     results, console = Path(given.get("results_dir", "results")).expanduser(), Console(highlight=False)
-    names = [*plain, *([given["name"]] if "name" in given else [])]
-    if len(names) > 1:
-        folders = [find_run(name, results) for name in names]
+    if len(plain) > 1 and "name" not in given:
+        folders = [find_run(name, results) for name in plain]
         default = results / "runs" / "+".join(folder.name for folder in folders)
         build_of_several(folders, Path(given.get("out", default)).expanduser(), console)
         return 0
     if "out" in given:
         raise ConfigError("report: out= is for the report of several runs; a run's own goes to its folder")
+    names = [*plain, *([given["name"]] if "name" in given else [])]
     report.build(find_run(one_name("report", names, "mnist_logreg"), results), console)
     return 0
