@@ -1,0 +1,100 @@
+"""docs/extending.md walked through: its new files written where it says, its commands run as printed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+FENCED = r"`([^`]+)`:\n\n```\w+\n(.*?)```"
+NEW = re.findall(rf"^New file {FENCED}", TEXT, re.DOTALL | re.MULTILINE)
+APPENDED = re.findall(rf"^Appended to {FENCED}", TEXT, re.DOTALL | re.MULTILINE)
+COMMANDS = re.findall(r"^\$ (flyrun .*)$", TEXT, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A checkout that somebody has extended, with a package beside it as pip would leave it."""
+    root = tmp_path_factory.mktemp("extended")
+    for name in ("flyrun", "conf", "datasets/registry.yaml", "results/reference", "pyproject.toml"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, root / name)
+    for name, text in NEW:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        assert not (root / name).exists(), name
+        (root / name).write_text(text, encoding="utf-8")
+    for name, text in APPENDED:
+        with open(root / name, "a", encoding="utf-8") as file:
+            file.write(f"\n\n{text}")
+    shutil.copy(ROOT / "tests/plugins/flyrun_newton.py", root)
+    project = tomllib.loads((root / "flyrun-newton/pyproject.toml").read_text())["project"]
+    told = root / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    (group,) = project["entry-points"]
+    points = [f"{name} = {value}" for name, value in project["entry-points"][group].items()]
+    (told / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
+    return root
+
+
+def run(checkout, *words):
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    # compiled code that knows these files stays out of flyrun's own cache
+    environment.pop("NUMBA_CACHE_DIR", None)
+    return subprocess.run(
+        [sys.executable, *words], cwd=checkout, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_text_has_all_of_it():
+    assert len(NEW) == 7
+    assert len(APPENDED) == 3
+    assert len(COMMANDS) == 5
+
+
+def test_imports_are_where_it_says(checkout):
+    lines = re.findall(r"^from flyrun\S* import .*$", TEXT, re.MULTILINE)
+    done = run(checkout, "-c", "\n".join(lines))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(checkout, command):
+    done = run(checkout, "-m", *command.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+MOMENTS = """
+import numpy as np
+from types import SimpleNamespace
+from flyrun.samplers.chain import random_walk
+from flyrun.samplers.chain.acceptance import barker
+from flyrun.samplers.chain.brightness import everyone, implicit
+from tests.exactness.chains import TOYS, firefly_target, sample, z_scores
+
+problem = TOYS["logistic"]()
+n_data = problem.features.rows.shape[0]
+kernel = random_walk.build(SimpleNamespace(target_accept=0.3, step=None), 2)
+usual, all_of_them = implicit.implicit(0.2, n_data), everyone.build(None, n_data, np.empty(0))
+for rule, brightness in ((barker.Barker(), usual), (kernel.rule, all_of_them)):
+    target = firefly_target(problem)
+    draws = sample(target, kernel._replace(rule=rule), brightness, np.zeros(2), 100_000, seed=5)
+    print(np.abs(z_scores(draws.theta, problem)).max())
+"""
+
+
+@pytest.mark.slow
+def test_what_the_text_adds_is_exact(checkout):
+    shutil.copytree(ROOT / "tests", checkout / "tests", dirs_exist_ok=True)
+    done = run(checkout, "-c", MOMENTS)
+    assert done.returncode == 0, done.stderr
+    assert max(map(float, done.stdout.split())) < 4.5  # four scores each: fails once in 18,000 runs
