@@ -7,10 +7,9 @@ independent draws is given whole. One value differs from ArviZ's: a coordinate t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 
 from flyrun.diagnostics import coda
 
@@ -48,7 +47,7 @@ def summary(chains: np.ndarray) -> Summary:
         values[1, moving] = _ess(draws, method="tail", prob=TAIL_PROBABILITIES)
         values[2, moving] = _ess(draws, method="sd")
         if several:
-            values[3, moving] = array_stats.rhat(draws, chain_axis=0, draw_axis=1, method="rank")
+            values[3, moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
     return Summary(*values)
 
 
@@ -81,4 +80,10 @@ def _thinned(chains: np.ndarray) -> np.ndarray:
 
 
 def _ess(chains: np.ndarray, **how: object) -> np.ndarray:
-    return np.asarray(array_stats.ess(chains, chain_axis=0, draw_axis=1, **how))
+    return np.asarray(_arviz().ess(chains, chain_axis=0, draw_axis=1, **how))
+
+
+def _arviz() -> Any:
+    from arviz_stats.base import array_stats  # late: two seconds, which a worker's own summaries do without
+
+    return array_stats

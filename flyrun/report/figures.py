@@ -9,10 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
@@ -36,6 +33,13 @@ _STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
+
+
+def new_figure(**settings: Any) -> Any:
+    """A matplotlib Figure."""
+    from matplotlib.figure import Figure  # late, as below: a worker that only summarises draws nothing
+
+    return Figure(**settings)
 
 
 def draw(run: Run, folder: Path, sections: list[Section]) -> dict[str, tuple[str, str]]:
@@ -68,8 +72,10 @@ def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], l
     return made, left_out
 
 
-def _drawn(plot: Callable[[], Figure | None], path: Path) -> str:
+def _drawn(plot: Callable[[], Any], path: Path) -> str:
     """Write path.png (white) and path.svg (transparent); the SVG's text, "" where there is no figure."""
+    import matplotlib  # late
+
     with matplotlib.rc_context(_STYLE):
         figure = plot()
         if figure is None:
@@ -86,14 +92,14 @@ def _drawn(plot: Callable[[], Figure | None], path: Path) -> str:
 
 def axes(rows: int, title: str, height: float = 3.4):
     """A figure of so many panels, one above the other, and its axes."""
-    figure = Figure(figsize=(6.4, height), layout="constrained")
+    figure = new_figure(figsize=(6.4, height), layout="constrained")
     panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     # A title is text, never mathematics: "$" from a config stays a dollar.
     panels[0].set_title(title, parse_math=False, wrap=True)
     return figure, list(panels)
 
 
-def legend_below(figure: Figure, *panels: Any) -> None:
+def legend_below(figure: Any, *panels: Any) -> None:
     """One legend of these panels under the figure, which grows by it: lines may run anywhere."""
     lines: dict[str, Any] = {}
     for panel in panels:
@@ -108,6 +114,8 @@ def legend_below(figure: Figure, *panels: Any) -> None:
 
 def round_numbers(axis: Any) -> None:
     """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, on a long one at these, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # late
+
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.diagnostics import coda
 from flyrun.report.arms import ArmResult
@@ -65,7 +64,7 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
     return lags * thin, values[lags]
 
 
-def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, (top, bottom) = axes(2, title, height=5.6)
     plotted = []
     for arm in arms:
@@ -133,7 +132,7 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
     return ticks
 
 
-def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, (axis,) = axes(1, title)
     reach = 10.0  # a decade at least
     for arm in arms:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
@@ -90,7 +90,7 @@ def _legend(run: Run) -> list[str]:
     return lines
 
 
-def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, (axis,) = axes(1, title)
     for arm in arms:
         _, values = common(arm, "growth_s", "growth_ess")

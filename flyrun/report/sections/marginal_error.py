@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
@@ -179,7 +179,7 @@ def label(arm: ArmResult) -> str:
     return ", ".join(word for word in words if word) + ("" if arm.fact("exact", True) else " (biased)")
 
 
-def _error_against(x: str, name: str, arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure:
+def _error_against(x: str, name: str, arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, (axis,) = axes(1, title, height=3.8)
     for place, arm in enumerate(arms):
         _, error = common(arm, "curve_updates", "curve_error")

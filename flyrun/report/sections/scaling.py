@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
-from flyrun.report.figures import axes, band, common, legend_below, round_numbers
+from flyrun.report.figures import axes, band, common, legend_below, new_figure, round_numbers
 from flyrun.report.render import ARM, SEEDS, Column, View, measured, number, plain, plus_minus, table_view
 from flyrun.report.section import Figures, Row, Section
 from flyrun.report.sections import arms as heads
@@ -250,10 +249,10 @@ _REGIME = [
 ]
 
 
-def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure | None:
+def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     lines = swept(arms)
     columns = [name for name in PARAMETERS if any(parameter == name for _, parameter in lines)]
-    figure = Figure(figsize=(max(6.4, 2.4 * len(columns) + 0.6), 5.6), layout="constrained")
+    figure = new_figure(figsize=(max(6.4, 2.4 * len(columns) + 0.6), 5.6), layout="constrained")
     panels = figure.subplots(2, len(columns), sharex="col", sharey="row", squeeze=False)
     figure.suptitle(title, parse_math=False, fontsize=10)
     for column, parameter in enumerate(columns):
@@ -291,7 +290,7 @@ def _short(size: float) -> str:
     return f"{size / 1000:g}k" if size >= 1000 else f"{size:.4g}"
 
 
-def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Figure | None:
+def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     in_sweeps = {arm.problem for own in swept(arms).values() for arm in own}
     graphs: dict[str, list[ArmResult]] = {}
     for arm in arms:
