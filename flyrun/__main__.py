@@ -37,7 +37,7 @@ def _ignored(unraisable: "sys.UnraisableHookArgs") -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    import threading
+    import threading  # late: only after Ctrl-C
 
     threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
 
@@ -62,14 +62,14 @@ def _raise(number: int, frame: "FrameType | None") -> None:
 
 
 def _main() -> int:
-    from flyrun.cli.main import main
+    from flyrun.cli.main import main  # late: after the handler above is set
 
     return main()
 
 
 def program(run: "Callable[[], int]" = _main) -> int:
     """Exit code of the command line, or of `run`, for a process that then ends."""
-    import atexit
+    import atexit  # late: after the handler above is set
 
     # Registered first, called last: from there on Python leaves Ctrl-C to the system, which kills.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)

@@ -3,9 +3,12 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import flyrun
 
 PACKAGE = Path(flyrun.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def imports(tree):
@@ -73,3 +76,19 @@ def test_who_stands_above_whom():
         "report": {"compare", "fit", "check", "cli"},
     }.items():
         assert not found.get(below, set()) & above, below
+
+
+def late(source):
+    """(line, text) of imports inside functions whose line, or the one above, does not say `# late`."""
+    lines = source.splitlines()
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    for node in (node for function in functions for node in ast.walk(function)):
+        said = isinstance(node, (ast.Import, ast.ImportFrom)) and lines[node.lineno - 2 : node.lineno]
+        if said and not any("# late" in line for line in said):
+            yield node.lineno, lines[node.lineno - 1].strip()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_what_is_imported_late_says_why(file):
+    assert list(late(file.read_text(encoding="utf-8"))) == []
+    assert list(late("def f():\n    import numpy"))

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from flyrun.cli.messages import print_error
 from flyrun.errors import ConfigError
+from flyrun.runner.events import Events
+from flyrun.runner.progress import summary
 
 FLAGS = ("--quiet", "--json")
 
@@ -30,8 +34,6 @@ class Screen:
     """For a person: console takes what happens to cells, tables the report's tables; None shows nothing."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
         self.console: Any = Console(highlight=False)
         self.tables: Any = self.console
 
@@ -65,8 +67,6 @@ class Quiet(Screen):
 
     def failures(self, result: Any) -> None:
         """Tell of failed cells, and of how to go on."""
-        from flyrun.runner.progress import summary
-
         for outcome in result.failed:
             print_error(summary(outcome))
         if result.interrupted:
@@ -89,8 +89,6 @@ class Json(Screen):
     """Events on stdout, listed in flyrun/runner/events.py."""
 
     def __init__(self) -> None:
-        from flyrun.runner.events import Events
-
         self.console, self.tables = Events(sys.stdout), None
 
     def round(self, **values: Any) -> None:

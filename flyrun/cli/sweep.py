@@ -268,7 +268,7 @@ def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
     from flyrun.report import build  # late, with the runner: Tab and --cfg need not wait for these
     from flyrun.report.build import summarise
-    from flyrun.runner.launch import run as run_cells
+    from flyrun.runner.launch import run as run_cells  # late
 
     result = run_cells(job, screen.console, summarise=summarise)
     screen.failures(result)

@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 def offer_to_hydra() -> None:
     """Let Hydra compose `sampler=NAME` for the plug-ins, which have no YAML file."""
-    from hydra.core.config_store import ConfigStore
+    from hydra.core.config_store import ConfigStore  # late: only a run needs Hydra
 
     for name in names():
         ConfigStore.instance().store(name=name, node=defaults(name), group="sampler", provider="flyrun")

@@ -149,7 +149,7 @@ def from_package(path: Path) -> np.ndarray:
 
 
 def _from_strip(picture: bytes, labels: np.ndarray) -> bytes:
-    from PIL import Image
+    from PIL import Image  # late: only building needs it
 
     with Image.open(io.BytesIO(picture), formats=["PNG"]) as strip:
         if strip.size != (ROW // 3, BATCH):

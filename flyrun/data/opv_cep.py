@@ -80,7 +80,7 @@ def store() -> YourFile:
 
 def _table(path: Path) -> tuple[list[str], np.ndarray]:
     """SMILES and gaps (N,), NaN where a gap is no number; DataError without the columns or any row."""
-    import pandas as pd
+    import pandas as pd  # late: half a second, only for this file
 
     try:
         found = pd.read_csv(path, nrows=0).columns

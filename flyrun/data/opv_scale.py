@@ -8,15 +8,13 @@ by block, each from its own stream, so that a smaller set is the beginning of a 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from flyrun.config.dataset import OpvScale, Qm9Gap
 from flyrun.data import archive, descriptors, features, generated, qm9_gap, registry
 from flyrun.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import OpvScale
 
 NAME = "opv_scale"
 FULL, SEED, BLOCK, DF = 1_800_000, 2014, 50_000, 4
@@ -88,8 +86,6 @@ def _generate(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def fitted() -> tuple[np.ndarray, np.ndarray, float]:
     """Out of qm9_gap: root (D, D) of the second moments, coefficients θ (D,), scale σ of the t₄ noise."""
-    from flyrun.config.dataset import Qm9Gap
-
     data = qm9_gap.load(Qm9Gap())
     moments = data.features.T @ data.features / len(data.features)
     theta = np.linalg.solve(moments, data.features.T @ data.target / len(data.target))

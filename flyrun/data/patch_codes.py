@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 PATCH = 6  # pixels a side
 CENTROIDS = 400
@@ -45,8 +46,6 @@ def learnt(
 
     Only `train` is learnt from.
     """
-    from threadpoolctl import threadpool_limits
-
     rng = np.random.RandomState(seed)
     with threadpool_limits(limits=1):
         echo(f"learning {CENTROIDS} patches")
@@ -62,8 +61,6 @@ def random_signs(
     train: np.ndarray, others: np.ndarray, bits: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Codes as `learnt` gives them: signs of Gaussian projections of the pixels, centred by `train`."""
-    from threadpoolctl import threadpool_limits
-
     flat = [images.reshape(len(images), -1).astype(np.float64) for images in (train, others)]
     mean = flat[0].mean(axis=0)
     projections = np.random.RandomState(seed).standard_normal((flat[0].shape[1], bits))

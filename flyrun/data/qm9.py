@@ -84,7 +84,7 @@ def _from_wheel_file(wheel: Path) -> Molecules:
 
 
 def _columns(table: Path | IO[bytes], compression: str | None = None) -> tuple[list[str], np.ndarray]:
-    import pandas as pd
+    import pandas as pd  # late: only building needs it
 
     columns = ["SMILES", "HOMO_LUMO_gap_au"]
     # Text of molecules such as "N" or "nan" is no missing value.

@@ -106,7 +106,7 @@ def download(url: str, folder: Path, seconds: float = 30) -> Path:
 
     No hash is asked of the file itself, which mirrors pack differently: callers check what is inside.
     """
-    import pooch
+    import pooch  # late: only a download needs them
     import requests
 
     pooch.get_logger().setLevel("WARNING")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import flyrun.data
 from flyrun.numerics import sources
 from flyrun.runner import store
 
@@ -106,6 +107,4 @@ def cell_key(arm: Any) -> str:
 
 def _data_digest(dataset: Any) -> str:
     """Digest of the file the data come from, which every load is checked against."""
-    import flyrun.data
-
     return flyrun.data.fingerprint(dataset)

@@ -134,7 +134,7 @@ class DaskPool:
 
 def slurm_cluster(slurm: Any) -> Any:
     """Cluster whose workers are jobs of SLURM: processes of one thread each, this Python's."""
-    from dask_jobqueue import SLURMCluster
+    from dask_jobqueue import SLURMCluster  # late: only SLURM needs it
 
     one_thread = [f"export {name}={value}" for name, value in ONE_THREAD.items()]
     return SLURMCluster(

@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import threadpoolctl
+
 import flyrun
 from flyrun import git
 from flyrun.children import cores
@@ -22,8 +24,6 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5netcdf", "a
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Pin numerical libraries to one thread, here and in the processes started inside."""
-    import threadpoolctl
-
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     # numba refuses a changed count once its threads run; the other two ways of pinning are enough then.
     os.environ.update(ONE_THREAD)
@@ -55,8 +55,6 @@ def describe() -> dict[str, Any]:
 
 def blas() -> dict[str, Any]:
     """Names, versions and thread count of the BLAS libraries loaded in this process."""
-    import threadpoolctl
-
     loaded = [library for library in threadpoolctl.threadpool_info() if library.get("user_api") == "blas"]
     names = sorted(
         {f"{library['internal_api']} {library.get('version') or ''}".strip() for library in loaded}

@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+import threadpoolctl
+
 from flyrun.children import cores
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
@@ -57,7 +59,7 @@ def _local(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
 
 
 def _dask(settings: Any, cells: int, report: Report) -> Any:
-    from flyrun.runner.dask_executor import DaskPool
+    from flyrun.runner.dask_executor import DaskPool  # late: an extra
 
     return DaskPool(settings, cells, report)
 
@@ -214,8 +216,6 @@ _worker: dict[str, Any] = {}
 
 def _start(slot: int, writer: Any, flag: Any) -> None:
     """Initialise a worker process."""
-    import threadpoolctl
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker.update(writer=writer, flag=flag, programs={}, limits=threadpoolctl.threadpool_limits(1))

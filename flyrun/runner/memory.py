@@ -23,7 +23,7 @@ def peak() -> int | None:
             if line.startswith("VmHWM:"):
                 return 1024 * int(line.split()[1])
     try:
-        import resource
+        import resource  # late: not on every system
     except ImportError:
         return None
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -81,7 +81,7 @@ class Bars(Lines):
 
     def __init__(self, console: Any, cells: int, terse: bool = False):
         super().__init__(console, cells, terse)
-        from rich import progress
+        from rich import progress  # late: only a terminal needs it
 
         self._bars = progress.Progress(
             progress.TextColumn("{task.description}"),

@@ -55,7 +55,7 @@ class StoredCell:
 
     def tree(self) -> xarray.DataTree:
         """The draws, opened lazily; close it after use. Raises StoreError when they cannot be read."""
-        import xarray
+        import xarray  # late: a second, only for readers
 
         if self.state != "done":
             raise StoreError(f"{self.folder}: this cell is {self.state}, it has no draws to open yet")

@@ -150,7 +150,7 @@ class _Csv:
 class _Parquet:
     def __init__(self, path: Path):
         try:
-            import pyarrow.parquet as parquet
+            import pyarrow.parquet as parquet  # late: an extra
         except ImportError:
             raise DataError(
                 f"{path}: reading Parquet needs pyarrow; install it with `pip install 'flyrun[parquet]'`, "
