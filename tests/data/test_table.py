@@ -19,7 +19,7 @@ from flyrun.config.sampler import Hmc
 from flyrun.data.mapped import expect
 from flyrun.data.table import columns as table_columns
 from flyrun.data.table import files as table_files
-from flyrun.data.table import load as table
+from flyrun.data.table import loader as table
 from flyrun.errors import DataError
 from flyrun.models import logistic
 

@@ -1,5 +1,5 @@
-"""A table of your own: the loader is load.py."""
+"""A table of your own: the loader is loader.py."""
 
-from flyrun.data.table.load import fingerprint, load, store
+from flyrun.data.table.loader import fingerprint, load, store
 
 __all__ = ["fingerprint", "load", "store"]
