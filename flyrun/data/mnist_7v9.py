@@ -29,6 +29,8 @@ def load(config: Mnist7v9) -> Dataset:
     the full files. ConfigError names the key that is wrong.
     """
     classes, n_components = _classes(config.classes), config.n_components
+    if not 1 <= n_components <= PIXELS:
+        raise ConfigError(f"dataset.n_components={n_components}: choose 1 to {PIXELS}, the number of pixels")
     if sorted(classes) == sorted(STORED):
         content, digest = registry.read(NAME)
 

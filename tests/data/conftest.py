@@ -12,7 +12,7 @@ from flyrun.data import archive
 
 @dataclass(frozen=True)
 class Config:
-    """Stands in for flyrun.config.dataset.Mnist7v9, which would refuse some of what its loader must refuse."""
+    """Stands in for the configuration's Mnist7v9, which would refuse some of what its loader must refuse."""
 
     group, home = "dataset", Dataset.home
     code, path_of_code = Dataset.code, Dataset.path_of_code
