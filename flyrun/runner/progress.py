@@ -189,7 +189,7 @@ def _means(means: dict[str, float]) -> list[str]:
     words = []
     if "accepted" in means:
         words.append(f"accepted {means['accepted']:.2f}")
-    if "queries" in means:
+    if "queries" in means and not _sweeps(means):
         words.append(f"{_figure(means['queries'])} queries/iter")
     if _sweeps(means):
         words.append(f"{_figure(means['nominal'])} factors/update ({_figure(means['actual'])} looked at)")

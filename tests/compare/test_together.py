@@ -92,7 +92,7 @@ def test_unfinished_runs_are_not_published(results, monkeypatch):
     [
         (["table"], "a name is missing; as in `flyrun table firefly_table1`"),
         (["table", "firefly"], "no such table (did you mean firefly_table1?)"),
-        (["table", "firefly_table1", "where=x"], "it takes results_dir=… and out=…"),
+        (["table", "firefly_table1", "where=x"], "it takes --results-dir and --out"),
         (["publish"], "a name is missing"),
         (["publish", "nowhere"], "no such run"),
     ],

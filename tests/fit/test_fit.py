@@ -128,7 +128,7 @@ def slowed(monkeypatch, seconds):
     """Iterations of chain s take seconds[s] more; its state tells which it is."""
     advance, init = Chain.advance, Chain.init
 
-    def begun(self, seed):
+    def begun(self, seed, needed=()):
         return {**init(self, seed), "chain": np.array([seed])}
 
     def slow(self, state, n):

@@ -79,8 +79,8 @@ def test_every_plot_file_has_figures_with_captions():
 
 def test_distances_are_the_points_of_the_axes():
     def arm(name, offset):
-        cells = [SimpleNamespace(bright_mean=offset + 1.0), SimpleNamespace(bright_mean=offset + 3.0)]
-        return SimpleNamespace(name=name, done=2, cells=cells, setting=lambda *_: offset)
+        counts = {"bright_mean": np.array([offset + 1.0, offset + 3.0])}
+        return SimpleNamespace(name=name, has=counts.__contains__, each=counts.get, setting=lambda *_: offset)
 
     origins = {"a": ("at", "map"), "b": ("sds", 3), "typed_otherwise": ("sds", 10), "another": ("n", 5)}
     arms = [{"name": name, "sweep": {"axis": axis, "point": at}} for name, (axis, at) in origins.items()]
