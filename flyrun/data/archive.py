@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -14,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from flyrun import files
 from flyrun.errors import DataError
 
 # Of zip's methods bzip2 has one implementation whose output has not changed in years; that of deflate
@@ -57,20 +55,6 @@ def sha256(content: bytes) -> str:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put `content` at `path` under a temporary name first, so that no reader sees half a file.
-
-    OSError when it cannot be written.
-    """
+    """Put `content` at `path`, whole or not at all, making its folder; OSError when it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes it the owner's alone
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    files.write_bytes(path, content)

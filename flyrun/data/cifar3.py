@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyrun.data import archive, cifar, features, patch_codes, registry
+from flyrun.data import cifar, features, patch_codes, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
@@ -33,8 +33,7 @@ def load(config: Cifar3) -> Dataset:
     test row; "held_out" keeps the 3,000 of the test file apart.  codes: "learnt" is the stored file;
     "random_signs" needs the images (see cifar.py).  limit keeps the first training rows.
     """
-    content, digest = registry.read(NAME)
-    rows = archive.from_bytes(content, ARRAYS, str(registry.path(NAME)))
+    rows, digest = registry.arrays(NAME, ARRAYS)
     if config.codes == "random_signs":
         key = {"what": ["random signs", RANDOM_SIGNS], "rows": cifar.ROWS_SHA256, "seed": SEED}
         rows |= features.cached(("train_codes", "test_codes"), key, _random_signs)
@@ -44,7 +43,6 @@ def load(config: Cifar3) -> Dataset:
         train, target = np.concatenate([train, test]), np.concatenate([target, test_target])
         test, test_target = test[:0], test_target[:0]
     limit = _limit(config.limit, target)
-    known = registry.entry(NAME)
     return Dataset(
         name=NAME,
         features=features.with_bias(train[:limit]),
@@ -54,9 +52,7 @@ def load(config: Cifar3) -> Dataset:
         feature_names=(*(f"bit{number}" for number in range(1, BITS + 1)), "bias"),
         sha256=digest,
         info={
-            "title": known["title"],
-            "source": known["source"],
-            "licence": known["licence"],
+            **registry.origin(NAME),
             "classes": list(cifar.CLASSES),
             "codes": config.codes,
             "split": config.split,
@@ -69,20 +65,19 @@ def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
     """What `flyrun data build cifar3` stores: uint8 codes, 8 bits a byte, (N, 32), and labels (N,)."""
     rows = cifar.fetch(echo)
     codes = patch_codes.learnt(rows["train_images"], rows["test_images"], BITS, SEED, echo)
-    return {
-        "train_codes": np.packbits(codes[0], axis=1),
-        "train_labels": rows["train_labels"],
-        "test_codes": np.packbits(codes[1], axis=1),
-        "test_labels": rows["test_labels"],
-    }
+    stored = rows | _packed(codes)
+    return {name: stored[name] for name in ARRAYS}
 
 
 def _random_signs() -> dict[str, np.ndarray]:
     rows = cifar.fetch_kept(features.tell)
-    codes = patch_codes.random_signs(rows["train_images"], rows["test_images"], BITS, SEED)
+    return _packed(patch_codes.random_signs(rows["train_images"], rows["test_images"], BITS, SEED))
+
+
+def _packed(codes: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
     return {
-        f"{part}_codes": np.packbits(signs, axis=1)
-        for part, signs in zip(("train", "test"), codes, strict=True)
+        f"{part}_codes": np.packbits(bits, axis=1)
+        for part, bits in zip(("train", "test"), codes, strict=True)
     }
 
 

@@ -63,12 +63,12 @@ def cached(
     return arrays
 
 
-def checked_limit(limit: int | None, n_rows: int, least: int = 2) -> int:
+def checked_limit(limit: int | None, n_rows: int) -> int:
     """Number of leading rows that `dataset.limit` keeps of `n_rows`; ConfigError where they are not there."""
     if limit is None:
         return n_rows
-    if not least <= limit <= n_rows:
-        raise ConfigError(f"dataset.limit={limit}: choose {least} to {n_rows}, the number of training rows")
+    if not 2 <= limit <= n_rows:
+        raise ConfigError(f"dataset.limit={limit}: choose 2 to {n_rows}, the number of training rows")
     return limit
 
 

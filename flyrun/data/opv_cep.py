@@ -46,26 +46,14 @@ def load(config: OpvCep) -> Dataset:
     }
     columns = features.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
     good = _good(columns, gap, smiles, path, config.skip_bad)
-    columns, names = regression.winsorised(columns[good].astype(np.float64))[0], descriptors.CEP
-    rows = regression.prepared(columns, gap[good], config.split, config.limit, config.bias, f"{path}", names)
-    return Dataset(
-        name=NAME,
-        features=rows.features,
-        target=rows.target,
-        test_features=rows.test_features,
-        test_target=rows.test_target,
-        feature_names=(*names, "bias") if config.bias else names,
-        sha256=digest,
-        info={
-            "title": "Harvard Clean Energy Project: gap of candidate molecules for solar cells",
-            "source": f"your file {path.name}",
-            "molecules": int(good.sum()),
-            "skipped": int((~good).sum()),
-            "split": config.split,
-            **regression.facts(rows, config.bias, "eV"),
-        },
-        task="regression",
-    )
+    info = {
+        "title": "Harvard Clean Energy Project: gap of candidate molecules for solar cells",
+        "source": f"your file {path.name}",
+        "molecules": int(good.sum()),
+        "skipped": int((~good).sum()),
+    }
+    columns = regression.winsorised(columns[good].astype(np.float64))[0]
+    return regression.prepared(config, columns, gap[good], descriptors.CEP, f"{path}", digest, info)
 
 
 def fingerprint(config: OpvCep) -> str:

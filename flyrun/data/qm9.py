@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from flyrun.data import archive, sources
 from flyrun.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WHEEL = "qm9pack==1.0.3"
 WHEEL_SHA256 = "1d88c2988007c6778e717ee3224cf511bd60e10732ebe3b7ed500ea5af05c9f0"
@@ -37,28 +39,15 @@ class Molecules(NamedTuple):
 
 def fetch(echo: Callable[[str], object]) -> Molecules:
     """All molecules in QM9's order, from the folder named by FLYRUN_DATA or the wheel; DataError."""
-    named = os.environ.get("FLYRUN_DATA")
-    return sources.first_that_verifies(
-        "QM9",
-        [
-            sources.Source(f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA", lambda: from_folder(named)),
-            sources.Source(f"the wheel {WHEEL}", from_wheel),
-        ],
-        echo,
-        REMEDY,
-    )
+    wheel = sources.Source(f"the wheel {WHEEL}", from_wheel)
+    return sources.fetch("QM9", from_folder, [wheel], echo, REMEDY)
 
 
-def from_folder(folder: Path | str | None) -> Molecules:
+def from_folder(folder: Path) -> Molecules:
     """The molecules out of a wheel or a compact table in `folder`, its qm9/ or opv/; DataError."""
-    if not folder:
-        raise DataError("not set")
-    home = Path(folder).expanduser()
-    if not home.is_dir():
-        raise DataError("is not a folder")
-    for root in (home, home / "qm9", home / "opv"):
+    for root in (folder, folder / "qm9", folder / "opv"):
         if (root / TABLE_FILE).is_file():
-            return verified(*_columns(root / TABLE_FILE, "gzip"))
+            return verified(_columns(root / TABLE_FILE))
         if (root / WHEEL_FILE).is_file():
             return _from_wheel_file(root / WHEEL_FILE)
     raise DataError(f"has neither {WHEEL_FILE} nor {TABLE_FILE}")
@@ -71,31 +60,26 @@ def from_wheel() -> Molecules:
 
 
 def _from_wheel_file(wheel: Path) -> Molecules:
-    if sources.sha256_of(wheel) != WHEEL_SHA256:
-        raise DataError(f"{wheel.name}: has another sha256 than {WHEEL}")
-    smiles, gaps = [], []
-    with zipfile.ZipFile(wheel) as archived:
-        for member in WHEEL_MEMBERS:
-            with archived.open(member) as table:
-                part = _columns(table)
-            smiles += part[0]
-            gaps.append(part[1])
-    return verified(smiles, np.concatenate(gaps))
-
-
-def _columns(table: Path | IO[bytes], compression: str | None = None) -> tuple[list[str], np.ndarray]:
     import pandas as pd  # late: only building needs it
 
-    columns = ["SMILES", "HOMO_LUMO_gap_au"]
+    if sources.sha256_of(wheel) != WHEEL_SHA256:
+        raise DataError(f"{wheel.name}: has another sha256 than {WHEEL}")
+    with zipfile.ZipFile(wheel) as archived:
+        return verified(pd.concat([_columns(archived.open(member)) for member in WHEEL_MEMBERS]))
+
+
+def _columns(table: Path | IO[bytes]) -> pd.DataFrame:
+    import pandas as pd  # late: only building needs it
+
     # Text of molecules such as "N" or "nan" is no missing value.
-    rows = pd.read_csv(table, usecols=columns, keep_default_na=False, compression=compression)
-    return rows[columns[0]].tolist(), rows[columns[1]].to_numpy(np.float64)
+    return pd.read_csv(table, usecols=["SMILES", "HOMO_LUMO_gap_au"], keep_default_na=False)
 
 
-def verified(smiles: list[str], gaps: np.ndarray) -> Molecules:
+def verified(rows: pd.DataFrame) -> Molecules:
     """The molecules; DataError unless they are the source's, all of them and in its order."""
-    units = np.round(gaps * 1e4).astype(np.int16)
-    lines = "".join(f"{text} {gap}\n" for text, gap in zip(smiles, units.tolist(), strict=True))
+    smiles, units = rows.SMILES.tolist(), np.round(rows.HOMO_LUMO_gap_au.to_numpy(np.float64) * 1e4)
+    gaps = units.astype(np.int16)
+    lines = "".join(f"{text} {gap}\n" for text, gap in zip(smiles, gaps.tolist(), strict=True))
     if len(smiles) != MOLECULES or archive.sha256(lines.encode()) != TABLE_SHA256:
         raise DataError(f"its {len(smiles):,} molecules differ from those of {WHEEL}")
-    return Molecules(smiles, units)
+    return Molecules(smiles, gaps)

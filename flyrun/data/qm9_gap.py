@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyrun.data import archive, checks, descriptors, qm9, registry, regression
+from flyrun.data import checks, descriptors, qm9, registry, regression
 from flyrun.data.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -20,33 +20,11 @@ STEPS = 65_535  # of the linear 16-bit scale
 
 
 def load(config: Qm9Gap) -> Dataset:
-    """Features (N, 57), or (N, 58) with `bias`; target the gap. Both standardised; see regression.py.
-
-    split: "all" trains on every molecule, "held_out" keeps a random tenth apart (the same at all times).
-    limit: keeps the first training rows, which are in random order.
-    """
-    content, digest = registry.read(NAME)
-    columns, gap = unpacked(archive.from_bytes(content, ARRAYS, str(registry.path(NAME))))
-    what = f"dataset {NAME}"
-    names = descriptors.QM9
-    rows = regression.prepared(columns, gap, config.split, config.limit, config.bias, what, names)
-    known = registry.entry(NAME)
-    return Dataset(
-        name=NAME,
-        features=rows.features,
-        target=rows.target,
-        test_features=rows.test_features,
-        test_target=rows.test_target,
-        feature_names=(*names, "bias") if config.bias else names,
-        sha256=digest,
-        info={
-            "title": known["title"],
-            "source": known["source"],
-            "licence": known["licence"],
-            "split": config.split,
-            **regression.facts(rows, config.bias, "eV"),
-        },
-        task="regression",
+    """Features (N, 57), or (N, 58) with `bias`; target the gap. Both standardised; see regression.py."""
+    arrays, digest = registry.arrays(NAME, ARRAYS)
+    origin = registry.origin(NAME)
+    return regression.prepared(
+        config, *unpacked(arrays), descriptors.QM9, f"dataset {NAME}", digest, info=origin
     )
 
 

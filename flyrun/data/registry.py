@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from flyrun import paths
@@ -18,41 +19,45 @@ from flyrun.data import archive
 from flyrun.errors import DataError
 
 
-def _entries() -> dict[str, dict[str, Any]]:
-    path = paths.datasets_dir() / "registry.yaml"
+def shipped(file: str) -> dict[str, dict[str, Any]]:
+    """Each dataset's entry in a YAML file of datasets/."""
+    path = paths.datasets_dir() / file
     try:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror}); restore it or reinstall flyrun"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            raise ValueError("it must map each dataset's name to its entry")
+    except (OSError, ValueError, yaml.YAMLError) as error:
         detail = " ".join(str(error).split())
-        raise DataError(f"{path}: is not valid YAML ({detail}); restore it or reinstall flyrun") from error
-    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
-        raise DataError(f"{path}: must map each dataset's name to its entry; restore it or reinstall flyrun")
+        raise DataError(f"{path}: cannot be read ({detail}); restore it or reinstall flyrun") from error
     return entries
 
 
 def names() -> list[str]:
     """Names of the registered datasets, in the registry's order."""
-    return list(_entries())
+    return list(shipped("registry.yaml"))
 
 
 def entry(name: str) -> dict[str, Any]:
     """The registry's entry for `name`; DataError listing the known names when there is none."""
-    entries = _entries()
+    entries = shipped("registry.yaml")
     if name not in entries:
         raise DataError(f"no dataset is called {name!r}; known: {', '.join(entries)}")
     return entries[name]
+
+
+def origin(name: str) -> dict[str, str]:
+    """For Dataset.info: title, source and licence."""
+    known = entry(name)
+    return {key: known[key] for key in ("title", "source", "licence")}
 
 
 def _loader(name: str) -> Any:
     return importlib.import_module(f"flyrun.data.{name}")
 
 
-def _stored(name: str) -> bool:
-    return "file" in entry(name)
+def _own_store(name: str) -> Any:
+    """The loader's store, of data that have no file here."""
+    return None if "file" in entry(name) else _loader(name).store()
 
 
 def path(name: str) -> Path:
@@ -63,8 +68,7 @@ def path(name: str) -> Path:
 
 def _places(name: str) -> list[Path]:
     # `build` writes to the cache when the installed package cannot be written to.
-    file = entry(name)["file"]
-    return [paths.datasets_dir() / file, paths.cache_dir("data") / file]
+    return [folder / entry(name)["file"] for folder in (paths.datasets_dir(), paths.cache_dir("data"))]
 
 
 def read(name: str) -> tuple[bytes, str]:
@@ -92,21 +96,27 @@ def read(name: str) -> tuple[bytes, str]:
     raise DataError(problem or f"{_places(name)[0]}: is missing; {remedy}")
 
 
+def arrays(name: str, wanted: tuple[str, ...]) -> tuple[dict[str, np.ndarray], str]:
+    """(the arrays called `wanted`, sha256) of the stored .npz file, verified as by `read`."""
+    content, digest = read(name)
+    return archive.from_bytes(content, wanted, str(path(name))), digest
+
+
 def verify(name: str) -> str:
     """DataError unless the stored file of `name` is there and has the registered sha256.
 
     Returns what to say of it: that it is verified, and where it is; or why there is nothing to verify.
     """
-    if not _stored(name):
-        return str(_loader(name).store().verify())
+    if store := _own_store(name):
+        return store.verify()
     read(name)
     return f"verified, {path(name)}"
 
 
 def state(name: str) -> str:
     """A word or two for listings: "verified", "altered" (or unreadable), "missing"; or the loader's own."""
-    if not _stored(name):
-        return str(_loader(name).store().state())
+    if store := _own_store(name):
+        return store.state()
     try:
         read(name)
     except DataError:
@@ -116,16 +126,10 @@ def state(name: str) -> str:
 
 def describe(name: str) -> dict[str, Any]:
     """Plain values for `flyrun data info`: the registry's entry and what is on this disk."""
-    known = entry(name)
-    if not _stored(name):
-        return {"name": name, **known, **_loader(name).store().describe(), "state": state(name)}
-    return {
-        "name": name,
-        **known,
-        "path": str(path(name)),
-        "state": state(name),
-        "rebuild": f"flyrun data build {name}",
-    }
+    known = {"name": name, **entry(name)}
+    if store := _own_store(name):
+        return {**known, **store.describe(), "state": state(name)}
+    return {**known, "path": str(path(name)), "state": state(name), "rebuild": f"flyrun data build {name}"}
 
 
 def build(name: str, out: Path | str | None = None, echo: Callable[[str], object] = print) -> Path:
@@ -135,10 +139,13 @@ def build(name: str, out: Path | str | None = None, echo: Callable[[str], object
     that cannot be written. The sources tell by `echo` which one served. DataError, and no file
     touched, when no source serves or what was made is not what is registered.
     """
-    known = entry(name)
-    if not _stored(name):
-        return Path(_loader(name).store().build(out, echo))
-    target = _target(known["file"], out)
+    if store := _own_store(name):
+        return store.build(out, echo)
+    known, home = entry(name), paths.datasets_dir()
+    if out is None:
+        target = (home if paths.writable(home) else paths.cache_dir("data")) / known["file"]
+    else:
+        target = Path(out, known["file"]) if Path(out).is_dir() else Path(out)
     content = archive.to_bytes(_loader(name).collect(echo))
     digest = archive.sha256(content)
     if known.get("sha256") not in (None, digest):
@@ -152,11 +159,3 @@ def build(name: str, out: Path | str | None = None, echo: Callable[[str], object
         raise DataError(f"{target}: cannot be written ({error.strerror}); name another place") from error
     echo(f"{name}: wrote {target} ({len(content):,} bytes, sha256 {digest})")
     return target
-
-
-def _target(file: str, out: Path | str | None) -> Path:
-    if out is None:
-        home = paths.datasets_dir()
-        return (home if paths.writable(home) else paths.cache_dir("data")) / file
-    place = Path(out)
-    return place / file if place.is_dir() else place

@@ -8,26 +8,19 @@ not that of least squares.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flyrun.data import checks, features
+from flyrun.data.dataset import Dataset
+
+if TYPE_CHECKING:
+    from flyrun.config.dataset import OpvCep, Qm9Gap
 
 TAIL = 1e-4  # share of the rows on either side of a column that are set to the quantile there
 HELD_OUT = 0.1
 SEED = 0
-
-
-class Rows(NamedTuple):
-    """Arrays for a Dataset, and what turns a standardised target y back: mean + sd·y."""
-
-    features: np.ndarray
-    target: np.ndarray
-    test_features: np.ndarray
-    test_target: np.ndarray
-    mean: float
-    sd: float
 
 
 def winsorised(columns: np.ndarray, tail: float = TAIL) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,50 +33,50 @@ def winsorised(columns: np.ndarray, tail: float = TAIL) -> tuple[np.ndarray, np.
 
 
 def prepared(
+    config: Qm9Gap | OpvCep,
     columns: np.ndarray,
-    target: np.ndarray,
-    split: str,
-    limit: int | None,
-    bias: bool,
-    what: str,
+    gap: np.ndarray,
     names: tuple[str, ...],
-) -> Rows:
-    """Rows in a fixed random order (files are sorted by size), standardised by the training rows.
+    what: str,
+    sha256: str,
+    info: dict[str, Any],
+) -> Dataset:
+    """Rows in a fixed random order (files are sorted by size), standardised by the training rows; gap in eV.
 
-    split: "all" trains on every row, "held_out" keeps the last tenth of the shuffled rows apart.  limit:
-    keeps the first training rows, features as they are.  DataError for a column or target that is
-    constant; ConfigError for a limit out of range.
+    config.split: "all" trains on every row, "held_out" keeps the last tenth of the shuffled rows apart (the
+    same at all times).  limit: keeps the first training rows, features as they are.  bias: adds a column.
+    DataError for a column or gap that is constant; ConfigError for a limit out of range.
     """
     # RandomState's streams are frozen for good, those of numpy's newer generators are not.
-    order = np.random.RandomState(SEED).permutation(len(target))
-    n_test = round(HELD_OUT * len(target)) if split == "held_out" else 0
+    order = np.random.RandomState(SEED).permutation(len(gap))
+    n_test = round(HELD_OUT * len(gap)) if config.split == "held_out" else 0
     train, test = order[: len(order) - n_test], order[len(order) - n_test :]
     checks.not_constant(columns[train], what, names)
-    checks.not_constant(target[train, None], what, ("target",))
-    limit = features.checked_limit(limit, len(train))
+    checks.not_constant(gap[train, None], what, ("target",))
+    limit = features.checked_limit(config.limit, len(train))
     mean, sd = columns[train].mean(axis=0), columns[train].std(axis=0)
-    centre, spread = float(target[train].mean()), float(target[train].std())
+    centre, spread = float(gap[train].mean()), float(gap[train].std())
 
     def standard(rows: np.ndarray) -> np.ndarray:
         scores = (columns[rows] - mean) / sd
-        return features.with_bias(scores) if bias else scores
+        return features.with_bias(scores) if config.bias else scores
 
-    return Rows(
-        standard(train[:limit]),
-        (target[train[:limit]] - centre) / spread,
-        standard(test),
-        (target[test] - centre) / spread,
-        centre,
-        spread,
+    return Dataset(
+        name=config.name,
+        features=standard(train[:limit]),
+        target=(gap[train[:limit]] - centre) / spread,
+        test_features=standard(test),
+        test_target=(gap[test] - centre) / spread,
+        feature_names=(*names, "bias") if config.bias else names,
+        sha256=sha256,
+        info={
+            **info,
+            "split": config.split,
+            "target": "gap, standardised by the training rows",
+            "target_mean": centre,
+            "target_sd": spread,
+            "target_unit": "eV",
+            "intercept": "a last column of ones" if config.bias else "none: features and target are centred",
+        },
+        task="regression",
     )
-
-
-def facts(rows: Rows, bias: bool, unit: str) -> dict[str, float | str]:
-    """For Dataset.info: how the target was centred and scaled, and what became of the intercept."""
-    return {
-        "target": "gap, standardised by the training rows",
-        "target_mean": rows.mean,
-        "target_sd": rows.sd,
-        "target_unit": unit,
-        "intercept": "a last column of ones" if bias else "none: features and target are centred",
-    }

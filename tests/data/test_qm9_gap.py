@@ -101,9 +101,9 @@ def test_constant_columns_are_named():
     columns = np.random.default_rng(2).normal(size=(50, 2))
     columns[:, 1] = 3
     with pytest.raises(DataError, match=r"table: b is 3 in every row; a constant column"):
-        regression.prepared(columns, columns[:, 0], "all", None, False, "table", ("a", "b"))
+        regression.prepared(Qm9Gap(), columns, columns[:, 0], ("a", "b"), "table", "", {})
     with pytest.raises(DataError, match=r"table: target is 3 in every row"):
-        regression.prepared(columns[:, :1], columns[:, 1], "all", None, False, "table", ("a",))
+        regression.prepared(Qm9Gap(), columns[:, :1], columns[:, 1], ("a",), "table", "", {})
     checks.not_constant(columns[:, :1], "table", ("a",))
 
 

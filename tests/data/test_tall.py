@@ -59,7 +59,7 @@ def test_a_smaller_set_is_the_beginning_of_a_larger_one(rows):
 def test_files_are_checked(rows):
     assert registry.state("tall") == "built"
     assert registry.verify("tall").startswith("verified")
-    path = tall._files(10_000).folder / "rows.npy"
+    path = tall.store(10_000).folder / "rows.npy"
     assert registry.describe("tall")["path"] == str(path.parent)
     content = path.read_bytes()
     path.write_bytes(content[:-5] + b"\0" + content[-4:])
