@@ -19,23 +19,20 @@ def finite(values: np.ndarray, what: str, columns: Sequence[str] | None = None) 
     what: the file or table, for the message.  columns: D names; column numbers are given without them.
     Rows and columns count from 0, as in numpy.
     """
-    row, bad = -1, 0
+    bad: list[int] = []
     for start in range(0, len(values), BLOCK):
         good = np.isfinite(values[start : start + BLOCK])
-        if good.all():
-            continue
-        rows = good if good.ndim == 1 else good.all(axis=1)
-        if row < 0:
-            row = start + int(np.argmin(rows))
-        bad += int(np.count_nonzero(~rows))
-    if row < 0:
+        if not good.all():
+            bad += (start + np.flatnonzero(~good.reshape(len(good), -1).all(axis=1))).tolist()
+    if not bad:
         return
+    row = bad[0]
     where, value = f"row {row}", values[row]
     if values.ndim == 2:
         column = int(np.argmin(np.isfinite(values[row])))
         where += f", column {columns[column] if columns else column}"
         value = values[row, column]
-    rest = f" ({bad} such rows)" if bad > 1 else ""
+    rest = f" ({len(bad)} such rows)" if len(bad) > 1 else ""
     raise DataError(f"{what}: {where} is {value}{rest}; mend or drop such rows (rows count from 0)")
 
 
@@ -89,7 +86,6 @@ def prepared(data: Dataset) -> Dataset:
     precision that they have there.
     """
     what, kind = f"dataset {data.name}", np.int64 if data.task == "classes" else np.float64
-    target_check = {"binary": plus_minus_one, "classes": classes_from_zero}.get(data.task)
     for part, features, target in (
         ("", data.features, data.target),
         (", test rows", data.test_features, data.test_target),
@@ -102,17 +98,15 @@ def prepared(data: Dataset) -> Dataset:
     widths = {data.features.shape[1], data.test_features.shape[1], len(data.feature_names)}
     if len(widths) != 1:
         raise DataError(f"{what}: training rows, test rows and feature names differ in number of columns")
-    if target_check:
-        target_check(data.target, what)
-        two_or_more_classes(data.target, what)
     if data.task == "binary":
+        plus_minus_one(data.target, what)
         plus_minus_one(data.test_target, f"{what}, test rows")
-    elif (
-        data.task == "classes"
-        and len(data.test_target)
-        and not (data.test_target.min() >= 0 and data.test_target.max() < data.n_classes)
-    ):
-        raise DataError(f"{what}: the test rows hold a class that no training row has")
+    if data.task == "classes":
+        classes_from_zero(data.target, what)
+        if not np.isin(data.test_target, data.target).all():
+            raise DataError(f"{what}: the test rows hold a class that no training row has")
+    if data.task != "regression":
+        two_or_more_classes(data.target, what)
     return replace(
         data,
         features=_owned(data.features, np.float64),

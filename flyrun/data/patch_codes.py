@@ -31,14 +31,6 @@ class Patches(NamedTuple):
     centroids: np.ndarray
 
 
-class Hash(NamedTuple):
-    """What is learnt of pooled responses: mean and sd (F,), directions (F, bits)."""
-
-    mean: np.ndarray
-    sd: np.ndarray
-    directions: np.ndarray
-
-
 def learnt(
     train: np.ndarray, others: np.ndarray, bits: int, seed: int, echo: Callable[[str], object]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -53,8 +45,8 @@ def learnt(
         echo(f"responses of {len(train):,} and {len(others):,} images")
         features, unseen = responses(train, patches), responses(others, patches)
         echo(f"learning {bits} bits")
-        learnt_hash = learn_hash(features, bits, rng)
-        return signs(features, learnt_hash), signs(unseen, learnt_hash)
+        codes = learn_hash(features, bits, rng)
+        return codes(features), codes(unseen)
 
 
 def random_signs(
@@ -130,9 +122,12 @@ def responses(images: np.ndarray, patches: Patches) -> np.ndarray:
     return np.sqrt(out.reshape(len(images), -1))
 
 
-def learn_hash(features: np.ndarray, bits: int, rng: np.random.RandomState) -> Hash:
+def learn_hash(
+    features: np.ndarray, bits: int, rng: np.random.RandomState
+) -> Callable[[np.ndarray], np.ndarray]:
     """Standardise, keep the `bits` leading principal components scaled by eigenvalue^(-1/4), rotate by ITQ.
 
+    Returns what turns features (N, F) into codes (N, bits), True where +1.
     The scaling lies between principal components as they are, whose signs waste bits on noise, and
     whitened ones, in which noise counts as much as structure.
     """
@@ -148,9 +143,5 @@ def learn_hash(features: np.ndarray, bits: int, rng: np.random.RandomState) -> H
     for _ in range(ROUNDS_ITQ):
         left, _, right = np.linalg.svd(scores.T @ np.sign(scores @ rotation))
         rotation = left @ right
-    return Hash(mean, sd, directions @ rotation)
-
-
-def signs(features: np.ndarray, learnt_hash: Hash) -> np.ndarray:
-    """Codes (N, bits), True where +1."""
-    return ((features - learnt_hash.mean) / learnt_hash.sd) @ learnt_hash.directions > 0
+    turned = directions @ rotation
+    return lambda rows: ((rows - mean) / sd) @ turned > 0

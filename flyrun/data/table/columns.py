@@ -76,6 +76,11 @@ class Layout:
         """Of the encoded columns, the intercept last."""
         return [name for column in self.features for name in column.encoded] + [INTERCEPT]
 
+    @property
+    def text(self) -> set[str]:
+        """Columns to be read as strings, so that every piece spells a level alike."""
+        return {column.name for column in [*self.features, self.target] if column.text}
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, from which `from_dict` makes it again."""
         return asdict(self)
@@ -83,23 +88,22 @@ class Layout:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Layout:
         """Undo as_dict."""
-        return Layout(
-            values["task"],
-            Column(**values["target"]),
-            [Column(**one) for one in values["features"]],
-            values["rows"],
-            values["dropped"],
-            values["row_numbers"],
-        )
+        columns = {
+            "target": Column(**values["target"]),
+            "features": [Column(**one) for one in values["features"]],
+        }
+        return Layout(**{**values, **columns})
 
 
 @dataclass
 class _Seen:
-    """What a scan has seen of a column. names: whether its text is said to be names; alike: rows whose text
-    looks like numbers or dates; stray: row and text of the first that is no plain number; shifts: values less
-    row numbers, of a column without a name."""
+    """What a scan has seen of a column of the table `what`. names: whether its text is said to be names;
+    alike: rows whose text looks like numbers or dates; stray: row and text of the first that is no plain
+    number; shifts: values less row numbers, of a column without a name."""
 
     name: str
+    options: Table = field(default_factory=Table)
+    what: str = ""
     numeric: bool = False
     text: bool = False
     count: int = 0
@@ -159,19 +163,33 @@ class _Seen:
 
     def levels(self) -> list[str]:
         """Its different values as text, numbers in numeric order."""
-        if self.text:
-            number = all(_number(value) is not None for value in self.values)
-            return sorted(self.values, key=(lambda value: (float(value), value)) if number else str)
-        return [f"{value:.17g}" for value in sorted(self.values)]
+        if not self.text:
+            return [f"{value:.17g}" for value in sorted(self.values)]
+        try:
+            return sorted(self.values, key=lambda value: (float(value), value))
+        except ValueError:
+            return sorted(self.values)
+
+    def error(self, said: str, role: str = "column") -> DataError:
+        """One line of a column."""
+        return DataError(f"{self.what}: {role} {self.name} {said}")
+
+    def leave_out(self) -> str:
+        """The remedy for a column that is of no use."""
+        return _leave_out(self.name, self.options)
+
+    def shown(self) -> str:
+        """The value of a column that holds no other."""
+        (value,) = self.values
+        if isinstance(value, str):
+            return value
+        return f"{value:.15g}" + (" (to 15 digits)" if abs(value) >= 1 / np.finfo(float).eps else "")
 
 
-def scan(
-    read: Callable[[set[str]], Iterator[pd.DataFrame]],
-    target: str,
-    features: list[str],
-    options: Table,
-    what: str,
-) -> Layout:
+Read = Callable[[set[str]], Iterator[pd.DataFrame]]
+
+
+def scan(read: Read, target: str, features: list[str], options: Table, what: str) -> Layout:
     """Find out what the columns are.
 
     read(text): the table's pieces, the columns in `text` as strings.  Raises DataError, with row and column,
@@ -181,7 +199,7 @@ def scan(
     text = set(options.categorical)
     chosen = text | set(options.features or ())
     while True:
-        seen = {name: _Seen(name) for name in [*features, target]}
+        seen = {name: _Seen(name, options, what) for name in [*features, target]}
         for name, one in seen.items():
             one.names = name in options.categorical
             if table_files.is_nameless(name) and name not in chosen:
@@ -205,25 +223,22 @@ def scan(
             break
         text |= mixed
     if not rows:
-        lack = (
-            f", all {dropped:,} lack a value; leave columns out with {options.say('drop')}" if dropped else ""
-        )
-        raise DataError(f"{what}: has no row to use{lack}")
+        lack = f", all {dropped:,} lack a value; leave columns out with {options.say('drop')}"
+        raise DataError(f"{what}: has no row to use{lack if dropped else ''}")
     for one in seen.values():
         if one.text and not one.names:
-            _check_words(one, options, what)
-    aim = _target(seen[target], options, what)
+            _check_words(one)
+    task, aim = _target(seen[target])
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
-    columns = [_feature(seen[name], options, what) for name in features if name not in counted]
+    columns = [_feature(seen[name]) for name in features if name not in counted]
     if not columns:
         raise DataError(f"{what}: no column is left beside the target {target} and the row numbers")
-    layout = Layout(aim[0], aim[1], columns, rows, dropped, counted)
+    layout = Layout(task, aim, columns, rows, dropped, counted)
     for name in layout.names:
         if layout.names.count(name) > 1:
             other = "the column of ones that is added" if name == INTERCEPT else "a level of another column"
-            raise DataError(
-                f"{what}: column {name} has the name of {other}; rename it, or {_leave_out(name, options)}"
-            )
+            remedy = f"rename it, or {_leave_out(name, options)}"
+            raise DataError(f"{what}: column {name} has the name of {other}; {remedy}")
     return layout
 
 
@@ -233,34 +248,31 @@ def usable(pieces: Iterator[pd.DataFrame], options: Table, what: str) -> Iterato
     for piece in pieces:
         if options.missing == "refuse":
             piece = piece[:left]
-        lacking = piece.isna().to_numpy()
-        bad = lacking.any(axis=1)
-        lost = 0
-        if bad.any():
-            if options.missing == "refuse":
-                at = int(np.argmax(bad))
-                column = piece.columns[int(np.argmax(lacking[at]))]
-                without = "" if column == options.target else f", {_leave_out(column, options)},"
+        lacking = piece.isna()
+        bad = lacking.any(axis=1).to_numpy()
+        if bad.any() and options.missing == "refuse":
+            row = piece.index[bad.argmax()]
+            column = piece.columns[lacking.loc[row].to_numpy().argmax()]
+            without = "" if column == options.target else f", {_leave_out(column, options)},"
+            raise DataError(
+                f"{what}: row {row}, column {column} has no value ({COUNTED}); fill it in{without} or leave "
+                f"such rows out with {options.say('missing', 'drop')}"
+            )
+        piece = piece[~bad] if bad.any() else piece
+        for name in filter(lambda name: is_number(piece[name]), piece.columns):
+            values = piece[name].to_numpy(np.float64)
+            fine = np.abs(values) <= _LARGEST
+            if not fine.all():
+                at = int(np.argmin(fine))
+                remedy = f"write the column in a larger unit, or {_leave_out(name, options)}"
+                remedy = f"the most is {_LARGEST:g}: {remedy}" if np.isfinite(values[at]) else "mend it"
                 raise DataError(
-                    f"{what}: row {piece.index[at]}, column {column} has no value ({COUNTED}); fill it in"
-                    f"{without} or leave such rows out with {options.say('missing', 'drop')}"
+                    f"{what}: row {piece.index[at]}, column {name} is {values[at]} ({COUNTED}); {remedy}"
                 )
-            piece, lost = piece[~bad], int(bad.sum())
-        for name in piece.columns:
-            if is_number(piece[name]):
-                values = piece[name].to_numpy(np.float64)
-                fine = np.abs(values) <= _LARGEST
-                if not fine.all():
-                    at = int(np.argmin(fine))
-                    remedy = f"write the column in a larger unit, or {_leave_out(name, options)}"
-                    remedy = f"the most is {_LARGEST:g}: {remedy}" if np.isfinite(values[at]) else "mend it"
-                    raise DataError(
-                        f"{what}: row {piece.index[at]}, column {name} is {values[at]} ({COUNTED}); {remedy}"
-                    )
         if left is not None:
             piece = piece[:left]
             left -= len(piece)
-        yield piece, lost
+        yield piece, int(bad.sum())
         if left == 0:
             return
 
@@ -276,19 +288,18 @@ def _leave_out(name: str, options: Table) -> str:
     return f"leave the column out with {options.say('drop', name)}"
 
 
-def _check_words(seen: _Seen, options: Table, what: str) -> None:
+def _check_words(seen: _Seen) -> None:
     """Refuse text that seems to be meant as numbers, and levels that differ in upper and lower case alone."""
-    aim = seen.name == options.target
-    what_column = f"{what}: {'target' if aim else 'column'} {seen.name}"
+    options = seen.options
+    role = "target" if seen.name == options.target else "column"
     if not seen.meant_as_numbers(options.decimal):
         folded: dict[str, str] = {}
         for value in sorted(seen.values):
             other = folded.setdefault(value.casefold(), value)
             if other != value and len(seen.values) <= MOST_LEVELS:
-                raise DataError(
-                    f"{what_column} holds {other[:40]!r} and {value[:40]!r}; write them alike, or add "
-                    f"{options.say('categorical', seen.name)} if they differ"
-                )
+                remedy = f"add {options.say('categorical', seen.name)} if they differ"
+                said = f"holds {other[:40]!r} and {value[:40]!r}; write them alike, or {remedy}"
+                raise seen.error(said, role)
         return
     row, cell = seen.stray or (0, "")
     found = kind(cell, options.decimal)
@@ -301,98 +312,74 @@ def _check_words(seen: _Seen, options: Table, what: str) -> None:
         said, mend = f"holds numbers, but also {where}", ["mend it"]
     else:
         said, mend = f"holds {where}", [f"write plain numbers, as 1234{options.decimal}5"]
-    if found == "comma" and table_files.is_csv(what):
+    if found == "comma" and table_files.is_csv(seen.what):
         mend.append(f"add {options.say('decimal', ',')} if such commas are decimal")
-    if not aim or options.task != "regression":
+    if role == "column" or options.task != "regression":
         names = "few different dates are" if found == "date" else "these are"
         mend.append(f"add {options.say('categorical', seen.name)} if {names} meant as names")
-    mend.append(f"or {_leave_out(seen.name, options)}")
-    raise DataError(f"{what_column} {said}; {', '.join(mend)}")
+    raise seen.error(f"{said}; {', '.join(mend)}, or {seen.leave_out()}", role)
 
 
-def _number_column(seen: _Seen, options: Table, what: str) -> Column:
+def _number_column(seen: _Seen) -> Column:
     sd = math.sqrt(seen.square / seen.count)
     if sd <= max(1.0 / _LARGEST, _LEAST_SD * abs(seen.mean)):
-        raise DataError(
-            f"{what}: column {seen.name} goes from {seen.low} to {seen.high}, too little to compute with; "
-            f"take a constant off it, write it in another unit, or {_leave_out(seen.name, options)}"
+        raise seen.error(
+            f"goes from {seen.low} to {seen.high}, too little to compute with; take a constant off it, write "
+            f"it in another unit, or {seen.leave_out()}"
         )
-    return Column(seen.name, mean=seen.mean, sd=sd) if options.standardize else Column(seen.name)
+    return Column(seen.name, mean=seen.mean, sd=sd) if seen.options.standardize else Column(seen.name)
 
 
-def _feature(seen: _Seen, options: Table, what: str) -> Column:
-    if seen.shifts:
-        raise DataError(
-            f"{what}: column {seen.name} has no name of its own, as an index that was written along; name it "
-            f"in the file, or {_leave_out(seen.name, options)}"
-        )
-    constant = seen.low == seen.high if not seen.text else len(seen.values) == 1
-    if constant:
-        value = next(iter(seen.values))
-        added = ", as the intercept that is added anyhow" if value in (1.0, "1") else ""
-        remedy = _leave_out(seen.name, options)
-        raise DataError(f"{what}: column {seen.name} is {_shown(value)} in every row{added}; {remedy}")
-    if not seen.text:
-        return _number_column(seen, options, what)
-    _check_levels(seen, what, _leave_out(seen.name, options))
+def _category(seen: _Seen, remedy: str) -> Column:
+    if len(seen.values) > MOST_LEVELS:
+        raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
     return Column(seen.name, seen.levels(), seen.text)
 
 
-def _check_levels(seen: _Seen, what: str, remedy: str) -> None:
-    if len(seen.values) > MOST_LEVELS:
-        raise DataError(
-            f"{what}: column {seen.name} holds more than {MOST_LEVELS} different values, as names of things "
-            f"do; {remedy}"
+def _feature(seen: _Seen) -> Column:
+    if seen.shifts:
+        raise seen.error(
+            "has no name of its own, as an index that was written along; name it in the file, or "
+            f"{seen.leave_out()}"
         )
+    if len(seen.values) == 1:
+        added = ", as the intercept that is added anyhow" if seen.values & {1.0, "1"} else ""
+        raise seen.error(f"is {seen.shown()} in every row{added}; {seen.leave_out()}")
+    return _category(seen, seen.leave_out()) if seen.text else _number_column(seen)
 
 
-def _target(seen: _Seen, options: Table, what: str) -> tuple[str, Column]:
+def _target(seen: _Seen) -> tuple[str, Column]:
     """(task, column) of the target."""
+    options, n_values = seen.options, len(seen.values)
     task: str = options.task
     if task == "auto":
-        few = seen.text or (seen.whole and len(seen.values) <= FEW_NUMBERS)
-        task = "binary" if len(seen.values) == 2 else "classes" if few else "regression"
-    if task == "regression":
-        if seen.text:
-            word = min(seen.values)
-            raise DataError(
-                f"{what}: target {seen.name} holds text ({word[:40]!r}); a regression needs numbers: mend "
-                f"it, or choose {options.say('model', 'logistic')} or {options.say('model', 'softmax')}"
-            )
-        if seen.low == seen.high:
-            raise _nothing_to_learn(seen, what)
-        return task, _number_column(seen, options, what)
-    if len(seen.values) < 2:
-        raise _nothing_to_learn(seen, what)
-    levels = seen.levels()
-    if task == "binary" and len(levels) != 2:
-        shown = f"{', '.join(levels[:4])}, …" if len(levels) > 5 else listing(levels)
-        other = "" if seen.text else f" or {options.say('model', 'student_t')}"
-        count = len(levels) if len(levels) <= MOST_LEVELS else f"more than {MOST_LEVELS}"
-        raise DataError(
-            f"{what}: target {seen.name} has {count} values, {shown}; {options.say('model', 'logistic')} "
-            f"takes two: choose {options.say('model', 'softmax')}{other}"
+        few = seen.text or (seen.whole and n_values <= FEW_NUMBERS)
+        task = "binary" if n_values == 2 else "classes" if few else "regression"
+    softmax, student_t = options.say("model", "softmax"), options.say("model", "student_t")
+    if task == "regression" and seen.text:
+        word, logistic = min(seen.values)[:40], options.say("model", "logistic")
+        said = (
+            f"holds text ({word!r}); a regression needs numbers: mend it, or choose {logistic} or {softmax}"
         )
-    remedy = _leave_out(seen.name, options) if seen.text else f"choose {options.say('model', 'student_t')}"
-    _check_levels(seen, what, remedy)
-    return task, Column(seen.name, levels, seen.text)
-
-
-def _nothing_to_learn(seen: _Seen, what: str) -> DataError:
-    value = _shown(next(iter(seen.values)))
-    return DataError(f"{what}: target {seen.name} is {value} in every row; there is nothing to learn")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:.15g}" + (" (to 15 digits)" if abs(value) >= 1 / np.finfo(float).eps else "")
+        raise seen.error(said, "target")
+    if n_values < 2:
+        raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn", "target")
+    if task == "regression":
+        return task, _number_column(seen)
+    if task == "binary" and n_values != 2:
+        levels = seen.levels()
+        shown = f"{', '.join(levels[:4])}, …" if n_values > 5 else listing(levels)
+        count = n_values if n_values <= MOST_LEVELS else f"more than {MOST_LEVELS}"
+        other = softmax if seen.text else f"{softmax} or {student_t}"
+        said = f"has {count} values, {shown}; {options.say('model', 'logistic')} takes two: choose {other}"
+        raise seen.error(said, "target")
+    return task, _category(seen, seen.leave_out() if seen.text else f"choose {student_t}")
 
 
 def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """(features (n, D), target (n,)) of a piece: float64 ±1, class numbers, or standardised values."""
-    columns = [part for column in layout.features for part in _parts(piece[column.name], column)]
-    rows = np.column_stack([*columns, np.ones(len(piece))])
+    parts = [_parts(piece[column.name], column) for column in layout.features]
+    rows = np.column_stack([*parts, np.ones(len(piece))])
     aim = layout.target
     if aim.levels is None:
         return rows, (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
@@ -400,11 +387,10 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
     return rows, codes * 2.0 - 1.0 if layout.task == "binary" else codes
 
 
-def _parts(values: pd.Series, column: Column) -> list[np.ndarray]:
+def _parts(values: pd.Series, column: Column) -> np.ndarray:
     if column.levels is None:
-        return [(values.to_numpy(np.float64) - column.mean) / column.sd]
-    codes = _codes(values, column)
-    return [(codes == level).astype(np.float64) for level in range(1, len(column.levels))]
+        return (values.to_numpy(np.float64) - column.mean) / column.sd
+    return _codes(values, column)[:, None] == np.arange(1, len(column.levels))
 
 
 def _codes(values: pd.Series, column: Column) -> np.ndarray:
@@ -415,15 +401,3 @@ def _codes(values: pd.Series, column: Column) -> np.ndarray:
     if (codes < 0).any():
         raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
     return codes.astype(np.int64)
-
-
-def text_columns(layout: Layout) -> set[str]:
-    """Columns to be read as strings, so that every piece spells a level alike."""
-    return {column.name for column in [*layout.features, layout.target] if column.text}
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None

@@ -23,7 +23,7 @@ from flyrun.config.schema import did_you_mean, listing
 from flyrun.data import archive, features, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.table import files as table_files
-from flyrun.data.table.columns import Layout, encode, scan, text_columns, usable
+from flyrun.data.table.columns import Layout, encode, scan, usable
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 
@@ -39,8 +39,7 @@ def load(config: Table) -> Dataset:
     info: "layout" (table_columns.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
     """
-    path = _path(config)
-    digest = _sha256(path, *_stamp(path))
+    path, digest = _path(config), fingerprint(config)
     target, chosen = _columns(config, path)
     folder = _folder(config, path, digest)
     layout = _stored_layout(folder)
@@ -51,13 +50,13 @@ def load(config: Table) -> Dataset:
         folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
     size = (layout.rows, len(layout.names))
     stored = size[0] * size[1] * 8 > IN_MEMORY
+    pieces = _pieces(config, path, layout, [*chosen, target])
     if not stored:
         rows, aim = np.empty(size), np.empty(size[0])
-        _fill(rows, aim, _pieces(config, path, layout, [*chosen, target]))
+        _fill(rows, aim, pieces)
     else:
         if not folder.is_dir():
             features.tell(f"{path}: encoding {size[0]:,} rows of {size[1]} columns, once a file, in {folder}")
-            pieces = _pieces(config, path, layout, [*chosen, target])
             mapped.make(folder, lambda temporary: _write(temporary, layout, pieces))
         remedy = f"delete the folder {folder}, it is made again at the next run"
         rows = mapped.opened(folder / "features.npy", size, remedy)
@@ -65,9 +64,9 @@ def load(config: Table) -> Dataset:
     return Dataset(
         name=NAME,
         features=rows,
-        target=aim.astype(np.int64) if layout.task == "classes" else aim.astype(np.float64),
+        target=aim.astype(np.int64) if layout.task == "classes" else aim,
         test_features=np.empty((0, size[1])),
-        test_target=np.empty(0, np.int64 if layout.task == "classes" else np.float64),
+        test_target=np.empty(0),
         feature_names=tuple(layout.names),
         sha256=digest,
         info={
@@ -85,7 +84,8 @@ def load(config: Table) -> Dataset:
 def fingerprint(config: Table) -> str:
     """sha256 of the file; DataError where it is not there."""
     path = _path(config)
-    return _sha256(path, *_stamp(path))
+    status = path.stat()
+    return _sha256(path, status.st_size, status.st_mtime_ns)
 
 
 def store(config: Table | None = None) -> YourFile:
@@ -97,11 +97,6 @@ def store(config: Table | None = None) -> YourFile:
 
 def _path(config: Table) -> Path:
     return store(config).path(config.path, config.path and config.say("path", config.path))
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=16)
@@ -144,9 +139,8 @@ def _some(names: list[str]) -> str:
 def _folder(config: Table, path: Path, digest: str) -> Path:
     settings = {key: value for key, value in config.settings().items() if key not in ("name", "path")}
     text = json.dumps([ENCODING, digest, settings, np.__version__], sort_keys=True)
-    return (
-        paths.cache_dir("tables") / f"{path.name.partition('.')[0][:40]}-{archive.sha256(text.encode())[:12]}"
-    )
+    stem = path.name.partition(".")[0][:40]
+    return paths.cache_dir("tables") / f"{stem}-{archive.sha256(text.encode())[:12]}"
 
 
 def _stored_layout(folder: Path) -> Layout | None:
@@ -156,22 +150,23 @@ def _stored_layout(folder: Path) -> Layout | None:
         return None
 
 
-def _pieces(
-    config: Table, path: Path, layout: Layout, columns: list[str]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    read = table_files.pieces(path, columns, config, text_columns(layout))
+Encoded = Iterator[tuple[np.ndarray, np.ndarray]]  # features and target of some rows
+
+
+def _pieces(config: Table, path: Path, layout: Layout, columns: list[str]) -> Encoded:
+    read = table_files.pieces(path, columns, config, layout.text)
     for piece, _ in usable(read, config, str(path)):
         yield encode(piece, layout)
 
 
-def _fill(rows: Any, aim: Any, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+def _fill(rows: Any, aim: Any, pieces: Encoded) -> None:
     start = 0
     for block, values in pieces:
         rows[start : start + len(block)], aim[start : start + len(block)] = block, values
         start += len(block)
 
 
-def _write(folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+def _write(folder: Path, layout: Layout, pieces: Encoded) -> None:
     shape = (layout.rows, len(layout.names))
     rows = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
     aim = np.empty(shape[0])
