@@ -5,9 +5,10 @@ datasets/descriptors.yaml lists them and says how they were chosen.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -49,19 +50,14 @@ def compute(
     blocks = [(list(smiles[start : start + _BLOCK]), names) for start in range(0, len(smiles), _BLOCK)]
     workers = min(workers or os.cpu_count() or 1, len(blocks))
     # A daemon, such as a worker of another pool, may not have children.
-    if workers <= 1 or len(blocks) <= 2 or multiprocessing.current_process().daemon:
-        return _gather(map(_block, blocks), np.empty((len(smiles), len(names))), echo)
-    with Pool(workers) as pool:
-        return _gather(pool.map(_block, blocks), np.empty((len(smiles), len(names))), echo)
-
-
-def _gather(parts: Iterable[np.ndarray], out: np.ndarray, echo: Callable[[str], object]) -> np.ndarray:
-    done = 0
-    for part in parts:
-        out[done : done + len(part)] = part
-        before, done = done, done + len(part)
-        if done // 20_000 > before // 20_000:
-            echo(f"descriptors of {done:,} of {len(out):,} molecules")
+    alone = workers <= 1 or len(blocks) <= 2 or multiprocessing.current_process().daemon
+    out, done = np.empty((len(smiles), len(names))), 0
+    with contextlib.nullcontext() if alone else Pool(workers) as pool:
+        for part in pool.map(_block, blocks) if pool else map(_block, blocks):
+            out[done : done + len(part)] = part
+            before, done = done, done + len(part)
+            if done // 20_000 > before // 20_000:
+                echo(f"descriptors of {done:,} of {len(out):,} molecules")
     return out
 
 

@@ -38,12 +38,8 @@ def load(config: OpvCep) -> Dataset:
     path = store().path(config.path)
     digest = sources.sha256_of(path)
     smiles, gap = _table(path)
-    key = {
-        "what": ["descriptors", DESCRIPTORS],
-        "file": digest,
-        "names": list(descriptors.CEP),
-        "rdkit": descriptors.rdkit_version(),
-    }
+    key = {"what": ["descriptors", DESCRIPTORS], "file": digest, "names": list(descriptors.CEP)}
+    key["rdkit"] = descriptors.rdkit_version()
     columns = features.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
     good = _good(columns, gap, smiles, path, config.skip_bad)
     info = {
@@ -87,12 +83,10 @@ def _table(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _descriptors(smiles: list[str]) -> dict[str, np.ndarray]:
-    features.tell(
-        f"{NAME}: computing {len(descriptors.CEP)} descriptors of {len(smiles):,} molecules, once a file"
-    )
+    names = descriptors.CEP
+    features.tell(f"{NAME}: computing {len(names)} descriptors of {len(smiles):,} molecules, once a file")
     # Single precision halves the cache of millions of rows; descriptors have no more digits to give.
-    columns = descriptors.compute(smiles, descriptors.CEP, features.tell).astype(np.float32)
-    return {"columns": columns}
+    return {"columns": descriptors.compute(smiles, names, features.tell).astype(np.float32)}
 
 
 def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, skip_bad: bool) -> np.ndarray:
@@ -101,15 +95,12 @@ def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, s
     good = parsed & np.isfinite(columns).all(axis=1) & np.isfinite(gap)
     if good.all():
         return good
-    row = int(np.argmin(good))
-    bad = len(good) - int(good.sum())
+    row, bad = int(np.argmin(good)), int((~good).sum())
     if not skip_bad:
         text = smiles[row] if len(smiles[row]) <= 40 else smiles[row][:39] + "…"
-        reason = (
-            "gap is no finite number"
-            if parsed[row] and not np.isfinite(gap[row])
-            else f"SMILES {text!r} " + ("has an undefined descriptor" if parsed[row] else "cannot be parsed")
-        )
+        reason = f"SMILES {text!r} " + ("has an undefined descriptor" if parsed[row] else "cannot be parsed")
+        if parsed[row] and not np.isfinite(gap[row]):
+            reason = "gap is no finite number"
         more = f" ({bad} such rows)" if bad > 1 else ""
         raise DataError(
             f"{path}: row {row}, {reason}{more}; mend it or skip such rows with --skip-bad "

@@ -19,7 +19,7 @@ from numba.core import types
 from numba.extending import overload, register_jitable
 
 from flyrun.numerics import sources
-from flyrun.paths import cache_dir
+from flyrun.paths import cache_dir, writable
 
 
 def _set_cache_folder() -> None:
@@ -31,12 +31,8 @@ def _set_cache_folder() -> None:
     """
     if "NUMBA_CACHE_DIR" in os.environ:
         return
-    try:
-        folder = cache_dir("numba") / f"{numba.__version__}-{sources.of_compiled()}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
+    folder = cache_dir("numba") / f"{numba.__version__}-{sources.of_compiled()}"
+    if not writable(folder):
         folder = Path(tempfile.mkdtemp(prefix="flyrun-numba-"))
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     _config: Any = numba.config
@@ -113,29 +109,22 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     first = parameters.split(",", 1)[0]
     methods: dict[type, Callable] = {}
 
-    def missing(owner: type) -> MissingMethodError:
-        known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
-        return MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
-
-    def lookup(instance: Any) -> Callable:
-        owner = type(instance)
+    def of_type(owner: type) -> Callable:
         if owner not in methods:
-            raise missing(owner)
+            known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
+            raise MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
         return methods[owner]
 
     def select(kind: Any) -> Callable | None:
         if not isinstance(kind, types.BaseNamedTuple):
             return None
-        owner = kind.instance_class  # type: ignore[attr-defined]
-        if owner not in methods:
-            raise missing(owner)
-        return methods[owner]
+        return of_type(kind.instance_class)  # type: ignore[attr-defined]
 
     # numba compares the signatures of an overload and of what it returns, so both are made with the names of
     # the declaration.
-    scope: dict[str, Any] = {"_lookup": lookup, "_select": select}
+    scope: dict[str, Any] = {"_of_type": of_type, "_select": select}
     exec(
-        f"def {name}({parameters}):\n    return _lookup({first})({parameters})\n"
+        f"def {name}({parameters}):\n    return _of_type(type({first}))({parameters})\n"
         f"def _typer({parameters}):\n    return _select({first})\n",
         scope,
     )

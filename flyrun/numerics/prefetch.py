@@ -60,15 +60,9 @@ def _prefetch_row(typing_context, rows, n):
 
 @overload(prefetch)
 def _typed(array, place):
-    def compiled(array, place):
-        _prefetch(array, place)  # type: ignore[call-arg]
-
-    return compiled
+    return lambda array, place: _prefetch(array, place)  # type: ignore[call-arg]
 
 
 @overload(prefetch_row, jit_options={"forceinline": True})
 def _typed_row(rows, n):
-    def compiled(rows, n):
-        _prefetch_row(rows, n)  # type: ignore[call-arg]
-
-    return compiled
+    return lambda rows, n: _prefetch_row(rows, n)  # type: ignore[call-arg]

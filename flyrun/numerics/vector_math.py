@@ -86,25 +86,26 @@ def _expm1_reduced(r):
 
 
 @_inline
-def exp_negative(x):
-    """e^x for x ≤ 0; 3e−308 for x below −708."""
-    x = max(x, _LOWEST)
+def _power_and_rest(x):
+    """2ⁿ and e^r − 1 of e^x = 2ⁿ·e^r, |r| ≤ ln2/2."""
     shifted = x * _LOG2_E + _ROUND
     n = shifted - _ROUND
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    power = _from_bits(((_to_bits(shifted) - _ROUND_BITS) << 52) + _ONE_BITS)
-    return power + power * _expm1_reduced(r)
+    return _from_bits(((_to_bits(shifted) - _ROUND_BITS) << 52) + _ONE_BITS), _expm1_reduced(r)
+
+
+@_inline
+def exp_negative(x):
+    """e^x for x ≤ 0; 3e−308 for x below −708."""
+    power, rest = _power_and_rest(max(x, _LOWEST))
+    return power + power * rest
 
 
 @_inline
 def one_minus_exp_negative(x):
     """1 − e^x for x ≤ 0, with full relative accuracy near 0."""
-    x = max(x, -60.0)
-    shifted = x * _LOG2_E + _ROUND
-    n = shifted - _ROUND
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    power = _from_bits(((_to_bits(shifted) - _ROUND_BITS) << 52) + _ONE_BITS)
-    return (1.0 - power) - power * _expm1_reduced(r)
+    power, rest = _power_and_rest(max(x, -60.0))
+    return (1.0 - power) - power * rest
 
 
 @_inline
