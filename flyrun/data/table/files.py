@@ -80,14 +80,8 @@ def _explained(path: Path) -> Iterator[None]:
     """Libraries' complaints about a file as one line."""
     try:
         yield
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:  # pandas' are ValueErrors, some of zipfile's RuntimeErrors
+    # pandas' are ValueErrors, some of zipfile's RuntimeErrors
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         remedy = "save it as UTF-8" if isinstance(error, UnicodeError) else "mend or write it again"
         raise DataError(f"{path}: cannot be read ({reason[:200]}); {remedy}") from error
@@ -137,14 +131,12 @@ class _Csv:
     def _separator(self) -> str:
         """The one of , ; tab | that the header has most of."""
         with pd.io.common.get_handle(self.path, "r", encoding="utf-8-sig", compression="infer") as handle:
-            head = handle.handle.readline()
-        if not str(head).strip():
+            head = str(handle.handle.readline())
+        if not head.strip():
             raise DataError(f"{self.path}: begins with an empty line; the first line must name the columns")
-        if str(head).lower().startswith("sep="):
-            raise DataError(
-                f"{self.path}: begins with a line {str(head).strip()!r} for spreadsheets; delete it"
-            )
-        return max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", str(head)).count)
+        if head.lower().startswith("sep="):
+            raise DataError(f"{self.path}: begins with a line {head.strip()!r} for spreadsheets; delete it")
+        return max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", head).count)
 
 
 class _Parquet:
@@ -244,10 +236,10 @@ def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
     for name, values in piece.items():
         if name in text:
             # a whole number beside missing ones is a float in its piece, and an integer in others
-            whole = values.dtype.kind == "f"
-            words = (
-                values.map(lambda one: repr(float(one)).removesuffix(".0")) if whole else values.astype(str)
-            )
+            if values.dtype.kind == "f":
+                words = values.map(lambda one: repr(float(one)).removesuffix(".0"))
+            else:
+                words = values.astype(str)
             values = words.where(values.notna())
         found = pd.api.types.infer_dtype(values) if values.dtype.kind == "O" else ""
         if found == "string":
