@@ -21,8 +21,8 @@ from flyrun.errors import ConfigError
 from flyrun.fit.request import Request, TypedTable
 from flyrun.models.problem import Fit, bind, posterior_curvature
 from flyrun.models.problem import Problem as Bound
+from flyrun.runner import store
 from flyrun.runner.cell import run_dir
-from flyrun.runner.chunks import unwritable
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
@@ -128,11 +128,9 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
 
 def _fitted(job: Job) -> Bound:
     """Data, scales and MAP, which are kept for the run."""
-    arm, folder = job.arms[0], run_dir(job) / "setup"
-    try:
-        return bind(arm, folder, needs_map=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    folder = run_dir(job) / "setup"
+    with store.writing(folder):
+        return bind(job.arms[0], folder, needs_map=True)
 
 
 def _bright(job: Job, problem: Bound) -> float:

@@ -45,10 +45,10 @@ class Task:
     setup_folder: Path
     environment: dict[str, Any]
     compile_s: float = 0.0
+    setup_peak_bytes: int | None = None
     job: str = ""
     summarise: Callable[[Path], object] | None = None
     """Called with the cell's folder once it is finished; what it raises is no failure of the cell."""
-    setup_peak_bytes: int | None = None
     ends: float | None = None
     """When the run's time is over, as time.time(); None: never."""
     turns: int = 1
@@ -95,16 +95,8 @@ def cells(job: Any) -> list[Cell]:
 
 
 def cell_key(arm: Any) -> str:
-    """12 hex digits: settings that the draws depend on, the code that they come from, stored data.
-
-    And the keys of the cells that the method reads.
-    """
+    """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads."""
     needed = [cell_key(one) for one in arm.sampler.needed_arms(arm)]
-    parts = [arm.key_settings(), sources.of_modules(arm.code()), _data_digest(arm.dataset), *needed]
-    text = json.dumps(parts, sort_keys=True)
+    code, data = sources.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
+    text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _data_digest(dataset: Any) -> str:
-    """Digest of the file the data come from, which every load is checked against."""
-    return flyrun.data.fingerprint(dataset)

@@ -24,23 +24,21 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5netcdf", "a
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Pin numerical libraries to one thread, here and in the processes started inside."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    before = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     # numba refuses a changed count once its threads run; the other two ways of pinning are enough then.
     os.environ.update(ONE_THREAD)
     try:
         with threadpoolctl.threadpool_limits(1):
             yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ONE_THREAD:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def describe() -> dict[str, Any]:
     """Versions, machine and load now; what cannot be found out is None."""
-    load = os.getloadavg() if hasattr(os, "getloadavg") else (None,)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "flyrun": flyrun.__version__,
         "commit": _commit(),
@@ -49,25 +47,22 @@ def describe() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": cores(),
         "platform": platform.platform(),
-        "load_average": load[0] if load[0] is None else round(load[0], 2),
+        "load_average": load and round(load, 2),
     }
 
 
 def blas() -> dict[str, Any]:
     """Names, versions and thread count of the BLAS libraries loaded in this process."""
-    loaded = [library for library in threadpoolctl.threadpool_info() if library.get("user_api") == "blas"]
-    names = sorted(
-        {f"{library['internal_api']} {library.get('version') or ''}".strip() for library in loaded}
-    )
-    threads = max((library["num_threads"] for library in loaded), default=None)
+    loaded = [one for one in threadpoolctl.threadpool_info() if one.get("user_api") == "blas"]
+    names = sorted({f"{one['internal_api']} {one.get('version') or ''}".strip() for one in loaded})
+    threads = max((one["num_threads"] for one in loaded), default=None)
     return {"blas": ", ".join(names) or None, "blas_threads": threads}
 
 
 def _version(package: str) -> str | None:
-    try:
+    with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def _cpu() -> str | None:

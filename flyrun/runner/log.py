@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from flyrun.runner import store
@@ -23,7 +22,7 @@ class CellLog:
     def write(self, text: str) -> None:
         """Append `text` with the time before it."""
         with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8") as file:
-            file.write(f"{now()} {text}\n")
+            file.write(f"{store.now()} {text}\n")
 
     def begin(self, cell: str, iteration: int, total: int) -> None:
         """Say who begins, and where."""
@@ -35,8 +34,3 @@ class CellLog:
         if time.monotonic() - self._last >= _EVERY_S:
             self._last = time.monotonic()
             self.write(f"iteration {iteration:,} of {total:,}, {rate:,.0f} it/s")
-
-
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
