@@ -83,9 +83,9 @@ def _arm(arm: Any, folder: Path) -> Measured:
             del found["queries"]
         for name in sorted(set(found) - set(_NO_NUMBERS)):
             add(draws, found[name])
-        counts = _counts(found, first)
-        queries.append(counts[0])
-        moves.append(counts[1])
+        made, moved = _counts(found, first)
+        queries.append(made)
+        moves.append(moved)
         density = found["log_joint"] if "log_joint" in found else found["energy"]
         level.append(float(density[arm.protocol.burn_in :].mean()))
     return Measured(setup.hexdigest()[:16], draws.hexdigest()[:16], queries, moves, level)

@@ -103,10 +103,10 @@ def _folder_of_jobs(given: str | None) -> Iterator[str]:
 def _tell_sweep(line: _CommandLine) -> None:
     from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
-    screen = outputs.screen(line.output)
+    screen = outputs.Screen(line.output)
     path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
     if path is not None:
-        screen.sweep(path)
+        screen.tell("sweep", path, csv=path)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -191,7 +191,7 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
 
 def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
-    screen = outputs.screen(line.output)
+    screen = outputs.Screen(line.output)
     run_dir, problem = "", ""
     try:
         job = _compose(line)
@@ -200,8 +200,8 @@ def _job(line: _CommandLine) -> None:
     except Exception as error:
         line.codes.append(explain(error))
         problem = " ".join(str(error).split())
-        screen.error(error)
-    screen.ended(line.codes[-1])
+        screen.tell("error", text=problem)
+    screen.tell("ended", exit_code=line.codes[-1])
     if line.sweep:
         _leave(line, run_dir, problem)
     if os.getpid() != line.process and line.codes[-1]:

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from flyrun.check.run import check, default_folder
+from flyrun.check.run import check
 from flyrun.children import cores
 from flyrun.cli.options import file_or_none, number, take
+from flyrun.paths import reference_dir
 
 
 def run(words: list[str]) -> int:
@@ -30,5 +31,5 @@ def run(words: list[str]) -> int:
     plain, given = take("check", words, ("values", "workers"), flags=("update",))
     whole = "a whole number at least 1"
     workers = number("workers", given.get("workers", str(cores())), lambda n: n >= 1 and n == int(n), whole)
-    folder = file_or_none(given, "values") or default_folder()
+    folder = file_or_none(given, "values") or reference_dir() / "check"
     return check(plain, folder, "update" in given, int(workers), Console(highlight=False))

@@ -52,13 +52,12 @@ from flyrun.cli.options import number, take
 from flyrun.config.arm import GROUPS
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit.request import FLAGS, UNITS, Budget, Request
+from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
 
 MODELS = ("logistic", "softmax", "student_t")
-_LISTS = ("features", "drop", "categorical")
 CHOICES = {"model": MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
 #: all that can be typed
-OPTIONS = (*FLAGS, "--fresh", *screens.FLAGS)
+OPTIONS = (*map(dashed, KEYS), "--fresh", *screens.FLAGS)
 
 
 def run(words: list[str]) -> int:
@@ -67,7 +66,7 @@ def run(words: list[str]) -> int:
         print(__doc__)
         return 2
     output, words = screens.take(words)
-    screen = screens.screen(output)
+    screen = screens.Screen(output)
     try:
         request = parse(words)
         from flyrun.fit.rounds import fit  # late: what is wrong with the words is told at once
@@ -75,15 +74,14 @@ def run(words: list[str]) -> int:
         code = fit(request, screen)
     except Exception as error:
         code = explain(error)
-        screen.error(error)
-    screen.ended(code)
+        screen.tell("error", text=" ".join(str(error).split()))
+    screen.tell("ended", exit_code=code)
     return code
 
 
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
-    keys = [flag.removeprefix("--").replace("-", "_") for flag in FLAGS]
-    found, given = take("fit", words, keys, ("fresh",), _LISTS, lambda word: _stands_plain(word, keys))
+    found, given = take("fit", words, KEYS, ("fresh",), LISTS, _stands_plain)
     overrides = [word for word in found if "=" in word and word.partition("=")[0].partition(".")[0] in GROUPS]
     plain = [word for word in found if word not in overrides]
     if len(plain) != 1:
@@ -98,7 +96,7 @@ def parse(words: Sequence[str]) -> Request:
         if given.get(key) not in (None, *known):
             close = did_you_mean(given[key], known)
             raise ConfigError(f"fit --{key} {given[key]}: must be {listing(known, 'or')}{close}")
-    table: dict[str, Any] = {key: _names(given[key]) for key in _LISTS if key in given}
+    table: dict[str, Any] = {key: _names(given[key]) for key in LISTS if key in given}
     table |= {key: given[key] for key in ("missing", "decimal") if key in given}
     if "rows" in given:
         table["limit"] = _whole("rows", given["rows"])
@@ -120,9 +118,9 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
-def _stands_plain(word: str, keys: list[str]) -> bool:
+def _stands_plain(word: str) -> bool:
     """Whether KEY=VALUE is no option: an arm's setting, or the name of a file."""
-    return not word.startswith("-") and word.partition("=")[0] not in keys
+    return not word.startswith("-") and word.partition("=")[0] not in KEYS
 
 
 def _names(text: str) -> tuple[str, ...]:
