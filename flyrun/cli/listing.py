@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flyrun.cli.verbs import help_of
 from flyrun.config import plugins
 from flyrun.config.axes import Axis, axes, expand
 from flyrun.config.catalogue import SHOWN, described, files, first_comment, in_short, load, options, plural
@@ -19,8 +20,8 @@ from flyrun.errors import ConfigError
 def help_text() -> str:
     """The text of `flyrun --help`."""
     groups = "\n".join(f"  {group:<12}{', '.join(options(group))}" for group in SHOWN)
-    text = Path(__file__).with_name("help.txt").read_text(encoding="utf-8").rstrip()
-    return text.format(kinds=", ".join(plural(group) for group in SHOWN[:3]) + ", …", groups=groups)
+    kinds = ", ".join(plural(group) for group in SHOWN[:3])
+    return help_of("flyrun").format(kinds=f"{kinds}, …", groups=groups)
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:

@@ -57,7 +57,7 @@ class Screen:
 
     def failures(self, result: Any) -> None:
         """Tell of failed cells and of how to go on, as `warn` does."""
-        for outcome in result.failed:
-            self.warn(summary(outcome))
+        for outcome in result.failed if self.console is None else ():
+            print_error(summary(outcome))
         if result.interrupted:
             self.warn(f"interrupted; to go on: {result.resume_command}")

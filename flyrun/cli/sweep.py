@@ -85,7 +85,12 @@ def run(argv: Sequence[str]) -> int:
             if 130 not in line.codes:  # otherwise the runner has told how to go on
                 raise
         if line.sweep and 130 not in line.codes:
-            _tell_sweep(line)
+            from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+
+            screen = outputs.Screen(output)
+            path = sweep.build(sweep.read(Path(folder)), screen.tables)
+            if path is not None:
+                screen.tell("sweep", path, csv=path)
     return max(line.codes, default=0)
 
 
@@ -98,15 +103,6 @@ def _folder_of_jobs(given: str | None) -> Iterator[str]:
         shared.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
         yield folder
-
-
-def _tell_sweep(line: _CommandLine) -> None:
-    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
-
-    screen = outputs.Screen(line.output)
-    path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
-    if path is not None:
-        screen.tell("sweep", path, csv=path)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -183,10 +179,8 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
     finally:
         sys.argv, root.handlers[:] = argv, handlers
         root.setLevel(level)
-        if full is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = full
+        del os.environ["HYDRA_FULL_ERROR"]
+        os.environ |= {} if full is None else {"HYDRA_FULL_ERROR": full}
 
 
 def _job(line: _CommandLine) -> None:

@@ -74,7 +74,9 @@ def problem(request: Request) -> Problem:
     job = _job(request, table, title, [*words, *_LONG])
     fitted, rows = None, len(dataset.target)
     if rows < TALL or model == "student_t":
-        fitted = _fitted(job)
+        folder = run_dir(job) / "setup"
+        with store.writing(folder):
+            fitted = bind(job.arms[0], folder, needs_map=True)  # data, scales and MAP are kept for the run
         if rows < TALL and rows < PAYS * _bright(job, fitted) ** 2:
             job = _job(request, table, title, [*words, *_SHORT])
     fit = fitted.fit if fitted else None
@@ -124,13 +126,6 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
         figures=("coefficients",),
         dashed=True,
     )
-
-
-def _fitted(job: Job) -> Bound:
-    """Data, scales and MAP, which are kept for the run."""
-    folder = run_dir(job) / "setup"
-    with store.writing(folder):
-        return bind(job.arms[0], folder, needs_map=True)
 
 
 def _bright(job: Job, problem: Bound) -> float:

@@ -39,7 +39,10 @@ def fit(request: Request, screen: Any) -> int:
     code = rounds.to_end()
     if code == 0:
         build(rounds.folder, screen.tables)
-        rounds.tell_files()
+        path = rounds.folder / POSTERIOR
+        opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
+        rounds.say(f"posterior: {path}; open it with {opens} or ArviZ")
+        screen.table(rounds.folder, posterior=path)
     return code
 
 
@@ -120,7 +123,9 @@ class _Rounds:
             self.slow = trial or self.slow
 
     def _run(self, total: int, fresh: bool, stop_after_s: float | None) -> Any:
-        job = self._with(total, fresh)
+        protocol = replace(self.protocol, iterations=total, seeds=self.seeds)
+        arms = (replace(self.job.arms[0], protocol=protocol),)
+        job = replace(self.job, arms=arms, fresh=fresh, executor=self._executor(total))
         here = job.executor.name == "local" and job.executor.workers == 1
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         prepare = self._prepare if here else None
@@ -172,11 +177,6 @@ class _Rounds:
 
     def _lengths(self) -> list[int]:
         return [int(cell.info.get("iterations", 0)) or cell.iterations_done for cell in self._stored()]
-
-    def _with(self, total: int, fresh: bool) -> Job:
-        arm = self.job.arms[0]
-        arm = replace(arm, protocol=replace(self.protocol, iterations=total, seeds=self.seeds))
-        return replace(self.job, arms=(arm,), fresh=fresh, executor=self._executor(total))
 
     def _executor(self, total: int) -> Any:
         executor = self.job.executor
@@ -258,14 +258,6 @@ class _Rounds:
                 "coefficients": rows,
             }
             files.write_json(self.folder / FIT, about)
-
-    def tell_files(self) -> None:
-        """Where the draws are, and how to open them."""
-        path = self.folder / POSTERIOR
-        self.say(
-            f'posterior: {path}; open it with xarray.open_datatree("{path}", engine="h5netcdf") or ArviZ'
-        )
-        self.screen.table(self.folder, posterior=path)
 
 
 def _name(row: dict[str, Any]) -> str:

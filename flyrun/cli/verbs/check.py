@@ -1,20 +1,4 @@
-"""flyrun check [EXPERIMENT ...] [--update] [workers=N] [values=FOLDER]
-
-Runs short chains of every arm at fixed seeds and compares them with what is stored: exactly where
-machine and libraries are the same, by tests elsewhere. Exit code 1 where an arm differs. Takes minutes
-for all experiments.
-
-EXPERIMENT             which ones; default: all
---update               store what is measured, and print how it differs from what was stored
-workers=N              processes; default: one per core
-values=FOLDER          where the values are stored; default: results/reference/check
-
-An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
-
-Examples
-  flyrun check toy_flymc
-  flyrun check --update toy_flymc --values FOLDER
-"""
+"""flyrun check: short chains against stored ones."""
 
 from __future__ import annotations
 
