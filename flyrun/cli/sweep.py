@@ -197,21 +197,16 @@ def _job(line: _CommandLine) -> None:
         screen.tell("error", text=problem)
     screen.tell("ended", exit_code=line.codes[-1])
     if line.sweep:
-        _leave(line, run_dir, problem)
+        from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+
+        keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
+        problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+        ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
+        ended.write(Path(line.sweep))  # for the table of all jobs
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == 130:
         raise KeyboardInterrupt
-
-
-def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
-    """Leave how a sweep's job ended, for the table of them all."""
-    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
-
-    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
-    problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
-    ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
-    ended.write(Path(line.sweep))
 
 
 def _told(kind: str) -> list[str]:

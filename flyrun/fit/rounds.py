@@ -65,7 +65,7 @@ class _Rounds:
 
     def say(self, text: str) -> None:
         """Show one line."""
-        progress.plain(self.screen.console, 0).say(text)
+        progress.display(self.screen.console, 0).say(text)
 
     def warn(self, text: str) -> None:
         """Show a line that also --quiet shows."""
@@ -81,7 +81,9 @@ class _Rounds:
         if self.job.fresh:
             for name in (FIT, POSTERIOR):
                 (self.folder / name).unlink(missing_ok=True)
-        total = self._first()
+        # as long as is asked for, or where stored chains are
+        stored = 0 if self.job.fresh else max(self._lengths(), default=0)
+        total = max(self._rounded(self.protocol.iterations), stored)
         for number in itertools.count(1):
             result = self._reach(total, fresh=self.job.fresh and number == 1)
             if result.exit_code:
@@ -114,7 +116,9 @@ class _Rounds:
         """Run the chains to `total`, or as far as the time takes them, all about as far."""
         while True:
             trial = not self.slow and self._executor(total).workers == 1 and self._more_cores()
-            seconds = min(self._stop_after(), _WORKERS_PAY_S) if trial else self._stop_after()
+            # Reading and setting up leave the chains a quarter of the budget.
+            seconds = max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            seconds = min(seconds, _WORKERS_PAY_S) if trial else seconds
             result = self._run(total, fresh, None if math.isinf(seconds) else seconds)
             fresh = False
             worth = self.left() > max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
@@ -162,11 +166,6 @@ class _Rounds:
         ended = f"only {there} of {wanted} chains got beyond burn-in before the budget ended"
         return [f"{ended}, and {meaning}; the same command with a longer --budget goes on with all"]
 
-    def _first(self) -> int:
-        """Length of the first round: what is asked for, or where stored chains are."""
-        stored = 0 if self.job.fresh else max(self._lengths(), default=0)
-        return max(self._rounded(self.protocol.iterations), stored)
-
     def _rounded(self, iterations: float) -> int:
         thin = self.protocol.thin
         return int(min(iterations, self.limit)) // thin * thin
@@ -193,10 +192,6 @@ class _Rounds:
         """Whether workers could take the place of this process."""
         asked = self.job.executor.name != "local" or self.job.executor.workers or self.request.workers
         return not asked and cores() > 1
-
-    def _stop_after(self) -> float:
-        """Seconds that chains may still take; reading and setting up leave them a quarter of the budget."""
-        return max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
 
     def _next(self, total: int, rows: list[dict[str, Any]]) -> int | None:
         """Length of the next round; None where the budget leaves none worth having."""

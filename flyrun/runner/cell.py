@@ -1,9 +1,13 @@
-"""A cell, (arm, seed): the unit of work; its key, its folder, how it ended."""
+"""A cell, (arm, seed): the unit of work; its key, its folder, its log, how it ended."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +16,8 @@ from typing import Any
 import flyrun.data
 from flyrun.numerics import sources
 from flyrun.runner import store
+
+_LOGGED_EVERY_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,29 @@ class Outcome:
     state: str
     message: str = ""
     info: dict[str, Any] = field(default_factory=dict)
+
+
+class CellLog:
+    """Lines appended to the log of the cell in `folder`. A full disk costs the line, never the cell."""
+
+    def __init__(self, folder: Path):
+        self._path, self._last = folder / store.LOG, time.monotonic()
+
+    def write(self, text: str) -> None:
+        """Append `text` with the time before it."""
+        with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8") as file:
+            file.write(f"{store.now()} {text}\n")
+
+    def begin(self, cell: str, iteration: int, total: int) -> None:
+        """Say who begins, and where."""
+        where = f"begins at iteration {iteration:,} of {total:,}"
+        self.write(f"{cell}: process {os.getpid()} on {socket.gethostname()} {where}")
+
+    def pace(self, iteration: int, total: int, rate: float) -> None:
+        """Say how far it is, now and then."""
+        if time.monotonic() - self._last >= _LOGGED_EVERY_S:
+            self._last = time.monotonic()
+            self.write(f"iteration {iteration:,} of {total:,}, {rate:,.0f} it/s")
 
 
 def run_dir(job: Any) -> Path:

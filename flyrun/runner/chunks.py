@@ -18,11 +18,10 @@ import numpy as np
 
 from flyrun import files
 from flyrun.errors import ConfigError, FlyrunError, StoreError
-from flyrun.runner import environment, estimates, memory, store
-from flyrun.runner.cell import Cell, Outcome, Task
+from flyrun.runner import environment, estimates, store
+from flyrun.runner.cell import Cell, CellLog, Outcome, Task
 from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
-from flyrun.runner.log import CellLog
 from flyrun.runner.posterior import PosteriorFile
 from flyrun.runner.progress import summary
 from flyrun.samplers.method import Facts, Method
@@ -51,13 +50,16 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 files.make_folder(cell.folder)
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
-            memory.reset()
+            environment.reset_peak()
             if cell.key not in methods:
                 methods.clear()  # another arm's data must not stay in memory
                 methods[cell.key] = task.prepare(cell.arm, task.setup_folder)
                 methods[cell.key].warm_up()
             log = CellLog(cell.folder)
-            outcome = _Run(task, methods[cell.key], report, log).to_end(_turn(task, stop))
+            run = _Run(task, methods[cell.key], report, log)
+            now = time.time()  # as the cell begins: its share of what is left
+            over = math.inf if task.ends is None else now + (task.ends - now) / task.turns
+            outcome = run.to_end(lambda: stop() or time.time() >= over)
             log.write(summary(outcome))
             if outcome.state == "done" and task.summarise is not None:
                 try:
@@ -67,15 +69,6 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
             return outcome
     except Exception as error:
         return failed(cell, error)
-
-
-def _turn(task: Task, stop: Callable[[], bool]) -> Callable[[], bool]:
-    """`stop`, or that the cell has had its share of the time that is left as it begins."""
-    if task.ends is None:
-        return stop
-    begun = time.time()
-    over = begun + (task.ends - begun) / task.turns
-    return lambda: stop() or time.time() >= over
 
 
 class _Run:
@@ -189,7 +182,7 @@ class _Run:
                 tree.add(until(self.draws.chunks(), length))
                 grid, theta = tree.trace_points()
                 if len(grid) and (trace := method.trace(theta)):
-                    tree.add_trace(trace)
+                    tree.add_group("trace", {"iteration": grid, **trace}, "grid")
                 chunks, spent = until(self.draws.chunks(), length), (facts.setup_queries, facts.setup_s)
                 snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, *spent)
                 tree.add_group("estimate", snapshots, "snapshot")
@@ -227,6 +220,7 @@ class _Run:
         """What cell.json holds."""
         cell, protocol = self.cell, self.protocol
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
+        peaks = {"peak_bytes": environment.peak_memory(), "setup_peak_bytes": self.task.setup_peak_bytes}
         return {
             "experiment": cell.arm.experiment,
             "name": self.task.job,
@@ -247,7 +241,7 @@ class _Run:
                 "compile_s": self.task.compile_s,
                 "setup_s": float(facts.setup_s),
             },
-            "memory": {"peak_bytes": memory.peak(), "setup_peak_bytes": self.task.setup_peak_bytes},
+            "memory": peaks,
             "sessions": self.book["sessions"],
             "finished": store.now(),
         }

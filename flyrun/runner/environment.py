@@ -1,10 +1,11 @@
-"""Where and with what a cell was computed: versions, processor, BLAS, commit, load."""
+"""Where and with what a cell was computed: versions, processor, BLAS, commit, load, memory."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -57,6 +58,26 @@ def blas() -> dict[str, Any]:
     names = sorted({f"{one['internal_api']} {one.get('version') or ''}".strip() for one in loaded})
     threads = max((one["num_threads"] for one in loaded), default=None)
     return {"blas": ", ".join(names) or None, "blas_threads": threads}
+
+
+def reset_peak() -> None:
+    """Count peak memory from now on, where the system can (Linux); elsewhere it is the whole process's."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int | None:
+    """The most bytes that this process held, mapped files included; None where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource  # late: not on every system
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 def _version(package: str) -> str | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
-from flyrun.runner import environment, executors, memory, progress, store
+from flyrun.runner import environment, executors, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
 from flyrun.runner.chunks import failed
 from flyrun.runner.draws import DrawStore
@@ -77,7 +77,8 @@ def run(
     that is in use or cannot be written. What was finished stays.
     """
     left, wanted = _countdown(stop_after_s), cells(job)
-    result, screen = RunResult(run_dir(job), resume_command(job)), progress.plain(console, len(wanted), terse)
+    result = RunResult(run_dir(job), resume_command(job))
+    screen = progress.display(console, len(wanted), terse)
     launch = _Launch(job, console, screen, result, terse)
     try:
         with contextlib.ExitStack() as stack:
@@ -183,7 +184,7 @@ class _Launch:
 
     def execute_wave(self, tasks: list[Task], ends: float | None) -> None:
         """Run tasks none of which reads another's cell."""
-        display = progress.display(self.console, len(tasks), self.terse)
+        display = progress.display(self.console, len(tasks), self.terse, bars=True)
         executor = executors.executor(self.job.executor, len(tasks), display.event)
         timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
         timer.daemon = True
@@ -256,7 +257,7 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
 def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
     """Prepare an arm and compile its loop; seconds that compiling took, and bytes at the peak of it all."""
     setup.mkdir(parents=True, exist_ok=True)
-    memory.reset()
+    environment.reset_peak()
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})"):
         method = prepare(arm, setup)
     for note in method.notes():
@@ -267,7 +268,7 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float,
         seconds = float(method.warm_up())
     if (taken := time.perf_counter() - start) > progress.SLOW_S:
         say(f"{arm.name}: compiled in {progress.duration(taken)}")
-    return seconds, memory.peak()
+    return seconds, environment.peak_memory()
 
 
 @contextlib.contextmanager

@@ -85,10 +85,6 @@ class PosteriorFile:
             return np.empty(0, np.int64), np.empty(0)
         return self._wanted, np.concatenate(self._positions)
 
-    def add_trace(self, values: Arrays) -> None:
-        """Write the trace group: arrays (G, ...) over the grid."""
-        self.add_group("trace", {"iteration": self._wanted, **values}, "grid")
-
     def add_group(self, name: str, values: Arrays, shared: str | None = None) -> None:
         """Write a group of arrays: their first dimension is `shared`, or each array's own."""
         group = self._file.create_group(name)

@@ -114,17 +114,14 @@ class Bars(Lines):
         self._bars.update(self._tasks[cell], completed=event["iteration"], detail=detail)
 
 
-def plain(console: Any, cells: int, terse: bool = False) -> Any:
-    """Lines, also on a terminal; a console of None shows nothing, Events shows itself.
+def display(console: Any, cells: int, terse: bool = False, bars: bool = False) -> Any:
+    """Lines, or on a terminal bars if asked for; a console of None shows nothing, Events shows itself.
 
     terse: no line for a cell that ended well.
     """
-    return console if isinstance(console, Events) else Lines(console, cells, terse)
-
-
-def display(console: Any, cells: int, terse: bool = False) -> Any:
-    """As `plain`, but with bars when the console is a terminal."""
-    return (Bars if getattr(console, "is_terminal", False) else plain)(console, cells, terse)
+    if isinstance(console, Events):
+        return console
+    return (Bars if bars and getattr(console, "is_terminal", False) else Lines)(console, cells, terse)
 
 
 @contextlib.contextmanager

@@ -225,12 +225,9 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
         if (folder / RUN).is_file():
             return folder
     there = runs(results_dir)
+    known = "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
     if wanted in options("experiment"):
         known = f"run it first: flyrun experiment={wanted}"
     elif there:
         known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
-    else:
-        known = (
-            "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
-        )
     raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")
