@@ -83,7 +83,8 @@ def write_cell(
     grid, at_grid = tree.trace_points()
     far = 2e4 * np.exp(-grid / (0.1 * burn_in + 1)) * (1 + 0.2 * rng.normal())
     log_posterior = -900 - n_params / 2 - (at_grid**2).sum(axis=1) - far
-    tree.add_trace({"log_posterior": log_posterior, "log_likelihood": log_posterior + 50})
+    trace = {"iteration": grid, "log_posterior": log_posterior, "log_likelihood": log_posterior + 50}
+    tree.add_group("trace", trace, "grid")
     tree.close()
     info = {
         "experiment": "mnist_logreg",

@@ -42,11 +42,8 @@ def judge(
         return Verdict(DIFFERS, f"from the same set-up: {changes(stored, found)}")
     reason = "the set-up has other bits" if not same_setup else "the processor or a library is another"
     level = LEVEL / max(1, comparisons)
-    off = [
-        f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g} (p = {p:.1g})"
-        for name in STATISTICS
-        if (p := p_value(stored[name], found[name])) < level
-    ]
+    p_of = {name: p_value(stored[name], found[name]) for name in STATISTICS}
+    off = [f"{_means(name, stored, found)} (p = {p:.1g})" for name, p in p_of.items() if p < level]
     if off:
         return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
     return Verdict(ALIKE, f"{reason}: {', '.join(STATISTICS)} agree at level {level:.1g}")
@@ -54,13 +51,14 @@ def judge(
 
 def changes(stored: dict[str, Any], found: dict[str, Any]) -> str:
     """What changed, in words: means over seeds of what did."""
-    said = [
-        f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g}"
-        for name in STATISTICS
-        if stored[name] != found[name]
-    ]
-    said += [f"other {name}" for name in ("draws", "setup") if stored[name] != found[name]]
-    return ", ".join(said).replace("other setup", "other set-up") or "nothing"
+    said = [_means(name, stored, found) for name in STATISTICS if stored[name] != found[name]]
+    digests = {"draws": "other draws", "setup": "other set-up"}
+    said += [text for name, text in digests.items() if stored[name] != found[name]]
+    return ", ".join(said) or "nothing"
+
+
+def _means(name: str, stored: dict[str, Any], found: dict[str, Any]) -> str:
+    return f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g}"
 
 
 def p_value(ours: list[float], theirs: list[float]) -> float:

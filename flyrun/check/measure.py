@@ -22,9 +22,6 @@ SEEDS = 8
 SIZE = ("protocol=smoke", f"protocol.seeds={SEEDS}", "protocol.iterations=200", "protocol.burn_in=100")
 """How every experiment is run; its own list `check` comes on top."""
 
-# Timings are draws too, of another kind.
-_NO_NUMBERS = ("seconds",)
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -81,11 +78,11 @@ def _arm(arm: Any, folder: Path) -> Measured:
         _, found = method.advance(state, arm.protocol.iterations)
         if "actual" in found:  # on a graph queries are told by update, too
             del found["queries"]
-        for name in sorted(set(found) - set(_NO_NUMBERS)):
+        for name in sorted(found.keys() - {"seconds"}):  # which luck decides
             add(draws, found[name])
-        counts = _counts(found, first)
-        queries.append(counts[0])
-        moves.append(counts[1])
+        made, moved = _counts(found, first)
+        queries.append(made)
+        moves.append(moved)
         density = found["log_joint"] if "log_joint" in found else found["energy"]
         level.append(float(density[arm.protocol.burn_in :].mean()))
     return Measured(setup.hexdigest()[:16], draws.hexdigest()[:16], queries, moves, level)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,9 @@ from flyrun.children import Pool
 from flyrun.config import catalogue
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
-from flyrun.paths import reference_dir
 
 FORMAT = 1
 _ELSEWHERE = "name another folder with values=FOLDER"
-
-
-def default_folder() -> Path:
-    """Where values are stored, one file per experiment."""
-    return reference_dir() / "check"
 
 
 def check(names: Sequence[str], folder: Path, update: bool, workers: int, console: Any) -> int:
@@ -37,26 +32,28 @@ def check(names: Sequence[str], folder: Path, update: bool, workers: int, consol
         if name not in known:
             close = did_you_mean(name, [*known, "--update"])
             raise ConfigError(f"check {name}: no such experiment{close}; choose from {listing(known)}")
+    say = partial(console.print, soft_wrap=True, markup=False)
     chosen = list(names) or known
     stored = {name: _read(folder / f"{name}.json") for name in chosen}
     here, began = machine(), time.perf_counter()
-    bad = 0
-    found = {}
+    bad, found = 0, {}
     for name, arms in _measured(chosen, workers):
         found[name] = arms
         console.print(f"{name}: {len(arms)} arms, {time.perf_counter() - began:.0f} s so far", style="dim")
     comparisons = sum(len(arms) for arms in found.values()) * len(judge.STATISTICS)
     for name in chosen:
         if update:
-            _update(folder / f"{name}.json", name, stored[name], found[name], here, console)
+            _update(folder / f"{name}.json", name, stored[name], found[name], here, say)
         else:
-            bad += _tell(name, stored[name], found[name], here, comparisons, console)
-    if update and not names:
-        _forget(folder, known, console)
+            bad += _tell(name, stored[name], found[name], here, comparisons, say)
+    # what is stored of experiments that there are no more
+    for path in sorted(folder.glob("*.json")) if update and not names else ():
+        if path.stem not in known:
+            with files.writing(path, _ELSEWHERE):
+                path.unlink()
+            say(f"{path.stem}: no such experiment any more; removed {path}")
     if bad:
-        console.print(
-            f"{bad} arms are not as stored. Where that is meant: flyrun check --update", soft_wrap=True
-        )
+        say(f"{bad} arms are not as stored. Where that is meant: flyrun check --update")
     return 1 if bad else 0
 
 
@@ -72,54 +69,38 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
             yield waiting[done], done.result()
 
 
-def _tell(
-    name: str,
-    stored: dict[str, Any],
-    found: dict[str, Any],
-    here: dict[str, str],
-    comparisons: int,
-    console: Any,
-) -> int:
+def _tell(name: str, stored: dict, found: dict, here: dict, comparisons: int, say: Callable) -> int:
     """Print the verdicts on an experiment's arms; how many are bad."""
     same_machine = stored.get("machine") == here
     arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name) else {}
-    verdicts = {
-        arm: judge.judge(arms.get(arm), values, same_machine, comparisons) for arm, values in found.items()
-    }
-    for arm in arms:
-        if arm not in found:
-            verdicts[arm] = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
+    gone = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
+    verdicts = {arm: judge.judge(arms.get(arm), found[arm], same_machine, comparisons) for arm in found}
+    verdicts |= {arm: gone for arm in arms if arm not in found}
     kinds = [verdict.kind for verdict in verdicts.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    console.print(f"{name}: {counts}", soft_wrap=True, markup=False)
+    say(f"{name}: {counts}")
     for why in dict.fromkeys(verdict.why for verdict in verdicts.values() if verdict.kind != judge.EXACT):
         those = listing(arm for arm, verdict in verdicts.items() if verdict.why == why)
-        console.print(f"  {those}: {why}", soft_wrap=True, markup=False)
+        say(f"  {those}: {why}")
     return sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
 
 
-def _update(
-    path: Path, name: str, stored: dict[str, Any], found: dict[str, Any], here: dict[str, str], console: Any
-) -> None:
+def _update(path: Path, name: str, stored: dict, found: dict, here: dict, say: Callable) -> None:
     """Store what was found, and print how it differs from what was stored."""
     old = stored.get("arms", {})
-    for arm in [*found, *(arm for arm in old if arm not in found)]:
-        if arm not in old:
-            said = "new"
-        elif arm not in found:
-            said = "gone"
-        else:
-            said = judge.changes(old[arm], found[arm])
+    for arm in {**found, **old}:
+        both = arm in old and arm in found
+        said = judge.changes(old[arm], found[arm]) if both else "gone" if arm in old else "new"
         if said != "nothing":
-            console.print(f"{name}, {arm}: {said}", soft_wrap=True, markup=False)
+            say(f"{name}, {arm}: {said}")
     entry = {"format": FORMAT, "machine": here, "overrides": overrides(name), "arms": found}
     if entry == stored:
-        console.print(f"{name}: nothing changed")
+        say(f"{name}: nothing changed")
         return
     with files.writing(path, _ELSEWHERE):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(path, _as_json(entry))
-    console.print(f"{name}: wrote {path}", soft_wrap=True, markup=False)
+    say(f"{name}: wrote {path}")
 
 
 def _as_json(entry: dict[str, Any]) -> str:
@@ -132,15 +113,6 @@ def _as_json(entry: dict[str, Any]) -> str:
         for arm, values in entry["arms"].items()
     ]
     return text.replace('"arms": {}', '"arms": {\n' + ",\n".join(arms) + "\n }") + "\n"
-
-
-def _forget(folder: Path, known: Sequence[str], console: Any) -> None:
-    """Remove what is stored of experiments that there are no more."""
-    for path in sorted(folder.glob("*.json")):
-        if path.stem not in known:
-            with files.writing(path, _ELSEWHERE):
-                path.unlink()
-            console.print(f"{path.stem}: no such experiment any more; removed {path}", soft_wrap=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -16,17 +16,9 @@ from flyrun.errors import ConfigError
 from flyrun.paths import references
 from flyrun.runner import store
 
-_INTERNAL = (
-    "title=",
-    "paper=",
-    "description=",
-    "expected_time=",
-    "reference=",
-    "check=",
-    "arms",
-    "per_arm.",
-    "sweep",
-)
+#: what an experiment's file says of itself, and how arms stand in it: nothing to type
+_FACTS = ("title=", "paper=", "description=", "expected_time=", "reference=", "check=")
+_INTERNAL = (*_FACTS, "arms", "per_arm.", "sweep")
 
 
 def complete(ask_hydra: Callable[[], object]) -> int:

@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flyrun.cli.verbs import help_of
 from flyrun.config import plugins
 from flyrun.config.axes import Axis, axes, expand
 from flyrun.config.catalogue import SHOWN, described, files, first_comment, in_short, load, options, plural
 from flyrun.config.schema import SCHEMAS, did_you_mean, flat, keys, listing, show
 from flyrun.errors import ConfigError
 
-HELP = """\
-flyrun: which sampler can I trust on tall data, and what does it cost?
-
-  flyrun experiment=NAME [KEY=VALUE ...]     run an experiment; what is finished is not run again
-  flyrun dataset=… model=… sampler=… [...]   run one arm without an experiment
-
-  flyrun fit FILE --target COLUMN            a table of your own to a posterior; see flyrun fit --help
-
-  flyrun list [KIND]                         what there is: {kinds}
-  flyrun info NAME                           paper, what it reproduces, data size, expected time
-  flyrun report NAME|FOLDER ...              build and show a run's report again; of several, one (out=FOLDER)
-  flyrun table REFERENCE                     a published table as a whole, ours beside (out=FILE: .md, .csv)
-  flyrun publish NAME ...                    copy finished runs' reports to results/measured (out=FOLDER)
-  flyrun compare A B                         runs, tables, commits: better, worse, same, undecided (out=FILE)
-  flyrun check [EXPERIMENT ...] [--update]   short chains against stored ones (workers=N, values=FOLDER)
-  flyrun data list|info|verify|build [NAME]  the data files (build: out=FOLDER)
-  flyrun [COMMAND] --help | --version
-
-Choices (GROUP=OPTION)
-{groups}
-
-Keys that every arm takes which has them
-  protocol.seeds=5|[0,1,2]     how many chains per arm, or which
-  protocol.iterations=80000    iterations, burn-in included; protocol.burn_in, protocol.thin
-  protocol.init=prior|map      where chains start
-  prior.scale=1.0|held_out     prior standard deviation, or the best on held-out data
-  dataset.n_components=50      PCA scores used; dataset.limit=N takes the first N rows
-  brightness.q=0.01            probability to propose brightening a dark datum
-  arms.map_tuned.KEY=VALUE     the same for one arm alone
-Keys of the whole run
-  name=…                       folder under results/runs/ (default: the experiment's name)
-  only=[regular,map_tuned]     which arms
-  executor.workers=2           processes (default: one per core)
-  executor=dask                a Dask cluster: here, executor.address=tcp://…, or executor.slurm.jobs=4
-  results_dir=results          where results go
-Flags
-  --fresh                      repeat finished cells (the same as fresh=true)
-  --quiet                      print errors and the table's path only
-  --json                       print events, one JSON object a line
-  --skip-bad                   leave out, and count, a file's bad rows (dataset.skip_bad=true)
-  -m, --multirun               sweep: KEY=A,B runs both, each in its own folder; a table of all
-  --cfg job                    show the configuration instead of running
-  --config-dir FOLDER          add options of your own (FOLDER/experiment/mine.yaml)
-  --info, --hydra-help         Hydra's own
-
-Examples
-  flyrun experiment=mnist_logreg protocol=smoke
-  flyrun experiment=mnist_logreg only=map_tuned brightness.q=0.005 name=small_q
-  flyrun -m experiment=mnist_logreg prior.scale=0.5,1,2
-  flyrun dataset=mnist_7v9 model=logistic bound=map sampler=random_walk
-
-Tab completion: eval "$(flyrun -sc install=bash)" (also zsh, fish). FLYRUN_DEBUG=1 shows tracebacks."""
-
 
 def help_text() -> str:
     """The text of `flyrun --help`."""
     groups = "\n".join(f"  {group:<12}{', '.join(options(group))}" for group in SHOWN)
-    return HELP.format(kinds=", ".join(plural(group) for group in SHOWN[:3]) + ", …", groups=groups)
+    kinds = ", ".join(plural(group) for group in SHOWN[:3])
+    return help_of("flyrun").format(kinds=f"{kinds}, …", groups=groups)
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
@@ -91,28 +41,23 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
 
 def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[str] = SHOWN) -> str:
     """What is known of every option called `name`. Raises ConfigError where there is none."""
-    blocks = [
-        _describe(group, name, files(group, folders).get(name))
-        for group in groups
-        if name in options(group, folders)
-    ]
-    if not blocks:
-        known = [one for group in groups for one in options(group, folders)]
+    known = {group: options(group, folders) for group in groups}
+    found = [group for group in groups if name in known[group]]
+    if not found:
+        close = did_you_mean(name, itertools.chain(*known.values()))
         where = "`flyrun list`" if groups is SHOWN else f"`flyrun list {groups[0]}`"
-        raise ConfigError(f"info {name}: nothing has this name{did_you_mean(name, known)}; see {where}")
-    return "\n\n".join(blocks)
+        raise ConfigError(f"info {name}: nothing has this name{close}; see {where}")
+    return "\n\n".join(_describe(group, name, files(group, folders).get(name)) for group in found)
 
 
 def data_text() -> str:
     """One line for each dataset: name, state of its file, description."""
     from flyrun.data import registry  # late: numpy takes a tenth of a second
 
-    names, comments = registry.names(), described("dataset")
-    states = {name: registry.state(name) for name in names}
-    first, second = _width(names), _width(states.values())
-    return "\n".join(
-        f"{name:<{first}}{states[name]:<{second}}{comments.get(name, '')}".rstrip() for name in names
-    )
+    comments, states = described("dataset"), {name: registry.state(name) for name in registry.names()}
+    first, second = _width(states), _width(states.values())
+    lines = (f"{name:<{first}}{at:<{second}}{comments.get(name, '')}" for name, at in states.items())
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _width(words: Iterable[str]) -> int:
@@ -130,12 +75,9 @@ def _describe(group: str, name: str, path: Path | None) -> str:
         known = SCHEMAS[group]
         cls = known.get(str(values.get("name"))) or known.get("*")
         if cls is not None:
-            rows.append(("in short", in_short(cls)))
-            rows.append(("paper", getattr(cls, "paper", "")))
-            told = flat(values)
-            settings = [
-                f"{group}.{key}={show(told[key])}" for key in keys(cls) if key in told and key != "name"
-            ]
+            told = {key: value for key, value in flat(values).items() if key != "name"}
+            settings = [f"{group}.{key}={show(told[key])}" for key in keys(cls) if key in told]
+            rows += [("in short", in_short(cls)), ("paper", getattr(cls, "paper", ""))]
             rows.append(("keys", "\n".join(settings)))
         if group == "dataset":
             rows += _data_rows(name)
@@ -198,13 +140,12 @@ def _data_rows(name: str) -> list[tuple[str, str]]:
 def _aligned(rows: list[tuple[str, str]]) -> list[str]:
     """Lay out label and text in two columns, wrapped to the terminal; empty texts are left out."""
     width = max(40, min(shutil.get_terminal_size().columns, 100))
-    lines = []
+    lines, blank = [], " " * 15
     for label, text in rows:
         indent = f"  {label:<13}"
         for part in filter(None, text.splitlines()):
-            wrapped = textwrap.wrap(part, width, initial_indent=indent, subsequent_indent=" " * 15)
-            lines += wrapped
-            indent = " " * 15
+            lines += textwrap.wrap(part, width, initial_indent=indent, subsequent_indent=blank)
+            indent = blank
     return lines
 
 

@@ -85,7 +85,12 @@ def run(argv: Sequence[str]) -> int:
             if 130 not in line.codes:  # otherwise the runner has told how to go on
                 raise
         if line.sweep and 130 not in line.codes:
-            _tell_sweep(line)
+            from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+
+            screen = outputs.Screen(output)
+            path = sweep.build(sweep.read(Path(folder)), screen.tables)
+            if path is not None:
+                screen.tell("sweep", path, csv=path)
     return max(line.codes, default=0)
 
 
@@ -98,15 +103,6 @@ def _folder_of_jobs(given: str | None) -> Iterator[str]:
         shared.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flyrun-sweep-", dir=shared) as folder:
         yield folder
-
-
-def _tell_sweep(line: _CommandLine) -> None:
-    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
-
-    screen = outputs.screen(line.output)
-    path = sweep.build(sweep.read(Path(line.sweep)), screen.tables)
-    if path is not None:
-        screen.sweep(path)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -183,15 +179,13 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
     finally:
         sys.argv, root.handlers[:] = argv, handlers
         root.setLevel(level)
-        if full is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = full
+        del os.environ["HYDRA_FULL_ERROR"]
+        os.environ |= {} if full is None else {"HYDRA_FULL_ERROR": full}
 
 
 def _job(line: _CommandLine) -> None:
     """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
-    screen = outputs.screen(line.output)
+    screen = outputs.Screen(line.output)
     run_dir, problem = "", ""
     try:
         job = _compose(line)
@@ -200,24 +194,19 @@ def _job(line: _CommandLine) -> None:
     except Exception as error:
         line.codes.append(explain(error))
         problem = " ".join(str(error).split())
-        screen.error(error)
-    screen.ended(line.codes[-1])
+        screen.tell("error", text=problem)
+    screen.tell("ended", exit_code=line.codes[-1])
     if line.sweep:
-        _leave(line, run_dir, problem)
+        from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+
+        keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
+        problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+        ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
+        ended.write(Path(line.sweep))  # for the table of all jobs
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == 130:
         raise KeyboardInterrupt
-
-
-def _leave(line: _CommandLine, run_dir: str, problem: str) -> None:
-    """Leave how a sweep's job ended, for the table of them all."""
-    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
-
-    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
-    problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
-    ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
-    ended.write(Path(line.sweep))
 
 
 def _told(kind: str) -> list[str]:

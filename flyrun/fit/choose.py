@@ -21,8 +21,8 @@ from flyrun.errors import ConfigError
 from flyrun.fit.request import Request, TypedTable
 from flyrun.models.problem import Fit, bind, posterior_curvature
 from flyrun.models.problem import Problem as Bound
+from flyrun.runner import store
 from flyrun.runner.cell import run_dir
-from flyrun.runner.chunks import unwritable
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
@@ -72,10 +72,12 @@ def problem(request: Request) -> Problem:
     table = replace(table, task=dataset.task)
     title = f"{Path(request.file).name}: {layout.target.name}"
     job = _job(request, table, title, [*words, *_LONG])
-    fitted = None
-    if len(dataset.target) < TALL or model == "student_t":
-        fitted = _fitted(job)
-        if len(dataset.target) < TALL and len(dataset.target) < PAYS * _bright(job, fitted) ** 2:
+    fitted, rows = None, len(dataset.target)
+    if rows < TALL or model == "student_t":
+        folder = run_dir(job) / "setup"
+        with store.writing(folder):
+            fitted = bind(job.arms[0], folder, needs_map=True)  # data, scales and MAP are kept for the run
+        if rows < TALL and rows < PAYS * _bright(job, fitted) ** 2:
             job = _job(request, table, title, [*words, *_SHORT])
     fit = fitted.fit if fitted else None
     caveats = [_several_modes(fit.shares.tolist())] if fit and len(fit.shares) > 1 else []
@@ -126,15 +128,6 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     )
 
 
-def _fitted(job: Job) -> Bound:
-    """Data, scales and MAP, which are kept for the run."""
-    arm, folder = job.arms[0], run_dir(job) / "setup"
-    try:
-        return bind(arm, folder, needs_map=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error
-
-
 def _bright(job: Job, problem: Bound) -> float:
     """Expected number of rows bright at the MAP, a linear predictor."""
     arm = job.arms[0]
@@ -154,27 +147,20 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[
     arm, target = job.arms[0], layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     shape = f"{layout.rows:,} rows{lost}, {len(layout.features)} columns, {len(layout.names)} coefficients"
-    lines = [
-        f"{Path(str(arm.dataset.path)).name}: {shape}" + (" a class" if layout.task == "classes" else "")
-    ]
+    shape += " a class" if layout.task == "classes" else ""
+    lines = [f"{Path(str(arm.dataset.path)).name}: {shape}"]
     if layout.row_numbers:
         lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
     references = [f"{one.name} against {one.levels[0]}" for one in layout.features if one.levels]
     if references:
         lines.append(f"categories: {', '.join(references)}")
+    against, *others = target.levels or [""]
     if layout.task == "binary":
-        assert target.levels
-        ones = int((dataset.target > 0).sum())
-        lines.append(
-            f"logistic regression of {target.name} = {target.levels[1]} ({ones:,} rows) against "
-            f"{target.levels[0]}"
-        )
+        ones = f"{others[0]} ({int((dataset.target > 0).sum()):,} rows)"
+        lines.append(f"logistic regression of {target.name} = {ones} against {against}")
     elif layout.task == "classes":
-        assert target.levels
-        lines.append(
-            f"softmax regression of {target.name}: {', '.join(target.levels[1:])}, each against "
-            f"{target.levels[0]}"
-        )
+        each = f"{', '.join(others)}, each against {against}"
+        lines.append(f"softmax regression of {target.name}: {each}")
     else:
         assert fit is not None
         origin = "its maximum likelihood value" if arm.model.scale == "estimated" else "as given"
@@ -184,14 +170,10 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[
         )
     unit = "sd" if arm.dataset.standardize else "unit"
     per = (f"{unit} of the target " if layout.task == "regression" else "") + f"per {unit} of a column"
-    prior = (
-        f"{arm.prior.name} prior" if arm.prior.name != "gaussian" else f"prior N(0, {arm.prior.scale}²) {per}"
-    )
-    method = (
-        "Firefly-HMC"
-        if arm.bound.firefly and arm.sampler.name == "hmc"
-        else arm.name.replace("_", " ").upper()
-    )
+    gaussian = arm.prior.name == "gaussian"
+    prior = f"prior N(0, {arm.prior.scale}²) {per}" if gaussian else f"{arm.prior.name} prior"
+    firefly_hmc = arm.bound.firefly and arm.sampler.name == "hmc"
+    method = "Firefly-HMC" if firefly_hmc else arm.name.replace("_", " ").upper()
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")
     return lines
 

@@ -48,16 +48,21 @@ class Scales:
 
 def draws(cells: Sequence[StoredCell], layout: Layout) -> np.ndarray:
     """β of finished chains of equal length: (C, T, D); for K classes (C, T, K-1, D), against the first."""
-    scales, chains = Scales.of(layout), []
-    for cell in cells:
-        with cell.tree() as tree:
-            posterior: Any = tree["posterior"]
-            chains.append(np.array(posterior["theta"].values[0], dtype=np.float64))
-    theta = np.stack(chains)
+    theta = _of_chains(cells, "posterior", "theta").astype(np.float64)
     if layout.task == "classes":
         theta = theta.reshape(*theta.shape[:2], -1, len(layout.names))
         theta = theta[:, :, 1:] - theta[:, :, :1]
-    return scales.apply(theta)
+    return Scales.of(layout).apply(theta)
+
+
+def _of_chains(cells: Sequence[StoredCell], group: str, name: str) -> np.ndarray:
+    """(C, T, ...)."""
+    chains = []
+    for cell in cells:
+        with cell.tree() as tree:
+            stored: Any = tree[group]
+            chains.append(np.array(stored[name].values[0]))
+    return np.stack(chains)
 
 
 def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
@@ -70,32 +75,21 @@ def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
     found = ess.summary(flat)
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
     mean, sd = flat.mean(axis=(0, 1)), flat.std(axis=(0, 1), ddof=1)
+    told = {"mean": mean, "sd": sd, "q03": low, "q97": high}
+    told |= {"ess_bulk": found.bulk, "ess_tail": found.tail, "rhat": found.rhat}
     effect = 1.0 / Scales.of(layout).factor
     names, width = layout.names, len(layout.names)
     levels = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
     order = [k * width + d for k in range(len(levels)) for d in (width - 1, *range(width - 1))]
-    return [
-        {
-            "class": levels[i // width],
-            "coefficient": names[i % width],
-            "mean": float(mean[i]),
-            "sd": float(sd[i]),
-            "q03": float(low[i]),
-            "q97": float(high[i]),
-            "ess_bulk": float(found.bulk[i]),
-            "ess_tail": float(found.tail[i]),
-            "rhat": float(found.rhat[i]),
-            **(
-                {}
-                if names[i % width] == INTERCEPT
-                else {
-                    f"effect_{key}": float(value[i] * effect[i % width])
-                    for key, value in (("mean", mean), ("q03", low), ("q97", high))
-                }
-            ),
-        }
-        for i in order
-    ]
+    rows = []
+    for i in order:
+        row = {"class": levels[i // width], "coefficient": names[i % width]}
+        row |= {key: float(values[i]) for key, values in told.items()}
+        if names[i % width] != INTERCEPT:
+            scale = effect[i % width]
+            row |= {f"effect_{key}": float(told[key][i] * scale) for key in ("mean", "q03", "q97")}
+        rows.append(row)
+    return rows
 
 
 def agreed(rows: list[dict[str, Any]]) -> bool:
@@ -107,32 +101,19 @@ def write(
     path: Path, beta: np.ndarray, cells: Sequence[StoredCell], layout: Layout, attrs: dict[str, Any]
 ) -> None:
     """All chains in one netCDF tree: posterior with beta by name, and sample_stats."""
-    first = int(cells[0].info["burn_in"])
-    thin = int(cells[0].info["thin"])
-    chains = [cell.seed for cell in cells]
-    dims = ["chain", "draw", "coefficient"]
-    coords: dict[str, Any] = {
-        "chain": chains,
-        "draw": np.arange(beta.shape[1]) * thin + first + thin - 1,
-        "coefficient": layout.names,
-    }
+    first, thin = int(cells[0].info["burn_in"]), int(cells[0].info["thin"])
+    draw = np.arange(beta.shape[1]) * thin + first + thin - 1
+    steps: dict[str, Any] = {"chain": [cell.seed for cell in cells], "draw": draw}
+    coords, dims = steps | {"coefficient": layout.names}, ["chain", "draw", "coefficient"]
     if beta.ndim == 4:
         dims.insert(2, "class")
         coords["class"] = (layout.target.levels or [])[1:]
-    stats = {}
-    for name in _STATS:
-        values = []
-        for cell in cells:
-            with cell.tree() as tree:
-                group: Any = tree["sample_stats"]
-                values.append(np.array(group[name].values[0][thin - 1 :: thin]))
-        stats[name] = (["chain", "draw"], np.stack(values))
-    steps = {key: coords[key] for key in ("chain", "draw")}
+    stats = {name: _of_chains(cells, "sample_stats", name)[:, thin - 1 :: thin] for name in _STATS}
     tree = xarray.DataTree.from_dict(
         {
             "/": xarray.Dataset(attrs=attrs),
             "/posterior": xarray.Dataset({"beta": (dims, beta)}, coords),
-            "/sample_stats": xarray.Dataset(stats, steps),
+            "/sample_stats": xarray.Dataset({key: (list(steps), each) for key, each in stats.items()}, steps),
         }
     )
     with files.replacing(path) as temporary:

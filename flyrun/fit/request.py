@@ -9,22 +9,10 @@ from typing import Any
 from flyrun.config.dataset import Table
 from flyrun.config.schema import quoted
 
-#: options as typed -> what they set
-FLAGS = {
-    "--target": "target",
-    "--model": "model",
-    "--features": "features",
-    "--drop": "drop",
-    "--categorical": "categorical",
-    "--missing": "missing",
-    "--decimal": "decimal",
-    "--rows": "limit",
-    "--prior-scale": "prior_scale",
-    "--budget": "budget",
-    "--name": "name",
-    "--results-dir": "results_dir",
-    "--workers": "workers",
-}
+#: options of several columns, and all, as they are without dashes
+LISTS = ("features", "drop", "categorical")
+_TABLE = ("target", "model", *LISTS, "missing", "decimal", "rows")
+KEYS = (*_TABLE, "prior_scale", "budget", "name", "results_dir", "workers")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -67,10 +55,16 @@ class TypedTable(Table):
 
     def say(self, key: str, value: str | None = None) -> str:
         """An option as it is typed; a column's name joins those of a list."""
-        flag = next((flag for flag, known in FLAGS.items() if known == key), "")
+        typed = "rows" if key == "limit" else key
+        flag = dashed(typed) if typed in KEYS else ""
         if value is not None and isinstance(there := getattr(self, key, None), tuple):
             value = ",".join(map(_listed, [*there, value]))
         return " ".join(word for word in (flag, value and quoted(value)) if word)
+
+
+def dashed(key: str) -> str:
+    """An option as it is typed."""
+    return "--" + key.replace("_", "-")
 
 
 def _listed(name: str) -> str:

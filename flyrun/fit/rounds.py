@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import replace
@@ -12,7 +13,7 @@ from flyrun import __version__, files
 from flyrun.children import cores
 from flyrun.config.arm import Job
 from flyrun.fit import coefficients
-from flyrun.fit.choose import Problem, problem
+from flyrun.fit.choose import problem
 from flyrun.fit.request import Request
 from flyrun.report import build
 from flyrun.report.build import summarise
@@ -32,38 +33,39 @@ _SPENT = 0.05  # of the budget: what is left is not worth another start
 
 def fit(request: Request, screen: Any) -> int:
     """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
-    started = time.monotonic()
-    task = problem(request)
-    rounds = _Rounds(request, task, screen, started)
-    for line in task.lines:
+    rounds = _Rounds(request, screen)
+    for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
     if code == 0:
         build(rounds.folder, screen.tables)
-        rounds.tell_files()
+        path = rounds.folder / POSTERIOR
+        opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
+        rounds.say(f"posterior: {path}; open it with {opens} or ArviZ")
+        screen.table(rounds.folder, posterior=path)
     return code
 
 
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, screen: Any, started: float):
-        self.request, self.task, self.screen = request, task, screen
-        self.job: Job = task.job
+    def __init__(self, request: Request, screen: Any):
+        self.started = time.monotonic()
+        self.request, self.task, self.screen = request, problem(request), screen
+        self.job: Job = self.task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol
-        self.started = started
         self.seeds = self.protocol.seed_list
         self.done = 0
         self.rate = math.nan  # seconds an iteration of all chains takes, one after the other
         self.slow = False  # a first round took too long for one process
         self.program: Any = None
-        by_size = int(_MOST_STORED_BYTES / (8 * task.n_params)) * self.protocol.thin
+        by_size = int(_MOST_STORED_BYTES / (8 * self.task.n_params)) * self.protocol.thin
         self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
 
     def say(self, text: str) -> None:
         """Show one line."""
-        progress.plain(self.screen.console, 0).say(text)
+        progress.display(self.screen.console, 0).say(text)
 
     def warn(self, text: str) -> None:
         """Show a line that also --quiet shows."""
@@ -79,11 +81,11 @@ class _Rounds:
         if self.job.fresh:
             for name in (FIT, POSTERIOR):
                 (self.folder / name).unlink(missing_ok=True)
-        total, fresh, number = self._first(), self.job.fresh, 0
-        while True:
-            number += 1
-            result = self._reach(total, fresh)
-            fresh = False
+        # as long as is asked for, or where stored chains are
+        stored = 0 if self.job.fresh else max(self._lengths(), default=0)
+        total = max(self._rounded(self.protocol.iterations), stored)
+        for number in itertools.count(1):
+            result = self._reach(total, fresh=self.job.fresh and number == 1)
             if result.exit_code:
                 return result.exit_code
             ended = bool(result.of("stopped"))
@@ -98,21 +100,25 @@ class _Rounds:
                 result = self._run(total, False, None)
                 if result.exit_code:
                     return result.exit_code
-            self.done, self.rate = total, self._seconds_an_iteration()
-            rows = self._summarise()
+            self.done, self.rate = total, sum(map(_seconds_an_iteration, self._stored()))
+            self.beta = coefficients.draws(self._stored(), self.task.layout)
+            rows = coefficients.summarise(self.beta, self.task.layout)
             good = coefficients.agreed(rows) and not self._caveats()
             following = None if good or ended else self._next(total, rows)
             self._tell_round(number, total, rows, good, following)
             if following is None:
-                self._write(rows, total, good)
-                return 0
+                break
             total = following
+        self._write(rows, total, good)
+        return 0
 
     def _reach(self, total: int, fresh: bool) -> Any:
         """Run the chains to `total`, or as far as the time takes them, all about as far."""
         while True:
             trial = not self.slow and self._executor(total).workers == 1 and self._more_cores()
-            seconds = min(self._stop_after(), _WORKERS_PAY_S) if trial else self._stop_after()
+            # Reading and setting up leave the chains a quarter of the budget.
+            seconds = max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            seconds = min(seconds, _WORKERS_PAY_S) if trial else seconds
             result = self._run(total, fresh, None if math.isinf(seconds) else seconds)
             fresh = False
             worth = self.left() > max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
@@ -121,24 +127,19 @@ class _Rounds:
             self.slow = trial or self.slow
 
     def _run(self, total: int, fresh: bool, stop_after_s: float | None) -> Any:
-        job = self._with(total, fresh)
+        protocol = replace(self.protocol, iterations=total, seeds=self.seeds)
+        arms = (replace(self.job.arms[0], protocol=protocol),)
+        job = replace(self.job, arms=arms, fresh=fresh, executor=self._executor(total))
         here = job.executor.name == "local" and job.executor.workers == 1
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
-        result = run(
-            job,
-            self.screen.console,
-            self._prepare if here else None,
-            stop_after_s=stop_after_s,
-            terse=True,
-            summarise=summarise,
-        )
+        prepare = self._prepare if here else None
+        result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summarise)
         self.screen.failures(result)
         return result
 
     def _prepare(self, arm: Any, folder: Path) -> Any:
         """The program, set up once for all rounds: it knows no length."""
-        if self.program is None:
-            self.program = prepare(arm, folder)
+        self.program = self.program or prepare(arm, folder)
         return self.program
 
     def _usable(self) -> tuple[tuple[int, ...], int]:
@@ -162,15 +163,8 @@ class _Rounds:
         if there == wanted:
             return []
         meaning = "R-hat compares these only" if there > 1 else "nothing tells whether chains agree"
-        return [
-            f"only {there} of {wanted} chains got beyond burn-in before the budget ended, and {meaning}; the "
-            "same command with a longer --budget goes on with all"
-        ]
-
-    def _first(self) -> int:
-        """Length of the first round: what is asked for, or where stored chains are."""
-        stored = 0 if self.job.fresh else max(self._lengths(), default=0)
-        return max(self._rounded(self.protocol.iterations), stored)
+        ended = f"only {there} of {wanted} chains got beyond burn-in before the budget ended"
+        return [f"{ended}, and {meaning}; the same command with a longer --budget goes on with all"]
 
     def _rounded(self, iterations: float) -> int:
         thin = self.protocol.thin
@@ -182,11 +176,6 @@ class _Rounds:
 
     def _lengths(self) -> list[int]:
         return [int(cell.info.get("iterations", 0)) or cell.iterations_done for cell in self._stored()]
-
-    def _with(self, total: int, fresh: bool) -> Job:
-        arm = self.job.arms[0]
-        arm = replace(arm, protocol=replace(self.protocol, iterations=total, seeds=self.seeds))
-        return replace(self.job, arms=(arm,), fresh=fresh, executor=self._executor(total))
 
     def _executor(self, total: int) -> Any:
         executor = self.job.executor
@@ -204,50 +193,29 @@ class _Rounds:
         asked = self.job.executor.name != "local" or self.job.executor.workers or self.request.workers
         return not asked and cores() > 1
 
-    def _stop_after(self) -> float:
-        """Seconds that chains may still take; reading and setting up leave them a quarter of the budget."""
-        return max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
-
     def _next(self, total: int, rows: list[dict[str, Any]]) -> int | None:
         """Length of the next round; None where the budget leaves none worth having."""
         least = min(row["ess_bulk"] for row in rows)
         burn_in = self.protocol.burn_in
-        wanted = 1.2 * coefficients.ESS / max(least, 1.0)
-        if least >= coefficients.ESS:  # R-hat is what is missing
-            wanted = 2.0
-        following = burn_in + (total - burn_in) * min(max(wanted, _LEAST), _MOST)
-        following = min(following, total + max(self.left(), 0.0) / self.rate)
-        following = self._rounded(following)
+        short = least < coefficients.ESS  # else R-hat is what is missing
+        wanted = 1.2 * coefficients.ESS / max(least, 1.0) if short else 2.0
+        longer = burn_in + (total - burn_in) * min(max(wanted, _LEAST), _MOST)
+        following = self._rounded(min(longer, total + max(self.left(), 0.0) / self.rate))
         return following if following > 1.05 * total else None
-
-    def _seconds_an_iteration(self) -> float:
-        infos = [cell.info for cell in self._stored()]
-        return sum(
-            (info["timings"]["burn_in_s"] + info["timings"]["sampling_s"]) / info["iterations"]
-            for info in infos
-        )
-
-    def _summarise(self) -> list[dict[str, Any]]:
-        self.beta = coefficients.draws(self._stored(), self.task.layout)
-        return coefficients.summarise(self.beta, self.task.layout)
 
     def _tell_round(self, number: int, total: int, rows: list, good: bool, following: int | None) -> None:
         worst = max(rows, key=lambda row: row["rhat"])
         least = min(rows, key=lambda row: row["ess_bulk"])
-        rhat = f"R-hat at most {worst['rhat']:.3f} ({_name(worst)})"
-        if math.isnan(worst["rhat"]):
-            rhat = "no R-hat"
-        if good:
-            outcome = "the chains agree"
-        elif following is None:
-            outcome = f"the budget of {self.request.budget} ends"
-        else:
-            outcome = f"on to {following:,}"
+        known = not math.isnan(worst["rhat"])
+        rhat = f"R-hat at most {worst['rhat']:.3f} ({_name(worst)})" if known else "no R-hat"
+        outcome = f"the budget of {self.request.budget} ends" if following is None else f"on to {following:,}"
+        outcome = "the chains agree" if good else outcome
         self.say(
             f"round {number}: {total:,} iterations a chain, {rhat}, "
             f"bulk ESS at least {least['ess_bulk']:,.0f} ({_name(least)}): {outcome}"
         )
-        self.screen.round(
+        self.screen.tell(
+            "round",
             number=number,
             iterations=total,
             rhat_max=_finite(worst["rhat"]),
@@ -286,17 +254,14 @@ class _Rounds:
             }
             files.write_json(self.folder / FIT, about)
 
-    def tell_files(self) -> None:
-        """Where the draws are, and how to open them."""
-        path = self.folder / POSTERIOR
-        self.say(
-            f'posterior: {path}; open it with xarray.open_datatree("{path}", engine="h5netcdf") or ArviZ'
-        )
-        self.screen.table(self.folder, posterior=path)
-
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])
+
+
+def _seconds_an_iteration(cell: store.StoredCell) -> float:
+    timings = cell.info["timings"]
+    return (timings["burn_in_s"] + timings["sampling_s"]) / cell.info["iterations"]
 
 
 def _finite(value: float) -> float | None:

@@ -1,9 +1,13 @@
-"""A cell, (arm, seed): the unit of work; its key, its folder, how it ended."""
+"""A cell, (arm, seed): the unit of work; its key, its folder, its log, how it ended."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +16,8 @@ from typing import Any
 import flyrun.data
 from flyrun.numerics import sources
 from flyrun.runner import store
+
+_LOGGED_EVERY_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,10 @@ class Task:
     setup_folder: Path
     environment: dict[str, Any]
     compile_s: float = 0.0
+    setup_peak_bytes: int | None = None
     job: str = ""
     summarise: Callable[[Path], object] | None = None
     """Called with the cell's folder once it is finished; what it raises is no failure of the cell."""
-    setup_peak_bytes: int | None = None
     ends: float | None = None
     """When the run's time is over, as time.time(); None: never."""
     turns: int = 1
@@ -63,6 +69,29 @@ class Outcome:
     state: str
     message: str = ""
     info: dict[str, Any] = field(default_factory=dict)
+
+
+class CellLog:
+    """Lines appended to the log of the cell in `folder`. A full disk costs the line, never the cell."""
+
+    def __init__(self, folder: Path):
+        self._path, self._last = folder / store.LOG, time.monotonic()
+
+    def write(self, text: str) -> None:
+        """Append `text` with the time before it."""
+        with contextlib.suppress(OSError), open(self._path, "a", encoding="utf-8") as file:
+            file.write(f"{store.now()} {text}\n")
+
+    def begin(self, cell: str, iteration: int, total: int) -> None:
+        """Say who begins, and where."""
+        where = f"begins at iteration {iteration:,} of {total:,}"
+        self.write(f"{cell}: process {os.getpid()} on {socket.gethostname()} {where}")
+
+    def pace(self, iteration: int, total: int, rate: float) -> None:
+        """Say how far it is, now and then."""
+        if time.monotonic() - self._last >= _LOGGED_EVERY_S:
+            self._last = time.monotonic()
+            self.write(f"iteration {iteration:,} of {total:,}, {rate:,.0f} it/s")
 
 
 def run_dir(job: Any) -> Path:
@@ -95,16 +124,8 @@ def cells(job: Any) -> list[Cell]:
 
 
 def cell_key(arm: Any) -> str:
-    """12 hex digits: settings that the draws depend on, the code that they come from, stored data.
-
-    And the keys of the cells that the method reads.
-    """
+    """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads."""
     needed = [cell_key(one) for one in arm.sampler.needed_arms(arm)]
-    parts = [arm.key_settings(), sources.of_modules(arm.code()), _data_digest(arm.dataset), *needed]
-    text = json.dumps(parts, sort_keys=True)
+    code, data = sources.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
+    text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _data_digest(dataset: Any) -> str:
-    """Digest of the file the data come from, which every load is checked against."""
-    return flyrun.data.fingerprint(dataset)

@@ -18,11 +18,10 @@ import numpy as np
 
 from flyrun import files
 from flyrun.errors import ConfigError, FlyrunError, StoreError
-from flyrun.runner import environment, estimates, memory, store
-from flyrun.runner.cell import Cell, Outcome, Task
+from flyrun.runner import environment, estimates, store
+from flyrun.runner.cell import Cell, CellLog, Outcome, Task
 from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
-from flyrun.runner.log import CellLog, now
 from flyrun.runner.posterior import PosteriorFile
 from flyrun.runner.progress import summary
 from flyrun.samplers.method import Facts, Method
@@ -51,54 +50,44 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 files.make_folder(cell.folder)
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
-            memory.reset()
+            environment.reset_peak()
             if cell.key not in methods:
                 methods.clear()  # another arm's data must not stay in memory
                 methods[cell.key] = task.prepare(cell.arm, task.setup_folder)
                 methods[cell.key].warm_up()
-            outcome = _Run(task, methods[cell.key], report).to_end(_turn(task, stop))
-            CellLog(cell.folder).write(summary(outcome))
-            if outcome.state == "done":
-                _summarise(task)
+            log = CellLog(cell.folder)
+            run = _Run(task, methods[cell.key], report, log)
+            now = time.time()  # as the cell begins: its share of what is left
+            over = math.inf if task.ends is None else now + (task.ends - now) / task.turns
+            outcome = run.to_end(lambda: stop() or time.time() >= over)
+            log.write(summary(outcome))
+            if outcome.state == "done" and task.summarise is not None:
+                try:
+                    task.summarise(cell.folder)
+                except Exception as error:  # the report can do without
+                    log.write(f"no summary: {type(error).__name__}: {error}")
             return outcome
     except Exception as error:
         return failed(cell, error)
 
 
-def _summarise(task: Task) -> None:
-    """Let the report keep what it needs of a finished cell, here and now; it can do without."""
-    try:
-        if task.summarise is not None:
-            task.summarise(task.cell.folder)
-    except Exception as error:
-        CellLog(task.cell.folder).write(f"no summary: {type(error).__name__}: {error}")
-
-
-def _turn(task: Task, stop: Callable[[], bool]) -> Callable[[], bool]:
-    """`stop`, or that the cell has had its share of the time that is left as it begins."""
-    if task.ends is None:
-        return stop
-    now = time.time()
-    over = now + (task.ends - now) / task.turns
-    return lambda: stop() or time.time() >= over
-
-
 class _Run:
     """A cell being run: the method's state, the draws on disk, and the book of times."""
 
-    def __init__(self, task: Task, method: Method, report: Callable[[dict], None]):
-        self.task, self.cell, self.method, self.report = task, task.cell, method, report
+    def __init__(self, task: Task, method: Method, report: Callable[[dict], None], log: CellLog):
+        self.task, self.cell, self.method, self.report, self.log = task, task.cell, method, report, log
         self.protocol = self.cell.arm.protocol
         self.draws_come = method.answers == "draws"
         self.burn_in = self.protocol.burn_in if self.draws_come else 0
         facts = method.facts()
         # Queries that the steps may make.
         self.allowed = self.protocol.budget.in_queries(facts.n_data) - facts.setup_queries
-        self.draws, self.log = DrawStore(self.cell.folder), CellLog(self.cell.folder)
+        self.draws = DrawStore(self.cell.folder)
         self.started = time.perf_counter()
         with _writing(self.cell.folder):
             restored = self.draws.restore()
-        self.state, self.iteration = restored.state, restored.iteration
+        self.state: Any = restored.state
+        self.iteration = restored.iteration
         begun = {"burn_in_s": 0.0, "sampling_s": 0.0, "wall_s": 0.0, "sessions": 0, "queries": 0.0}
         self.book = begun | restored.book
         self.book["sessions"] += 1
@@ -121,17 +110,13 @@ class _Run:
         if self.state is None:
             self.state = self.method.init(self.cell.seed, tuple(map(_finished, self.cell.needs)))
         size = 0
-        while self.iteration < total and not self.spent():
+        while self.iteration < total and self.book["queries"] < self.allowed:
             if stop():
                 done = f"at iteration {self.iteration:,} of {self.expected():,}"
                 return Outcome(self.cell, "stopped", done)
             size = self.next_size(size)
             self.advance(size)
         return Outcome(self.cell, "done", info=self.finish())
-
-    def spent(self) -> bool:
-        """Whether the budget is."""
-        return self.book["queries"] >= self.allowed
 
     def expected(self) -> int:
         """Iterations that there will be, as far as is known."""
@@ -149,12 +134,9 @@ class _Run:
         if not self.draws_come:
             free = math.isinf(self.allowed)
             total = min(total, estimates.next_snapshot(self.iteration) if free else self.iteration + 1)
-        if last:
-            # On a slow disk chunks grow, so that storing them takes at most a tenth of the time.
-            seconds = max(self.protocol.chunk_seconds, 9 * self.saving_s)
-            wanted = min(self.rate * seconds, last * _MAX_GROWTH, self.row_limit)
-        else:
-            wanted = _FIRST_CHUNK
+        # On a slow disk chunks grow, so that storing them takes at most a tenth of the time.
+        seconds = max(self.protocol.chunk_seconds, 9 * self.saving_s)
+        wanted = min(self.rate * seconds, last * _MAX_GROWTH, self.row_limit) if last else _FIRST_CHUNK
         size = max(thin, int(wanted) // thin * thin)
         # Burn-in and sampling are timed apart, so no chunk holds both.
         border = -(-burn_in // thin) * thin
@@ -164,7 +146,6 @@ class _Run:
     def advance(self, n: int) -> None:
         """Run n iterations and store them with the state after them."""
         first, start = self.iteration, time.perf_counter()
-        assert self.state is not None, "init or a checkpoint has made it"
         self.state, draws = self.method.advance(self.state, n)
         seconds = time.perf_counter() - start
         now_estimated = {} if self.draws_come else self.method.estimates(self.state)
@@ -189,29 +170,25 @@ class _Run:
 
         Chains that can be extended keep their chunks; one that is longer than asked ends where asked.
         """
-        cell, folder, protocol, method = self.cell, self.cell.folder, self.protocol, self.method
-        assert self.state is not None, "init or a checkpoint has made it"
-        facts = method.facts(self.state)
-        attrs = {"experiment": cell.arm.experiment or "", "arm": cell.arm.name, "seed": cell.seed}
+        folder, protocol, method, arm = self.cell.folder, self.protocol, self.method, self.cell.arm
+        facts, length = method.facts(self.state), self.length()
+        attrs = {"experiment": arm.experiment or "", "arm": arm.name, "seed": self.cell.seed}
         attrs["exact"] = bool(facts.exact)
-        length = self.length()
+        sizes, points = (length, self.burn_in, protocol.thin), _trace_points(facts.n_data)
         with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
-            sizes, names = (length, self.burn_in, protocol.thin), facts.coordinates
-            tree = PosteriorFile(temporary, sizes, attrs, names, _trace_points(facts.n_data))
-            try:
+            made = PosteriorFile(temporary, sizes, attrs, facts.coordinates, points)
+            with contextlib.closing(made) as tree:
                 tree.add(until(self.draws.chunks(), length))
-                points = tree.trace_points()
-                if len(points[0]) and (trace := method.trace(points[1])):
-                    tree.add_trace(trace)
+                grid, theta = tree.trace_points()
+                if len(grid) and (trace := method.trace(theta)):
+                    tree.add_group("trace", {"iteration": grid, **trace}, "grid")
                 chunks, spent = until(self.draws.chunks(), length), (facts.setup_queries, facts.setup_s)
                 snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, *spent)
                 tree.add_group("estimate", snapshots, "snapshot")
                 if result := method.result(self.state):
                     group, shared = _RESULTS[method.answers]
                     tree.add_group(group, result, shared)
-            finally:
-                tree.close()
         info = self.info(facts, tree.means(), length)
         with _writing(folder):
             files.write_json(folder / store.CELL, info)
@@ -243,6 +220,7 @@ class _Run:
         """What cell.json holds."""
         cell, protocol = self.cell, self.protocol
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
+        peaks = {"peak_bytes": environment.peak_memory(), "setup_peak_bytes": self.task.setup_peak_bytes}
         return {
             "experiment": cell.arm.experiment,
             "name": self.task.job,
@@ -263,9 +241,9 @@ class _Run:
                 "compile_s": self.task.compile_s,
                 "setup_s": float(facts.setup_s),
             },
-            "memory": {"peak_bytes": memory.peak(), "setup_peak_bytes": self.task.setup_peak_bytes},
+            "memory": peaks,
             "sessions": self.book["sessions"],
-            "finished": now(),
+            "finished": store.now(),
         }
 
 
@@ -287,7 +265,7 @@ def failed(cell: Cell, error: Exception) -> Outcome:
     with contextlib.suppress(OSError):
         cell.folder.mkdir(parents=True, exist_ok=True)
         CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
-        files.write_json(cell.folder / store.FAILED, {"message": message, "time": now()})
+        files.write_json(cell.folder / store.FAILED, {"message": message, "time": store.now()})
     return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
 
 
@@ -300,28 +278,18 @@ def _check(draws: Arrays, first: int) -> None:
     """Refuse draws that are not numbers, naming the iteration: averages over them would hide it."""
     for name, array in draws.items():
         if array.dtype.kind == "f" and np.isnan(array).any():
-            row = int(np.argwhere(np.isnan(array))[0][0])
-            raise FloatingPointError(
-                f"'{name}' is not a number in row {row} of the chunk from iteration {first:,}"
-            )
+            row = f"row {np.argwhere(np.isnan(array))[0][0]} of the chunk from iteration {first:,}"
+            raise FloatingPointError(f"'{name}' is not a number in {row}")
 
 
 @contextlib.contextmanager
 def _writing(folder: Path):
-    """Turn a file system's refusal into one line that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        # HDF5 has one kind of error for all; a cell without memory is no reason to end the others.
-        if error.errno == errno.ENOMEM or "memory allocation failed" in str(error):
-            raise MemoryError(str(error)) from error
-        raise unwritable(folder, error) from error
-
-
-def unwritable(folder: Path, error: OSError) -> StoreError:
-    """One line: the folder, the reason, the remedy."""
-    reason = error.strerror or str(error)
-    return StoreError(
-        f"{folder}: cannot be written ({reason}); make room or choose another place with results_dir=FOLDER, "
-        "then run the same command again"
-    )
+    """As `store.writing`, but for want of memory, which is no reason to end the other cells."""
+    with store.writing(folder):
+        try:
+            yield
+        except OSError as error:
+            # HDF5 has one kind of error for all.
+            if error.errno == errno.ENOMEM or "memory allocation failed" in str(error):
+                raise MemoryError(str(error)) from error
+            raise

@@ -30,7 +30,7 @@ from flyrun.runner import store
 from flyrun.runner.cell import Outcome, Task, cell_key
 from flyrun.runner.chunks import failed, run_cell
 from flyrun.runner.environment import ONE_THREAD
-from flyrun.runner.executors import RESTARTS, Report, gave_up
+from flyrun.runner.executors import RESTARTS, Report, died, gave_up
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,
@@ -119,8 +119,7 @@ class DaskPool:
             if message["kind"] == "start":
                 self._begun[cell] += 1
                 if self._begun[cell] > 1:
-                    text = "its worker process died; starting another"
-                    self.report({"kind": "note", "arm": cell[0], "seed": cell[1], "text": text})
+                    self.report(died(*cell))
             self.report(message)
 
     def _pass_on_stop(self, client: Any) -> None:
@@ -137,18 +136,14 @@ def slurm_cluster(slurm: Any) -> Any:
     from dask_jobqueue import SLURMCluster  # late: only SLURM needs it
 
     one_thread = [f"export {name}={value}" for name, value in ONE_THREAD.items()]
+    alike = ("cores", "memory", "walltime", "queue", "account", "interface")
     return SLURMCluster(
         job_name="flyrun",
-        cores=slurm.cores,
         processes=slurm.cores,
-        memory=slurm.memory,
-        walltime=slurm.walltime,
-        queue=slurm.queue,
-        account=slurm.account,
-        interface=slurm.interface,
         log_directory=slurm.logs,
         job_extra_directives=list(slurm.directives),
         job_script_prologue=[*one_thread, *slurm.prologue],
+        **{key: getattr(slurm, key) for key in alike},
     )
 
 

@@ -70,9 +70,7 @@ class DrawStore:
     def restore(self) -> Restored:
         """Newest whole checkpoint whose draws are all there; what lies past it is removed."""
         restored = Restored()
-        borders = {0}
-        for chunk in self.chunks(restored.notes):
-            borders.add(chunk.first + chunk.n)
+        borders = {0, *(chunk.first + chunk.n for chunk in self.chunks(restored.notes))}
         for path in reversed(self._files("checkpoint")):
             iteration = _number(path)
             try:
@@ -87,10 +85,8 @@ class DrawStore:
                 continue
             restored.state, restored.iteration, restored.book = state, iteration, book
             break
-        for path in self._files("chunk"):
-            if _number(path) >= restored.iteration:
-                path.unlink(missing_ok=True)
-        for path in self.folder.glob(".*.tmp"):
+        beyond = [path for path in self._files("chunk") if _number(path) >= restored.iteration]
+        for path in (*beyond, *self.folder.glob(".*.tmp")):
             path.unlink(missing_ok=True)
         return restored
 

@@ -1,10 +1,11 @@
-"""Where and with what a cell was computed: versions, processor, BLAS, commit, load."""
+"""Where and with what a cell was computed: versions, processor, BLAS, commit, load, memory."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -24,23 +25,21 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5netcdf", "a
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Pin numerical libraries to one thread, here and in the processes started inside."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    before = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     # numba refuses a changed count once its threads run; the other two ways of pinning are enough then.
     os.environ.update(ONE_THREAD)
     try:
         with threadpoolctl.threadpool_limits(1):
             yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ONE_THREAD:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def describe() -> dict[str, Any]:
     """Versions, machine and load now; what cannot be found out is None."""
-    load = os.getloadavg() if hasattr(os, "getloadavg") else (None,)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "flyrun": flyrun.__version__,
         "commit": _commit(),
@@ -49,25 +48,42 @@ def describe() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": cores(),
         "platform": platform.platform(),
-        "load_average": load[0] if load[0] is None else round(load[0], 2),
+        "load_average": load and round(load, 2),
     }
 
 
 def blas() -> dict[str, Any]:
     """Names, versions and thread count of the BLAS libraries loaded in this process."""
-    loaded = [library for library in threadpoolctl.threadpool_info() if library.get("user_api") == "blas"]
-    names = sorted(
-        {f"{library['internal_api']} {library.get('version') or ''}".strip() for library in loaded}
-    )
-    threads = max((library["num_threads"] for library in loaded), default=None)
+    loaded = [one for one in threadpoolctl.threadpool_info() if one.get("user_api") == "blas"]
+    names = sorted({f"{one['internal_api']} {one.get('version') or ''}".strip() for one in loaded})
+    threads = max((one["num_threads"] for one in loaded), default=None)
     return {"blas": ", ".join(names) or None, "blas_threads": threads}
 
 
-def _version(package: str) -> str | None:
+def reset_peak() -> None:
+    """Count peak memory from now on, where the system can (Linux); elsewhere it is the whole process's."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int | None:
+    """The most bytes that this process held, mapped files included; None where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
+        import resource  # late: not on every system
+    except ImportError:
         return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def _version(package: str) -> str | None:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return None
 
 
 def _cpu() -> str | None:

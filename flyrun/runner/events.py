@@ -25,7 +25,6 @@ from typing import Any, TextIO
 
 from flyrun.runner import store
 from flyrun.runner.cell import Outcome
-from flyrun.runner.log import now
 from flyrun.runner.plan import Planned
 
 
@@ -39,7 +38,7 @@ class Events:
 
     def write(self, event: str, **values: Any) -> None:
         """Write one event."""
-        line = json.dumps({"event": event, "time": now(), **values}, ensure_ascii=False, default=str)
+        line = json.dumps({"event": event, "time": store.now(), **values}, ensure_ascii=False, default=str)
         with self._lock:
             self._stream.write(line + "\n")
             self._stream.flush()

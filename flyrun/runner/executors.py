@@ -40,8 +40,8 @@ _MESSAGE_BYTES = 4000
 
 def check(settings: Any) -> None:
     """Raise ConfigError where the executor that the configuration names is not installed."""
-    missing = [name for name in _NEEDED.get(settings.name, ()) if importlib.util.find_spec(name) is None]
-    if missing:
+    needed = ("distributed", "dask_jobqueue") if settings.name == "dask" else ()
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise ConfigError(
             f"executor={settings.name}: needs {listing(missing)}; "
             f"install with `pip install 'flyrun[{settings.name}]'`"
@@ -50,27 +50,22 @@ def check(settings: Any) -> None:
 
 def executor(settings: Any, cells: int, report: Report) -> Any:
     """Make the executor that the configuration names, for that many cells."""
-    return _EXECUTORS[settings.name](settings, cells, report)
+    if settings.name == "dask":
+        from flyrun.runner.dask_executor import DaskPool  # late: an extra
 
-
-def _local(settings: Any, cells: int, report: Report) -> InProcess | WorkerPool:
+        return DaskPool(settings, cells, report)
     workers = min(settings.workers or cores(), cells)
     return InProcess(report) if workers <= 1 else WorkerPool(workers, report)
-
-
-def _dask(settings: Any, cells: int, report: Report) -> Any:
-    from flyrun.runner.dask_executor import DaskPool  # late: an extra
-
-    return DaskPool(settings, cells, report)
-
-
-_EXECUTORS = {"local": _local, "dask": _dask}
-_NEEDED = {"dask": ("distributed", "dask_jobqueue")}
 
 
 def gave_up(cell: Cell) -> Outcome:
     """The end of a cell whose worker died once too often."""
     return failed(cell, RuntimeError(f"its worker process died {1 + RESTARTS} times; out of memory?"))
+
+
+def died(arm: str, seed: int) -> dict[str, Any]:
+    """The event of a worker's death that costs its cell a start."""
+    return {"kind": "note", "arm": arm, "seed": seed, "text": "its worker process died; starting another"}
 
 
 class InProcess:
@@ -120,19 +115,17 @@ class WorkerPool:
         """Run the tasks, in order of their start, `workers` at a time."""
         self._tasks.extend(tasks)
         listener = threading.Thread(target=self._listen, daemon=True)
-        slots = [
-            threading.Thread(target=self._slot, args=(slot,), daemon=True) for slot in range(self.workers)
-        ]
+        each = range(self.workers)
+        slots = [threading.Thread(target=self._slot, args=(slot,), daemon=True) for slot in each]
         for thread in (listener, *slots):
             thread.start()
         try:
             running = len(slots)
             while running:
-                outcome = self._ended.get()
-                if outcome is None:
-                    running -= 1
-                else:
+                if outcome := self._ended.get():
                     yield outcome
+                else:
+                    running -= 1
         finally:
             if running:
                 self.kill()
@@ -190,10 +183,7 @@ class WorkerPool:
                         outcome = Outcome(task.cell, "stopped", "with its worker process")
                         if self._killed or self._flag.value:
                             break
-                        cell = {"arm": task.cell.arm.name, "seed": task.cell.seed}
-                        self.report(
-                            {"kind": "note", **cell, "text": "its worker process died; starting another"}
-                        )
+                        self.report(died(task.cell.arm.name, task.cell.seed))
                     except Exception as error:
                         outcome = failed(task.cell, error)
                         break

@@ -21,15 +21,14 @@ from typing import Any
 
 from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
-from flyrun.runner import environment, executors, memory, progress, store
+from flyrun.runner import environment, executors, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
-from flyrun.runner.chunks import failed, unwritable
+from flyrun.runner.chunks import failed
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
-from flyrun.runner.plan import Planned, plan
+from flyrun.runner.plan import plan
 from flyrun.samplers.method import prepare as default_prepare
 
-_SAID_WHEN_SLOWER_S = 1.0
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
 
 
@@ -77,20 +76,18 @@ def run(
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
     that is in use or cannot be written. What was finished stays.
     """
+    left, wanted = _countdown(stop_after_s), cells(job)
     result = RunResult(run_dir(job), resume_command(job))
-    left = _countdown(stop_after_s)
-    wanted = cells(job)
-    screen = progress.plain(console, len(wanted), terse)
+    screen = progress.display(console, len(wanted), terse)
+    launch = _Launch(job, console, screen, result, terse)
     try:
         with contextlib.ExitStack() as stack:
-            try:
+            with store.writing(result.run_dir):
                 result.run_dir.mkdir(parents=True, exist_ok=True)
                 stale = stack.enter_context(locked(result.run_dir / "lock"))
-            except OSError as error:
-                raise unwritable(result.run_dir, error) from error
             if stale:
                 screen.say(f"took over the folder's lock: {stale} is gone")
-            _run(job, wanted, result, console, screen, (prepare, summarise), left, terse)
+            launch.run(wanted, prepare or default_prepare, summarise, left)
     except KeyboardInterrupt:
         result.interrupted = True
     if result.interrupted:
@@ -104,47 +101,112 @@ def resume_command(job: Any) -> str:
     return shlex.join(["flyrun", *overrides])
 
 
-def _run(
-    job: Any,
-    wanted: list[Cell],
-    result: RunResult,
-    console: Any,
-    screen: Any,
-    calls: tuple[Any, Any],
-    left: Callable[[], float | None],
-    terse: bool,
-) -> None:
-    planned = plan(wanted, result.run_dir, job.fresh)
-    screen.planned(result.run_dir, planned)
-    pending = [one for one in planned if one.action != "cached"]
-    cached = [one.cell for one in planned if one.action == "cached"]
-    result.outcomes += [Outcome(cell, "cached") for cell in cached]
-    if pending:
-        executors.check(job.executor)
-    entry = _entry(job, wanted)
-    if not job.fresh:
-        _refuse_to_replace(job, entry, result.run_dir)
-    with environment.one_thread() if pending else contextlib.nullcontext():
-        # Nothing stored is touched before settings and data are known to be good.
-        tasks = _tasks(job, pending, result, screen, *calls)
-        try:
-            _clean(cached, [task.cell for task in tasks], job.fresh)
-            dropped = store.write_run(result.run_dir, entry)
-        except OSError as error:
-            raise unwritable(result.run_dir, error) from error
-        if dropped:
-            reason = "run with another dataset, model, prior or protocol"
-            screen.say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
-        if tasks:
-            _execute(job, tasks, result, console, left(), terse)
-
-
 def _countdown(seconds: float | None) -> Callable[[], float | None]:
     """What is left for the chains, at any later time, of so many seconds from now."""
     if seconds is None:
         return lambda: None
     ends, least = time.monotonic() + seconds, min(max(_LEAST_S, _LEAST_SHARE * seconds), seconds)
     return lambda: max(ends - time.monotonic(), least)
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What the steps of a run share."""
+
+    job: Any
+    console: Any
+    screen: Any
+    result: RunResult
+    terse: bool
+
+    def run(self, wanted: list[Cell], prepare: Callable, summarise: Any, left: Callable) -> None:
+        """Plan, set up and run, with the folder locked."""
+        job, folder, screen = self.job, self.result.run_dir, self.screen
+        planned = plan(wanted, folder, job.fresh)
+        screen.planned(folder, planned)
+        pending = [one.cell for one in planned if one.action != "cached"]
+        cached = [one.cell for one in planned if one.action == "cached"]
+        self.result.outcomes += [Outcome(cell, "cached") for cell in cached]
+        if pending:
+            executors.check(job.executor)
+        entry = _entry(job, wanted)
+        if not job.fresh:
+            _refuse_to_replace(job, entry, folder)
+        with environment.one_thread() if pending else contextlib.nullcontext():
+            # Nothing stored is touched before settings and data are known to be good.
+            tasks = self.tasks(pending, prepare, summarise)
+            with store.writing(folder):
+                _clean(cached, [task.cell for task in tasks], job.fresh)
+                dropped = store.write_run(folder, entry)
+            if dropped:
+                reason = "run with another dataset, model, prior or protocol"
+                screen.say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
+            if tasks:
+                self.execute(tasks, left())
+
+    def tasks(self, pending: list[Cell], prepare: Callable, summarise: Any) -> list[Task]:
+        """Prepare and compile each arm once, so that workers find both done; tasks of arms where it worked.
+
+        A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
+        """
+        setup, surroundings = self.result.run_dir / "setup", environment.describe()
+        compiled: dict[str, tuple[float, int | None] | Exception] = {}
+        tasks = []
+        for cell in pending:
+            if cell.key not in compiled:
+                try:
+                    with store.writing(setup):
+                        compiled[cell.key] = _compile(cell.arm, setup, self.screen.say, prepare)
+                except FlyrunError:
+                    raise
+                except Exception as error:
+                    compiled[cell.key] = error
+            made = compiled[cell.key]
+            if isinstance(made, Exception):
+                self.result.outcomes.append(failed(cell, made))
+                self.screen.finished(self.result.outcomes[-1])
+            else:
+                tasks.append(Task(cell, prepare, setup, surroundings, *made, self.job.name, summarise))
+        return tasks
+
+    def execute(self, tasks: list[Task], stop_after_s: float | None) -> None:
+        """Run the tasks, those that others read first, and add their outcomes.
+
+        Those left out by Ctrl-C or the end of time count as stopped.
+        """
+        ends = None if stop_after_s is None else time.time() + stop_after_s
+        for _, wave in itertools.groupby(tasks, lambda task: task.cell.depth):
+            if not self.result.interrupted:
+                self.execute_wave(list(wave), ends)
+        known = {outcome.cell.folder for outcome in self.result.outcomes}
+        left = [task.cell for task in tasks if task.cell.folder not in known]
+        self.result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
+
+    def execute_wave(self, tasks: list[Task], ends: float | None) -> None:
+        """Run tasks none of which reads another's cell."""
+        display = progress.display(self.console, len(tasks), self.terse, bars=True)
+        executor = executors.executor(self.job.executor, len(tasks), display.event)
+        timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
+        timer.daemon = True
+        if ends is not None:
+            at_once = getattr(executor, "workers", len(tasks))
+            turns = -(-len(tasks) // at_once)
+            tasks = [replace(task, ends=ends, turns=turns - k // at_once) for k, task in enumerate(tasks)]
+            timer.start()
+        refused = ""
+        try:
+            with _interruptible(executor, self.result, display.say):
+                for outcome in executor.outcomes(tasks):
+                    display.finished(outcome)
+                    self.result.outcomes.append(outcome)
+                    if outcome.state == "unwritable":
+                        refused = refused or outcome.message
+                        executor.stop()
+        finally:
+            timer.cancel()
+            display.close()
+        if refused:
+            raise StoreError(refused)
 
 
 def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
@@ -166,15 +228,12 @@ def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
         changes = [f"{key}={show(then.get(key))}, now {show(next_.get(key))}" for key in keys[:3]]
         changes += [f"{len(keys) - 3} more"] if len(keys) > 3 else []
         keep, replace = ("--name ", "--fresh") if job.dashed else ("name=", "fresh=true")
+        numbered = (f"{folder.name}_{k}" for k in itertools.count(2))
+        free = next(name for name in numbered if not (folder.parent / name).exists())
         raise ConfigError(
             f"{folder}: holds finished results of arm {name} with other settings ({'; '.join(changes)}); "
-            f"{keep}{_free_name(folder)} keeps both, {replace} replaces them"
+            f"{keep}{free} keeps both, {replace} replaces them"
         )
-
-
-def _free_name(folder: Path) -> str:
-    numbered = (f"{folder.name}_{k}" for k in itertools.count(2))
-    return next(name for name in numbered if not (folder.parent / name).exists())
 
 
 def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
@@ -192,108 +251,24 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
         for arm in job.arms
     ]
     kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures")
-    entry = {**{name: getattr(job, name) for name in kept}, "command": resume_command(job)}
-    return {**entry, "arms": arms}
-
-
-def _tasks(
-    job: Any, pending: list[Planned], result: RunResult, screen: Any, prepare: Any, summarise: Any
-) -> list[Task]:
-    """Prepare and compile each arm once, so that workers find both done; tasks for the arms where it worked.
-
-    A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
-    """
-    prepare = prepare or default_prepare
-    setup, surroundings = result.run_dir / "setup", environment.describe()
-    compiled: dict[str, tuple[float, int | None] | Exception] = {}
-    tasks = []
-    for one in pending:
-        arm, key = one.cell.arm, one.cell.key
-        if key not in compiled:
-            try:
-                compiled[key] = _compile(arm, setup, screen.say, prepare)
-            except FlyrunError:
-                raise
-            except OSError as error:
-                raise unwritable(setup, error) from error
-            except Exception as error:
-                compiled[key] = error
-        made = compiled[key]
-        if isinstance(made, Exception):
-            outcome = failed(one.cell, made)
-            result.outcomes.append(outcome)
-            screen.finished(outcome)
-        else:
-            tasks.append(Task(one.cell, prepare, setup, surroundings, made[0], job.name, summarise, made[1]))
-    return tasks
+    return {name: getattr(job, name) for name in kept} | {"command": resume_command(job), "arms": arms}
 
 
 def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
     """Prepare an arm and compile its loop; seconds that compiling took, and bytes at the peak of it all."""
     setup.mkdir(parents=True, exist_ok=True)
-    memory.reset()
-    with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})", _SAID_WHEN_SLOWER_S):
+    environment.reset_peak()
+    with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})"):
         method = prepare(arm, setup)
     for note in method.notes():
         say(note)
     cache = getattr(getattr(sys.modules.get("numba"), "config", None), "CACHE_DIR", "") or "the cache"
     start = time.perf_counter()
-    with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})", _SAID_WHEN_SLOWER_S):
+    with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})"):
         seconds = float(method.warm_up())
-    if time.perf_counter() - start > _SAID_WHEN_SLOWER_S:
-        say(f"{arm.name}: compiled in {progress.duration(time.perf_counter() - start)}")
-    return seconds, memory.peak()
-
-
-def _execute(
-    job: Any, tasks: list[Task], result: RunResult, console: Any, stop_after_s: float | None, terse: bool
-) -> None:
-    """Run the tasks, those that others read first, and add their outcomes.
-
-    Those left out by Ctrl-C or the end of time count as stopped.
-    """
-    ends = None if stop_after_s is None else time.time() + stop_after_s
-    waves = [[task for task in tasks if task.cell.depth == depth] for depth in _depths(tasks)]
-    for wave in waves:
-        if not result.interrupted:
-            _execute_wave(job, wave, result, console, ends, terse)
-    known = {outcome.cell.folder for outcome in result.outcomes}
-    left = [task.cell for task in tasks if task.cell.folder not in known]
-    result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
-
-
-def _depths(tasks: list[Task]) -> list[int]:
-    return sorted({task.cell.depth for task in tasks})
-
-
-def _execute_wave(
-    job: Any, tasks: list[Task], result: RunResult, console: Any, ends: float | None, terse: bool
-) -> None:
-    """Run tasks none of which reads another's cell."""
-    display = progress.display(console, len(tasks), terse)
-    executor = executors.executor(job.executor, len(tasks), display.event)
-    if ends is not None:
-        at_once = getattr(executor, "workers", len(tasks))
-        turns = -(-len(tasks) // at_once)
-        tasks = [replace(task, ends=ends, turns=turns - k // at_once) for k, task in enumerate(tasks)]
-    timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
-    timer.daemon = True
-    if ends is not None:
-        timer.start()
-    refused = ""
-    try:
-        with _interruptible(executor, result, display.say):
-            for outcome in executor.outcomes(tasks):
-                display.finished(outcome)
-                result.outcomes.append(outcome)
-                if outcome.state == "unwritable":
-                    refused = refused or outcome.message
-                    executor.stop()
-    finally:
-        timer.cancel()
-        display.close()
-    if refused:
-        raise StoreError(refused)
+    if (taken := time.perf_counter() - start) > progress.SLOW_S:
+        say(f"{arm.name}: compiled in {progress.duration(taken)}")
+    return seconds, environment.peak_memory()
 
 
 @contextlib.contextmanager

@@ -43,17 +43,13 @@ def locked(path: Path, wait_s: float = 0.0) -> Iterator[str]:
 def _try(path: Path) -> int | None:
     """Descriptor of the locked file, or None while another holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
+    with contextlib.ExitStack() as stack, contextlib.suppress(BlockingIOError, FileNotFoundError):
+        stack.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The holder removes the file as it leaves: what we locked may no longer be what others find.
         if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+            stack.pop_all()
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
     return None
 
 

@@ -21,36 +21,30 @@ class Planned:
 
 def plan(cells: Iterable[Cell], run_dir: Path, fresh: bool = False) -> list[Planned]:
     """What to do with each cell, from what lies in its folder. Changes nothing."""
-    return [_fresh(cell) if fresh else _plan(cell, run_dir) for cell in cells]
+    return [Planned(cell, *_decide(cell, run_dir, fresh)) for cell in cells]
 
 
-def _fresh(cell: Cell) -> Planned:
-    return Planned(
-        cell, "run", "asked for anew with fresh=true" if cell.folder.exists() else "no results yet"
-    )
-
-
-def _plan(cell: Cell, run_dir: Path) -> Planned:
+def _decide(cell: Cell, run_dir: Path, fresh: bool) -> tuple[str, str]:
+    if fresh:
+        return "run", "asked for anew with fresh=true" if cell.folder.exists() else "no results yet"
     stored = store.open_cell(run_dir, cell.arm.name, cell.key, cell.seed)
     done, total = stored.iterations_done, cell.arm.protocol.iterations
     if stored.state == "done":
         length = stored.info.get("iterations", total)
         if cell.arm.protocol.extend and length != total:
-            return Planned(cell, "resume", f"finished at iteration {length:,}, wanted is {total:,}")
-        return Planned(cell, "cached", "finished")
+            return "resume", f"finished at iteration {length:,}, wanted is {total:,}"
+        return "cached", "finished"
+    go_on = "resume" if done else "run"
     if stored.state == "failed":
-        action = "resume" if done else "run"
-        return Planned(cell, action, f"failed before ({stored.message})")
+        return go_on, f"failed before ({stored.message})"
     if stored.message:
-        return Planned(cell, "resume" if done else "run", stored.message)
+        return go_on, stored.message
     if done:
-        return Planned(cell, "resume", f"stopped at iteration {done:,} of {total:,}")
-    arm_folder = cell.folder.parents[1]
-    others = [
-        path for path in arm_folder.glob(f"*/seed={cell.seed}/{store.DONE}") if path.parent != cell.folder
-    ]
-    changed = "settings, code or data are not those of the stored results"
-    return Planned(cell, "run", changed if others else "no results yet")
+        return go_on, f"stopped at iteration {done:,} of {total:,}"
+    finished = cell.folder.parents[1].glob(f"*/seed={cell.seed}/{store.DONE}")
+    if any(path.parent != cell.folder for path in finished):
+        return "run", "settings, code or data are not those of the stored results"
+    return "run", "no results yet"
 
 
 def describe(planned: list[Planned]) -> list[str]:

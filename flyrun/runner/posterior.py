@@ -3,7 +3,8 @@
 Groups: posterior and sample_stats (after burn-in), warmup_posterior and warmup_sample_stats (burn-in),
 trace (values on a grid of iterations), estimate (E f against its cost, runner/estimates.py), and of methods
 without draws weighted or approximation. Written chunk by chunk, so that memory stays flat however long the
-chain is. Iterations count from 0; the coordinate `draw` is the iteration number.
+chain is. Iterations count from 0; the coordinate `draw` is the iteration number. Of n iterations n // thin
+leave positions: those k with (k + 1) % thin == 0.
 """
 
 from __future__ import annotations
@@ -23,19 +24,14 @@ _COMPRESSION = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 _BLOCK_BYTES = 1 << 18
 
 
-def kept(iterations: int, thin: int) -> int:
-    """How many positions the first `iterations` iterations leave: those k with (k + 1) % thin == 0."""
-    return iterations // thin
-
-
 def grid(iterations: int, thin: int, points: int = 200) -> np.ndarray:
     """At most about `points` kept iterations: half spaced geometrically, half evenly, the last included."""
-    count = kept(iterations, thin)
+    count = iterations // thin
     if count == 0:
         return np.empty(0, np.int64)
-    geometric = np.geomspace(1, count, max(points // 2, 1))
-    even = np.linspace(1, count, max(points // 2, 1))
-    index = np.unique(np.rint(np.concatenate([geometric, even, [1, count]])).astype(np.int64))
+    half = max(points // 2, 1)
+    both = np.concatenate([np.geomspace(1, count, half), np.linspace(1, count, half), [1, count]])
+    index = np.unique(np.rint(both).astype(np.int64))
     return index * thin - 1
 
 
@@ -47,10 +43,10 @@ class PosteriorFile:
     """
 
     def __init__(
-        self, path: Path, sizes: tuple[int, int, int], attrs: Mapping[str, Any], names=None, points=200
+        self, path: Path, sizes: tuple[int, int, int], attrs: Mapping[str, Any], names=(), points=200
     ):
         self.iterations, self.burn_in, self.thin = sizes
-        self.names = list(names) if names is not None else None
+        self.names = list(names)
         self.sums: dict[str, float] = {}
         self._wanted = grid(self.iterations, self.thin, points)
         self._positions: list[np.ndarray] = []
@@ -73,11 +69,13 @@ class PosteriorFile:
             for name, values in draws.items():
                 if name != POSITION:
                     self._put("sample_stats", name, values, first, self.burn_in)
-                    self._sum(name, values[max(self.burn_in - first, 0) :])
+                    if values.ndim == 1:
+                        total = float(np.sum(values[max(self.burn_in - first, 0) :], dtype=np.float64))
+                        self.sums[name] = self.sums.get(name, 0.0) + total
 
     def _add_position(self, first: int, position: np.ndarray) -> None:
-        before = kept(first, self.thin)
-        self._put("posterior", POSITION, position, before, kept(self.burn_in, self.thin))
+        before = first // self.thin
+        self._put("posterior", POSITION, position, before, self.burn_in // self.thin)
         iterations = (before + np.arange(len(position)) + 1) * self.thin - 1
         self._positions.append(position[np.isin(iterations, self._wanted)])
 
@@ -86,10 +84,6 @@ class PosteriorFile:
         if not self._positions:
             return np.empty(0, np.int64), np.empty(0)
         return self._wanted, np.concatenate(self._positions)
-
-    def add_trace(self, values: Arrays) -> None:
-        """Write the trace group: arrays (G, ...) over the grid."""
-        self.add_group("trace", {"iteration": self._wanted, **values}, "grid")
 
     def add_group(self, name: str, values: Arrays, shared: str | None = None) -> None:
         """Write a group of arrays: their first dimension is `shared`, or each array's own."""
@@ -106,34 +100,31 @@ class PosteriorFile:
         count = self.iterations - self.burn_in
         return {name: total / count for name, total in self.sums.items()}
 
-    def _sum(self, name: str, values: np.ndarray) -> None:
-        if values.ndim == 1:
-            self.sums[name] = self.sums.get(name, 0.0) + float(np.sum(values, dtype=np.float64))
-
     def _create(self, draws: Arrays, n: int) -> None:
         steps, thin = np.arange(self.iterations), self.thin
+        for name, array in draws.items():
+            if len(array) != (n // thin if name == POSITION else n):
+                raise ValueError(f"draws '{name}' have {len(array)} rows for {n} iterations")
+        positions = {name: array for name, array in draws.items() if name == POSITION}
+        others = {name: array for name, array in draws.items() if name != POSITION}
         for prefix, low, high in (("warmup_", 0, self.burn_in), ("", self.burn_in, self.iterations)):
             if low == high:
                 continue
-            draw = (np.arange(kept(low, thin), kept(high, thin)) + 1) * thin - 1
-            for group_name, coordinate in (("posterior", draw), ("sample_stats", steps[low:high])):
-                group = self._file.create_group(prefix + group_name)
-                _coordinate(group, "chain", np.zeros(1, np.int64))
-                _coordinate(group, "draw", coordinate)
-                rows = kept(n, thin) if group_name == "posterior" else n
-                for name, array in draws.items():
-                    if (name == POSITION) == (group_name == "posterior"):
-                        if len(array) != rows:
-                            raise ValueError(f"draws '{name}' have {len(array)} rows for {n} iterations")
-                        variable = _variable(group, name, array, ("chain", "draw"), len(coordinate))
-                        if name == POSITION:
-                            self._label(group, variable)
+            draw = (np.arange(low // thin, high // thin) + 1) * thin - 1
+            self._create_group(f"{prefix}posterior", draw, positions)
+            self._create_group(f"{prefix}sample_stats", steps[low:high], others)
 
-    def _label(self, group: h5netcdf.Group, variable: h5netcdf.Variable) -> None:
-        """Name the components of theta when there is one name each."""
-        if self.names and variable.ndim == 3 and variable.shape[2] == len(self.names):
-            dim = variable.dimensions[2]
-            group.create_variable(dim, (dim,), h5py.string_dtype())[:] = np.array(self.names, dtype=object)
+    def _create_group(self, name: str, draw: np.ndarray, arrays: Arrays) -> None:
+        group = self._file.create_group(name)
+        for dim, numbers in (("chain", [0]), ("draw", draw)):
+            group.dimensions[dim] = len(numbers)
+            group.create_variable(dim, (dim,), "i8")[:] = numbers
+        for key, array in arrays.items():
+            variable = _variable(group, key, array, ("chain", "draw"), len(draw))
+            if key == POSITION and self.names and variable.shape[2:] == (len(self.names),):
+                dim = variable.dimensions[2]
+                names = np.array(self.names, dtype=object)
+                group.create_variable(dim, (dim,), h5py.string_dtype())[:] = names
 
     def _put(self, group: str, name: str, values: np.ndarray, start: int, border: int) -> None:
         """Write rows start.. of `values`: those before `border` into the warm-up group, the rest after it."""
@@ -150,11 +141,6 @@ def _storable(values: np.ndarray) -> np.ndarray:
     """Netcdf has no booleans."""
     values = np.asarray(values)
     return values.astype(np.uint8) if values.dtype == bool else values
-
-
-def _coordinate(group: h5netcdf.Group, name: str, values: np.ndarray) -> None:
-    group.dimensions[name] = len(values)
-    group.create_variable(name, (name,), "i8")[:] = values
 
 
 def _variable(group, name: str, array: np.ndarray, leading: tuple[str, ...], length: int):

@@ -18,6 +18,8 @@ from flyrun.runner.events import Events
 from flyrun.runner.plan import Planned
 
 _PLAIN_EVERY_S = 10.0
+#: what takes longer is announced, so that nobody wonders at the silence
+SLOW_S = 1.0
 
 
 class Lines:
@@ -61,7 +63,6 @@ class Lines:
             fine = outcome.state in ("done", "stopped")
             if not (self._terse and fine):
                 self.say(summary(outcome), None if fine else "red")
-            self._hide(cell)
 
     def close(self) -> None:
         """Nothing more will be shown."""
@@ -71,9 +72,6 @@ class Lines:
             self._last = time.monotonic()
             running = "; ".join(describe(event) for event in self._running.values())
             self.say(f"{self._finished} of {self._cells} cells done; {running}")
-
-    def _hide(self, cell: tuple[str, int]) -> None:
-        """Nothing stays of the running cell."""
 
 
 class Bars(Lines):
@@ -96,6 +94,15 @@ class Bars(Lines):
         self._all = self._bars.add_task("cells", total=cells, detail=f"0 of {cells} cells")
         self._bars.start()
 
+    def finished(self, outcome: Outcome) -> None:
+        """As of Lines, and take the cell's bar away."""
+        with self._lock:
+            super().finished(outcome)
+            if (task := self._tasks.pop((outcome.cell.arm.name, outcome.cell.seed), None)) is not None:
+                self._bars.remove_task(task)
+            detail = f"{self._finished} of {self._cells} cells"
+            self._bars.update(self._all, completed=self._finished, detail=detail)
+
     def close(self) -> None:
         """Take the bars away."""
         self._bars.stop()
@@ -106,30 +113,21 @@ class Bars(Lines):
         detail = describe(event, named=False) if event["kind"] == "chunk" else ""
         self._bars.update(self._tasks[cell], completed=event["iteration"], detail=detail)
 
-    def _hide(self, cell: tuple[str, int]) -> None:
-        if cell in self._tasks:
-            self._bars.remove_task(self._tasks.pop(cell))
-        detail = f"{self._finished} of {self._cells} cells"
-        self._bars.update(self._all, completed=self._finished, detail=detail)
 
-
-def plain(console: Any, cells: int, terse: bool = False) -> Any:
-    """Lines, also on a terminal; a console of None shows nothing, Events shows itself.
+def display(console: Any, cells: int, terse: bool = False, bars: bool = False) -> Any:
+    """Lines, or on a terminal bars if asked for; a console of None shows nothing, Events shows itself.
 
     terse: no line for a cell that ended well.
     """
-    return console if isinstance(console, Events) else Lines(console, cells, terse)
-
-
-def display(console: Any, cells: int, terse: bool = False) -> Any:
-    """As `plain`, but with bars when the console is a terminal."""
-    return (Bars if getattr(console, "is_terminal", False) else plain)(console, cells, terse)
+    if isinstance(console, Events):
+        return console
+    return (Bars if bars and getattr(console, "is_terminal", False) else Lines)(console, cells, terse)
 
 
 @contextlib.contextmanager
-def when_slow(say: Any, text: str, after_s: float = 1.0) -> Iterator[None]:
-    """Say `text` once the body has taken longer than after_s, so that nobody wonders at the silence."""
-    timer = threading.Timer(after_s, say, (text,))
+def when_slow(say: Any, text: str) -> Iterator[None]:
+    """Say `text` once the body has taken longer than SLOW_S."""
+    timer = threading.Timer(SLOW_S, say, (text,))
     timer.daemon = True
     timer.start()
     try:
@@ -173,12 +171,10 @@ def duration(seconds: float) -> str:
     """Seconds in words: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes, whole = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {whole} s" if minutes else f"{whole} s"
 
 
 def _name(event: dict) -> str:
@@ -186,13 +182,11 @@ def _name(event: dict) -> str:
 
 
 def _means(means: dict[str, float]) -> list[str]:
-    words = []
-    if "accepted" in means:
-        words.append(f"accepted {means['accepted']:.2f}")
-    if "queries" in means and not _sweeps(means):
-        words.append(f"{_figure(means['queries'])} queries/iter")
+    words = [f"accepted {means['accepted']:.2f}"] if "accepted" in means else []
     if _sweeps(means):
         words.append(f"{_figure(means['nominal'])} factors/update ({_figure(means['actual'])} looked at)")
+    elif "queries" in means:
+        words.append(f"{_figure(means['queries'])} queries/iter")
     return words
 
 

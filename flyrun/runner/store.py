@@ -25,14 +25,8 @@ from flyrun.errors import StoreError
 if TYPE_CHECKING:
     import xarray
 
-RUN, CELL, DONE, FAILED, LOG, POSTERIOR = (
-    "run.json",
-    "cell.json",
-    "done",
-    "failed",
-    "log.txt",
-    "posterior.nc",
-)
+RUN, CELL, DONE, FAILED = "run.json", "cell.json", "done", "failed"
+LOG, POSTERIOR = "log.txt", "posterior.nc"
 
 
 @dataclass(frozen=True)
@@ -67,6 +61,12 @@ class StoredCell:
             ) from error
 
 
+def writing(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Turn a file system's refusal into a StoreError of one line: the folder, the reason, the remedy."""
+    elsewhere = "make room or choose another place with results_dir=FOLDER, then run the same command again"
+    return files.writing(folder, elsewhere)
+
+
 def cell_folder(run_dir: Path, arm: str, key: str, seed: int) -> Path:
     """Folder of one cell."""
     return run_dir / arm / key / f"seed={seed}"
@@ -97,14 +97,11 @@ def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
     """
     asked = {arm["name"]: arm for arm in entry["arms"]}
     known, dropped = _known(run_dir, entry)
-    for name in dropped:
-        del known[name]
+    known = {name: arm for name, arm in known.items() if name not in dropped}
     # The order asked now wins unless only some of the known arms were asked.
-    added = [name for name in asked if name not in known]
-    order = list(asked) if set(known) <= set(asked) else [*known, *added]
+    order = asked if set(known) <= set(asked) else {**known, **asked}
     arms = [asked.get(name) or known[name] for name in order]
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    files.write_json(run_dir / RUN, {**entry, "arms": arms, "asked": list(asked), "started": now})
+    files.write_json(run_dir / RUN, {**entry, "arms": arms, "asked": list(asked), "started": now()})
     return dropped
 
 
@@ -165,21 +162,18 @@ def open_cells(run_dir: Path) -> list[StoredCell]:
 
 def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:
     """One cell as it lies on disk."""
-    folder = cell_folder(run_dir, arm, key, seed)
-    cell: dict[str, Any] = {"arm": arm, "seed": seed, "key": key, "folder": folder}
-    damage = ""
+    folder, message = cell_folder(run_dir, arm, key, seed), ""
     if (folder / DONE).exists():
-        damage = damage_of(folder)
-        if not damage:
-            return StoredCell(**cell, state="done", info=files.read_json(folder / CELL))
+        message = _damage(folder)
+        if not message:
+            return StoredCell(arm, seed, key, folder, "done", files.read_json(folder / CELL))
+    iterations = iterations_done(folder)
+    state = "unfinished" if iterations or message else "missing"
     if (folder / FAILED).exists():
-        message = damage
+        state = "failed"
         with contextlib.suppress(files.DamagedFile, KeyError, TypeError):
             message = files.read_json(folder / FAILED)["message"]
-        return StoredCell(**cell, state="failed", message=message, iterations_done=iterations_done(folder))
-    iterations = iterations_done(folder)
-    state = "unfinished" if iterations or damage else "missing"
-    return StoredCell(**cell, state=state, message=damage, iterations_done=iterations)
+    return StoredCell(arm, seed, key, folder, state, {}, iterations, message)
 
 
 def open_folder(folder: Path) -> StoredCell:
@@ -188,7 +182,7 @@ def open_folder(folder: Path) -> StoredCell:
     return open_cell(folder.parents[2], arm, key, int(seed.partition("=")[2]))
 
 
-def damage_of(folder: Path) -> str:
+def _damage(folder: Path) -> str:
     """What is wrong with a cell marked done ("" when nothing is): sizes are compared, JSON is parsed."""
     try:
         sizes = files.read_json(folder / DONE)["bytes"]
@@ -215,6 +209,11 @@ def iterations_done(folder: Path) -> int:
     return max((int(number) for number in numbers if number.isdigit()), default=0)
 
 
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def runs(results_dir: str | Path) -> list[str]:
     """Names of the runs stored under a results folder."""
     return sorted(path.parent.name for path in Path(results_dir).expanduser().glob("runs/*/run.json"))
@@ -223,15 +222,12 @@ def runs(results_dir: str | Path) -> list[str]:
 def find_run(wanted: str, results_dir: str | Path) -> Path:
     """Folder of a run given by name or path. Raises StoreError saying which runs there are."""
     for folder in (Path(results_dir).expanduser() / "runs" / wanted, Path(wanted).expanduser()):
-        if (folder / "run.json").is_file():
+        if (folder / RUN).is_file():
             return folder
     there = runs(results_dir)
+    known = "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
     if wanted in options("experiment"):
         known = f"run it first: flyrun experiment={wanted}"
     elif there:
         known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
-    else:
-        known = (
-            "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
-        )
     raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")

@@ -11,7 +11,7 @@ from flyrun.cli.main import main
 from flyrun.config.compose import compose_job
 from flyrun.data import tall
 from flyrun.report import build
-from flyrun.runner import memory, store
+from flyrun.runner import environment, store
 from flyrun.runner.chunks import _trace_points
 from flyrun.samplers.method import prepare
 
@@ -81,11 +81,11 @@ def test_the_run_tells_what_the_number_of_data_costs(tmp_path, monkeypatch):
 
 
 def test_peak_memory_is_seen():
-    memory.reset()
-    before = memory.peak()
+    environment.reset_peak()
+    before = environment.peak_memory()
     assert before is not None
     block = np.ones(30_000_000)
-    assert memory.peak() >= before + 0.8 * block.nbytes
+    assert environment.peak_memory() >= before + 0.8 * block.nbytes
     del block
 
 

@@ -1,8 +1,7 @@
-"""The commands, one a file: its docstring is what `flyrun VERB --help` prints, `run` what it does."""
+"""The commands, one a file, whose `run` does it; what `flyrun VERB --help` prints lies in flyrun/cli/help."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 from pathlib import Path
 
@@ -10,9 +9,8 @@ VERBS = ("list", "info", "fit", "report", "table", "publish", "compare", "check"
 
 
 def help_of(verb: str) -> str:
-    """A command's help, without importing what the command needs."""
-    source = (Path(__file__).parent / f"{verb}.py").read_text(encoding="utf-8")
-    return ast.get_docstring(ast.parse(source)) or ""
+    """A command's help, or that of `flyrun` itself, with places for what there is."""
+    return (Path(__file__).parents[1] / "help" / f"{verb}.txt").read_text(encoding="utf-8").rstrip()
 
 
 def run(verb: str, words: list[str]) -> int:

@@ -1,21 +1,4 @@
-"""flyrun data [list]
-flyrun data info NAME
-flyrun data verify [NAME ...]
-flyrun data build NAME [out=FOLDER]
-
-The data files: which there are and whether they are as registered; where one comes from, its licence
-and sha256; whether files are unaltered (default: all); or make one anew from its public sources, which
-may download them.
-
-out=FOLDER             where to put what is built, a folder or a file; default: where it is looked for
-
-An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
-
-Examples
-  flyrun data
-  flyrun data info mnist_7v9
-  flyrun data verify
-"""
+"""flyrun data: the data files."""
 
 from __future__ import annotations
 

@@ -1,42 +1,4 @@
-"""flyrun fit FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]
-
-Fits a regression to a table of your own, exactly: draws from the posterior by Hamiltonian Monte Carlo, on
-tall tables by Firefly-HMC, which looks at few rows an iteration. Goes on until the chains agree (rank R-hat
-below 1.01 and a bulk ESS of 400 in every coefficient) or the budget ends; then prints the coefficients on
-the columns' own scales and writes, to results/runs/<name of the file>:
-  posterior.nc     the draws, for ArviZ or xarray.open_datatree
-  table.csv        the coefficients: mean, sd, 94 % interval, ESS, R-hat
-  report.html      the same with figures, on one page; report.md
-
-FILE                   .csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parquet]), of any length
---target COLUMN        what is to be explained. Two values: logistic regression; words, or at most 10 whole
-                       numbers: softmax; other numbers: regression with Student-t noise
---model MODEL          logistic, softmax or student_t, where the target's own look misleads
---features A,B         the columns that explain it (default: all others)
---drop A,B             columns to leave out, as names and row numbers
---categorical A,B      columns of numbers that are names, as postcodes; text is taken so anyhow
-                       (a column's name that holds a comma goes in quotes: --drop '"a, b",c')
---missing refuse|drop  rows that lack a value: an error naming the first (default), or left out, counted
---decimal ,            the decimal sign of a CSV file, where it is a comma
---rows N               only the first N rows
---prior-scale 2.5      sd of the normal prior on a coefficient per sd of its column
---budget 10m           when to stop if the chains do not agree: seconds (90s), minutes, hours (2h), or
-                       iterations a chain (20000)
---name NAME            folder under results/runs (default: the file's name)
---results-dir results  where that is
---workers N            processes (default: as many as pay)
---quiet | --json       print the table's path only, or events for machines, one JSON object a line
---fresh                begin again; without it chains go on from where they are, as after Ctrl-C
-KEY=VALUE              anything else that an arm takes, as sampler.n_steps=8, protocol.seeds=8 or
-                       dataset.standardize=false
-
-Numbers are standardised for sampling; a category of L levels has L-1 coefficients, against its first level.
-
-Examples
-  flyrun fit patients.csv --target survived
-  flyrun fit houses.parquet --target price --drop id,address --missing drop --budget 1h
-  flyrun fit patients.csv --target survived --budget 2h      the same chains, longer
-"""
+"""flyrun fit: a table of one's own to a posterior."""
 
 from __future__ import annotations
 
@@ -47,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.cli import screen as screens
+from flyrun.cli import verbs
 from flyrun.cli.messages import explain
 from flyrun.cli.options import number, take
 from flyrun.config.arm import GROUPS
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit.request import FLAGS, UNITS, Budget, Request
+from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
 
-MODELS = ("logistic", "softmax", "student_t")
-_LISTS = ("features", "drop", "categorical")
-CHOICES = {"model": MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
+_MODELS = ("logistic", "softmax", "student_t")
+CHOICES = {"model": _MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
 #: all that can be typed
-OPTIONS = (*FLAGS, "--fresh", *screens.FLAGS)
+OPTIONS = (*map(dashed, KEYS), "--fresh", *screens.FLAGS)
 
 
 def run(words: list[str]) -> int:
     """Fit a table."""
     if not words:
-        print(__doc__)
+        print(verbs.help_of("fit"))
         return 2
     output, words = screens.take(words)
-    screen = screens.screen(output)
+    screen = screens.Screen(output)
     try:
         request = parse(words)
         from flyrun.fit.rounds import fit  # late: what is wrong with the words is told at once
@@ -75,15 +37,14 @@ def run(words: list[str]) -> int:
         code = fit(request, screen)
     except Exception as error:
         code = explain(error)
-        screen.error(error)
-    screen.ended(code)
+        screen.tell("error", text=" ".join(str(error).split()))
+    screen.tell("ended", exit_code=code)
     return code
 
 
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
-    keys = [flag.removeprefix("--").replace("-", "_") for flag in FLAGS]
-    found, given = take("fit", words, keys, ("fresh",), _LISTS, lambda word: _stands_plain(word, keys))
+    found, given = take("fit", words, KEYS, ("fresh",), LISTS, _stands_plain)
     overrides = [word for word in found if "=" in word and word.partition("=")[0].partition(".")[0] in GROUPS]
     plain = [word for word in found if word not in overrides]
     if len(plain) != 1:
@@ -98,7 +59,7 @@ def parse(words: Sequence[str]) -> Request:
         if given.get(key) not in (None, *known):
             close = did_you_mean(given[key], known)
             raise ConfigError(f"fit --{key} {given[key]}: must be {listing(known, 'or')}{close}")
-    table: dict[str, Any] = {key: _names(given[key]) for key in _LISTS if key in given}
+    table: dict[str, Any] = {key: _names(given[key]) for key in LISTS if key in given}
     table |= {key: given[key] for key in ("missing", "decimal") if key in given}
     if "rows" in given:
         table["limit"] = _whole("rows", given["rows"])
@@ -120,9 +81,9 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
-def _stands_plain(word: str, keys: list[str]) -> bool:
+def _stands_plain(word: str) -> bool:
     """Whether KEY=VALUE is no option: an arm's setting, or the name of a file."""
-    return not word.startswith("-") and word.partition("=")[0] not in keys
+    return not word.startswith("-") and word.partition("=")[0] not in KEYS
 
 
 def _names(text: str) -> tuple[str, ...]:

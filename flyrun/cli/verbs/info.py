@@ -1,15 +1,4 @@
-"""flyrun info NAME [config_dir=FOLDER]
-
-Tells what is known of an option of any kind: of an experiment its paper, what it reproduces, its arms,
-data and expected time; of others their paper, and their keys with the values that they have when
-nothing is said.
-
-config_dir=FOLDER      options of your own too (FOLDER/experiment/mine.yaml)
-
-Examples
-  flyrun info mnist_logreg
-  flyrun info random_walk
-"""
+"""flyrun info: what is known of an option."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""flyrun list [KIND] [config_dir=FOLDER]
-
-Names what there is to choose from, with a line on each: of one kind, or of all. Kinds: experiments,
-datasets, models, priors, bounds, brightness, samplers, protocols, executors.
-
-config_dir=FOLDER      options of your own too (FOLDER/experiment/mine.yaml)
-
-Examples
-  flyrun list
-  flyrun list samplers
-  flyrun list protocols --config-dir FOLDER
-"""
+"""flyrun list: what there is to choose from."""
 
 from __future__ import annotations
 

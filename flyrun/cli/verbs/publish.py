@@ -1,18 +1,4 @@
-"""flyrun publish RUN ... [results_dir=FOLDER] [out=FOLDER]
-
-Builds the reports of finished runs anew and copies report.md, table.csv and the figures of each to a
-folder of its own, to keep or to put under version control.
-
-RUN                    a run's name or folder; every cell of it must be finished
-results_dir=results    where results are: its runs/ holds the runs
-out=results/measured   where to
-
-An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
-
-Examples
-  flyrun publish mnist_logreg
-  flyrun publish mnist_logreg toy_flymc --out kept
-"""
+"""flyrun publish: finished runs' reports, copied."""
 
 from __future__ import annotations
 

@@ -1,24 +1,4 @@
-"""flyrun report RUN ... [results_dir=FOLDER] [out=FOLDER]
-
-Builds a run's report anew from what is stored, without sampling, and prints its tables. Written into
-the run's folder: report.html, report.md, table.csv, table.json and figures/. Unfinished cells are
-marked.
-
-Of several runs, of the same dataset, model and prior, it makes one report with all their arms, in the
-folder RUN+RUN+... beside theirs; arms of the same name become RUN/ARM.
-
-RUN                    a run's name, by default its experiment's, or its folder; or name=NAME
-results_dir=results    where results are: its runs/ holds the runs
-out=FOLDER             where the report of several runs goes
-
-An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
-
-Examples
-  flyrun report mnist_logreg
-  flyrun report mnist_logreg --results-dir elsewhere
-  flyrun report results/runs/mnist_logreg
-  flyrun report mnist_logreg small_q longer
-"""
+"""flyrun report: runs' reports anew, or one of several runs."""
 
 from __future__ import annotations
 

@@ -1,18 +1,4 @@
-"""flyrun table REFERENCE [results_dir=FOLDER] [out=FILE]
-
-Prints a published table as a whole: every arm of the paper's and of your runs of its experiments, ours
-beside the paper's. Arms that were not run are rows too, with the command that runs them.
-
-REFERENCE              a published table, such as firefly_table1
-results_dir=results    where results are: its runs/ holds the runs
-out=FILE               write FILE.md and FILE.csv as well
-
-An option is written KEY=VALUE, --KEY VALUE or --KEY=VALUE: out=FILE, --out FILE, --results-dir FOLDER.
-
-Examples
-  flyrun table firefly_table1
-  flyrun table firefly_table1 --out table1
-"""
+"""flyrun table: a published table as a whole, ours beside."""
 
 from __future__ import annotations
 
