@@ -45,8 +45,8 @@ class Arm:
     sampler: Any
     protocol: Any
     acceptance: Any = None
+    # the axis and point that it is of, where a sweep made it; no part of its settings
     swept: Swept | None = None
-    """The axis and point that it is of, where a sweep made it; no part of its settings."""
 
     def __post_init__(self) -> None:
         """Check that the choices go together; data that serve several models are read as this one needs."""

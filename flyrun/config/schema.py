@@ -31,8 +31,7 @@ class Range:
     above: float | None = None
     at_least: float | None = None
     at_most: float | None = None
-    at_least_one: bool = False
-    """Of a tuple's numbers: it may not be empty."""
+    at_least_one: bool = False  # of a tuple's numbers: it may not be empty
 
     def holds(self, value: float) -> bool:
         """Whether `value` lies inside."""

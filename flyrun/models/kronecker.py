@@ -17,21 +17,14 @@ from flyrun.numerics.compiled import implements
 class Kronecker(NamedTuple):
     """−½ δᵀ(A ⊗ S + ridge·I)δ + hᵀδ + c, δ = θ − m (see Quadratic)."""
 
-    gram: np.ndarray
-    """S, (D, D), symmetric."""
-    centre: np.ndarray
-    """m, (K·D,)."""
-    linear: np.ndarray
-    """h, (K·D,)."""
+    gram: np.ndarray  # S, (D, D), symmetric
+    centre: np.ndarray  # m, (K·D,)
+    linear: np.ndarray  # h, (K·D,)
     ridge: float
-    constant: np.ndarray
-    """c, (1,)."""
-    centred: np.ndarray
-    """(K, D): workspace, the c_k."""
-    pulled: np.ndarray
-    """(D, K): workspace, S c_k."""
-    everyone: np.ndarray
-    """0 … D−1."""
+    constant: np.ndarray  # c, (1,)
+    centred: np.ndarray  # (K, D): workspace, the c_k
+    pulled: np.ndarray  # (D, K): workspace, S c_k
+    everyone: np.ndarray  # 0 … D−1
 
 
 def kronecker(gram: np.ndarray, linear: np.ndarray, constant: float) -> Kronecker:

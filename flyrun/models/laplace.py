@@ -22,8 +22,7 @@ class LaplaceTimesBounds(NamedTuple):
     """Prior × Π B_n: the bounds' quadratic with a ridge of absolute values."""
 
     prior: Laplace
-    bounds: Any
-    """Quadratic or Kronecker."""
+    bounds: Any  # Quadratic or Kronecker
 
 
 def prior(scale: float) -> Laplace:

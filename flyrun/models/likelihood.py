@@ -32,16 +32,11 @@ class Quadratic(NamedTuple):
     they are not (`at_top`).
     """
 
-    precision: np.ndarray
-    """P, (P, P), symmetric."""
-    centre: np.ndarray
-    """m, (P,)."""
-    linear: np.ndarray
-    """h, (P,): the gradient at m."""
-    constant: np.ndarray
-    """c, (1,): the value at m."""
-    away: np.ndarray
-    """(P,): workspace, δ."""
+    precision: np.ndarray  # P, (P, P), symmetric
+    centre: np.ndarray  # m, (P,)
+    linear: np.ndarray  # h, (P,): the gradient at m
+    constant: np.ndarray  # c, (1,): the value at m
+    away: np.ndarray  # (P,): workspace, δ
 
 
 def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Quadratic:

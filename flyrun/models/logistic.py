@@ -28,8 +28,7 @@ class Logistic(NamedTuple):
 class JaakkolaJordan(NamedTuple):
     """One parabola in the margin for each datum."""
 
-    curve: np.ndarray
-    """(N, 2): a_n in [−1/8, 0) and c_n, side by side so that a visit touches one cache line."""
+    curve: np.ndarray  # (N, 2): a_n in [−1/8, 0) and c_n, side by side so that a visit touches one cache line
 
 
 def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Linear]:

@@ -12,8 +12,7 @@ from flyrun.numerics.prefetch import prefetch_row
 class MultiLinear(NamedTuple):
     """η_nk = x_nᵀΘ_k; θ is Θ, (K, D), row after row, P = K·D."""
 
-    rows: np.ndarray
-    """(N, D) C-contiguous; int8 where that is exact (`compact`)."""
+    rows: np.ndarray  # (N, D) C-contiguous; int8 where that is exact (`compact`)
 
 
 def compact(features: np.ndarray) -> np.ndarray:

@@ -18,8 +18,7 @@ from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import jit
 
 T = TypeVar("T")
-ROWS = 4096
-"""Rows in a block: their float64 copy stays in a core's own cache."""
+ROWS = 4096  # rows in a block: their float64 copy stays in a core's own cache
 
 
 def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:
@@ -134,10 +133,8 @@ class Look(NamedTuple):
     """Σ log L_n about a position θ, to second order."""
 
     value: float
-    gradient: np.ndarray
-    """(P,)."""
-    curvature: np.ndarray
-    """Minus the second derivatives, (P, P)."""
+    gradient: np.ndarray  # (P,)
+    curvature: np.ndarray  # minus the second derivatives, (P, P)
 
 
 def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -36,23 +36,17 @@ _NOT_OF_THE_MODEL = ("name", "scale", "grid")
 class Fit(NamedTuple):
     """Scales and, where asked for, MAP estimate of one (dataset, model, prior)."""
 
-    scale: float
-    """The prior's."""
-    model_scale: float
-    """The likelihood's; NaN where it has none."""
-    theta_map: np.ndarray
-    """(P,); empty where none was needed."""
+    scale: float  # the prior's
+    model_scale: float  # the likelihood's; NaN where it has none
+    theta_map: np.ndarray  # (P,); empty where none was needed
     log_posterior: float
+    # (M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found
     modes: np.ndarray
-    """(M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found."""
-    shares: np.ndarray
-    """(M,): of the posterior, by the modes' heights and widths."""
+    shares: np.ndarray  # (M,): of the posterior, by the modes' heights and widths
     queries: int
     seconds: float
-    held_out: list[list[float]]
-    """[scale, mean test log likelihood at its MAP], for every prior scale tried."""
-    held_out_model: list[list[float]]
-    """The same for every scale of the likelihood tried."""
+    held_out: list[list[float]]  # [scale, mean test log likelihood at its MAP], for every prior scale tried
+    held_out_model: list[list[float]]  # the same for every scale of the likelihood tried
 
 
 class Problem(NamedTuple):

@@ -16,33 +16,26 @@ from flyrun.models.base import Penalty, dense
 from flyrun.models.fits.map_fit import MapFit
 from flyrun.models.fits.newton_fit import REWEIGHTINGS, Climb
 
-EXPLORED = 4096
-"""Rows that modes are looked for on, at least 4 a coefficient."""
+EXPLORED = 4096  # rows that modes are looked for on, at least 4 a coefficient
 SUBSETS, PRIOR_DRAWS, MOST_CLIMBS = 8, 2, 24
 LEAST_SHARE = 1e-3
 """Of the posterior, by heights and widths: a mode that holds less is none to start chains from."""
-_APART = 0.5
-"""Posterior sds between modes that are different ones; Newton's method leaves 1e-6."""
+_APART = 0.5  # posterior sds between modes that are different ones; Newton's method leaves 1e-6
 
 
 class Modes(NamedTuple):
     """Modes of a posterior, the highest first."""
 
-    theta: np.ndarray
-    """(M, P)."""
-    log_posterior: float
-    """At the first."""
-    shares: np.ndarray
-    """(M,): of the posterior, by the height and width of each (Laplace's approximation)."""
-    queries: int
-    """Likelihood queries spent."""
+    theta: np.ndarray  # (M, P)
+    log_posterior: float  # at the first
+    shares: np.ndarray  # (M,): of the posterior, by the height and width of each (Laplace's approximation)
+    queries: int  # likelihood queries spent
 
 
 class _Mode(NamedTuple):
     theta: np.ndarray
     height: float
-    precision: np.ndarray
-    """Of the Gaussian that touches the posterior there, (P, P)."""
+    precision: np.ndarray  # of the Gaussian that touches the posterior there, (P, P)
 
     def near(self, theta: np.ndarray) -> bool:
         move = theta - self.theta

@@ -20,13 +20,11 @@ from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit
 
 SUBSAMPLE = 65_536
-REWEIGHTINGS = 5
-"""Steps by bounds from 0, for a likelihood that is not log-concave."""
+REWEIGHTINGS = 5  # steps by bounds from 0, for a likelihood that is not log-concave
 MAX_STEPS = 500
 TOLERANCE = 1e-6
 """Longest last step in posterior standard deviations. Newton's: what is left after it is of its square."""
-_SLACK = 1e-11
-"""Relative rounding of a sum of log likelihoods."""
+_SLACK = 1e-11  # relative rounding of a sum of log likelihoods
 
 
 def find_newton_map(

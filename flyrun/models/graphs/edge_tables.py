@@ -17,8 +17,7 @@ import numpy as np
 from flyrun.models.graphs import graph as graphs
 from flyrun.numerics.compiled import implements, jit
 
-TOP = 65_535
-"""Shares are whole multiples of 1/TOP: sums of them are exact, in any order."""
+TOP = 65_535  # shares are whole multiples of 1/TOP: sums of them are exact, in any order
 _WORD = 0xFFFFFFFF
 _EDGE, _VALUE = 0x9E3779B1, 0x85EBCA77
 
@@ -29,12 +28,9 @@ class EdgeTables(NamedTuple):
     n: int
     n_values: int
     seed: int
-    noise: int
-    """(1 − α)·2¹⁶."""
-    agree: int
-    """What k = 0 adds, of TOP."""
-    mass: float
-    """M, the same for every edge."""
+    noise: int  # (1 − α)·2¹⁶
+    agree: int  # what k = 0 adds, of TOP
+    mass: float  # M, the same for every edge
     bounds: graphs.Bounds
 
 

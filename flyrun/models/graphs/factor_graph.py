@@ -18,25 +18,17 @@ from flyrun.numerics.prefetch import prefetch
 class FactorGraph(NamedTuple):
     """ζ(x) = Σ_f M_f · table_f(x), factors by number, and each variable's row of factors."""
 
-    masses: np.ndarray
-    """(F,): M_f."""
-    record_first: np.ndarray
-    """(F + 1,) int64: where each factor's record begins."""
-    width: int
-    """Length of every record, or 0 where they differ."""
+    masses: np.ndarray  # (F,): M_f
+    record_first: np.ndarray  # (F + 1,) int64: where each factor's record begins
+    width: int  # length of every record, or 0 where they differ
+    # (F + S,) int32: for each factor the number of its table, then the variables of its scope. Looked up at
+    # random, a factor costs one visit to far memory, not one for each thing known of it
     records: np.ndarray
-    """(F + S,) int32: for each factor the number of its table, then the variables of its scope. Looked up at
-    random, a factor costs one visit to far memory, not one for each thing known of it."""
-    table_first: np.ndarray
-    """(T,) int64: where each table begins."""
-    tables: np.ndarray
-    """(V,): φ/M of every table, the last variable of a scope fastest."""
-    row_first: np.ndarray
-    """(n + 1,) int64: where each variable's row begins."""
-    row_factor: np.ndarray
-    """(S,) int32: the factors of each variable."""
-    row_stride: np.ndarray
-    """(S,) int64: the stride of that variable in that factor."""
+    table_first: np.ndarray  # (T,) int64: where each table begins
+    tables: np.ndarray  # (V,): φ/M of every table, the last variable of a scope fastest
+    row_first: np.ndarray  # (n + 1,) int64: where each variable's row begins
+    row_factor: np.ndarray  # (S,) int32: the factors of each variable
+    row_stride: np.ndarray  # (S,) int64: the stride of that variable in that factor
     bounds: graphs.Bounds
 
 

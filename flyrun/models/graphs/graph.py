@@ -18,20 +18,13 @@ from flyrun.numerics.compiled import inlined, jit
 class Bounds(NamedTuple):
     """Sizes and maximum energies of a graph."""
 
-    sizes: np.ndarray
-    """(n,) int32: values of each variable."""
-    degree: np.ndarray
-    """(n,) int64: factors of each variable."""
-    local: np.ndarray
-    """(n,): L_i, the sum of M_φ over the factors of variable i."""
-    largest_local: float
-    """L = max_i L_i."""
-    total: float
-    """Ψ, the sum of M_φ over all factors."""
-    two_valued: bool
-    """Whether every factor takes only the values 0 and M_φ."""
-    exclusive: bool
-    """Whether besides each factor of i is above 0 for at most one value of x_i."""
+    sizes: np.ndarray  # (n,) int32: values of each variable
+    degree: np.ndarray  # (n,) int64: factors of each variable
+    local: np.ndarray  # (n,): L_i, the sum of M_φ over the factors of variable i
+    largest_local: float  # L = max_i L_i
+    total: float  # Ψ, the sum of M_φ over all factors
+    two_valued: bool  # whether every factor takes only the values 0 and M_φ
+    exclusive: bool  # whether besides each factor of i is above 0 for at most one value of x_i
 
     @property
     def n_values(self) -> int:

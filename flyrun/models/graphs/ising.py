@@ -18,8 +18,7 @@ class Ising(NamedTuple):
     """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
 
     pairs: Any
-    field: np.ndarray
-    """(n,): Σ_j w_ij."""
+    field: np.ndarray  # (n,): Σ_j w_ij
     bounds: graphs.Bounds
 
 

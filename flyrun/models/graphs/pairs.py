@@ -16,31 +16,21 @@ from flyrun.numerics.compiled import dot_jit, implements, inlined, jit
 class DensePairs(NamedTuple):
     """A factor for every pair."""
 
-    weight: np.ndarray
-    """(n, n), symmetric, 0 on the diagonal."""
-    repulsion: np.ndarray
-    """(n,): Σ |w| over the negative weights of each variable."""
-    ends: np.ndarray
-    """(F, 2) int32: the pair of each factor, i < j."""
-    strength: np.ndarray
-    """(F,): its weight."""
+    weight: np.ndarray  # (n, n), symmetric, 0 on the diagonal
+    repulsion: np.ndarray  # (n,): Σ |w| over the negative weights of each variable
+    ends: np.ndarray  # (F, 2) int32: the pair of each factor, i < j
+    strength: np.ndarray  # (F,): its weight
 
 
 class SparsePairs(NamedTuple):
     """Factors of some pairs."""
 
-    first: np.ndarray
-    """(n + 1,) int64: where each variable's row begins."""
-    neighbour: np.ndarray
-    """(2F,) int32."""
-    weight: np.ndarray
-    """(2F,)."""
-    repulsion: np.ndarray
-    """(n,)."""
-    ends: np.ndarray
-    """(F, 2) int32."""
-    strength: np.ndarray
-    """(F,)."""
+    first: np.ndarray  # (n + 1,) int64: where each variable's row begins
+    neighbour: np.ndarray  # (2F,) int32
+    weight: np.ndarray  # (2F,)
+    repulsion: np.ndarray  # (n,)
+    ends: np.ndarray  # (F, 2) int32
+    strength: np.ndarray  # (F,)
 
 
 def dense_pairs(weight: np.ndarray) -> DensePairs:

@@ -17,26 +17,20 @@ their average is not the average acceptance (Firefly-HMC on QM9 for a target of 
 iterations, 0.93 after 100); with a γ above 0.2 the first guess is still felt after hundreds. κ = 0.85 instead
 of their 0.75 averages over more of the burn-in."""
 
-REACH = 30.0
-"""Steps are at least e^−REACH of ten first guesses: where none is accepted they stay numbers."""
+REACH = 30.0  # steps are at least e^−REACH of ten first guesses: where none is accepted they stay numbers
 
 
 class DualAveraging(NamedTuple):
     """A step that is learnt during burn-in and then frozen."""
 
-    current: np.ndarray
-    """(1,): the step in use."""
+    current: np.ndarray  # (1,): the step in use
+    # (1,): weighted mean of log step, late iterations counting most; what the step is frozen at
     average: np.ndarray
-    """(1,): weighted mean of log step, late iterations counting most; what the step is frozen at."""
-    shortfall: np.ndarray
-    """(1,): H̄, mean of target less seen acceptance."""
+    shortfall: np.ndarray  # (1,): H̄, mean of target less seen acceptance
     target_acceptance: float
-    centre: float
-    """μ, log of ten times the first guess: where few iterations tell, steps are rather too long."""
-    longest: float
-    """log of the longest step."""
-    fixed: bool
-    """Whether the person gave the step, so that nothing is tuned."""
+    centre: float  # μ, log of ten times the first guess: where few iterations tell, steps are rather too long
+    longest: float  # log of the longest step
+    fixed: bool  # whether the person gave the step, so that nothing is tuned
 
 
 def dual_averaging(

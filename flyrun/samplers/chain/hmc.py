@@ -37,8 +37,7 @@ from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Hamiltonian"
 GRADIENTS = True
-FAR = 1e100
-"""Squared distance from μ, in the reference's sds, beyond which sums of squares may overflow."""
+FAR = 1e100  # squared distance from μ, in the reference's sds, beyond which sums of squares may overflow
 
 QUARTER_TURN = pi / 2
 """The longest step. It makes velocity of all position: longer ones turn back, and where the target is the
@@ -51,13 +50,11 @@ class Hmc(NamedTuple):
 
     step: DualAveraging
     n_steps: int
+    # each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into
     jitter: float
-    """Each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into."""
     reference: Reference
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(8, P): workspace."""
+    stream: Stream  # of normals
+    work: np.ndarray  # (8, P): workspace
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Hmc:

@@ -26,12 +26,9 @@ class Mala(NamedTuple):
     """θ' = θ + ½ step²·P⁻¹∇ + step·N(0, P⁻¹), accepted with the Metropolis-Hastings ratio."""
 
     step: StepSize
-    metric: Any
-    """P."""
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(6, P): workspace."""
+    metric: Any  # P
+    stream: Stream  # of normals
+    work: np.ndarray  # (6, P): workspace
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:

@@ -62,8 +62,7 @@ class Dense(NamedTuple):
 
     precision: np.ndarray
     covariance: np.ndarray
-    root: np.ndarray
-    """Lower triangle."""
+    root: np.ndarray  # lower triangle
 
 
 def dense_metric(precision: np.ndarray) -> Dense:
@@ -104,17 +103,13 @@ def _dense_scale(metric, noise, out):
 class PerClass(NamedTuple):
     """P = (I − 11ᵀ/K) ⊗ M + 11ᵀ/K ⊗ ridge·I, and so P⁻¹ and R with M⁻¹ and its root in place of M."""
 
-    precision: np.ndarray
-    """M, (D, D)."""
+    precision: np.ndarray  # M, (D, D)
     covariance: np.ndarray
     root: np.ndarray
     ridge: float
-    centred: np.ndarray
-    """(K, D): workspace, as is the next."""
-    product: np.ndarray
-    """(D, K)."""
-    everyone: np.ndarray
-    """0 … D−1."""
+    centred: np.ndarray  # (K, D): workspace, as is the next
+    product: np.ndarray  # (D, K)
+    everyone: np.ndarray  # 0 … D−1
 
 
 def per_class(matrix: np.ndarray, ridge: float, n_classes: int) -> PerClass:
@@ -202,12 +197,9 @@ def _over_foreign(kind, base, theta, away, pull, gradient):
 class Reference(NamedTuple):
     """N(μ, P⁻¹)."""
 
-    metric: Any
-    """P."""
-    mean: np.ndarray
-    """μ, (P,)."""
-    kind: Any
-    """Own or Foreign."""
+    metric: Any  # P
+    mean: np.ndarray  # μ, (P,)
+    kind: Any  # Own or Foreign
 
 
 @generic

@@ -25,15 +25,11 @@ class RandomWalk(NamedTuple):
     """θ' = θ + step·N(0, P⁻¹), accepted by the ratio of target densities."""
 
     step: StepSize
-    metric: Any
-    """P."""
-    stream: Stream
-    """Of normals."""
-    noise: np.ndarray
-    """(P,): workspace, as is the next."""
+    metric: Any  # P
+    stream: Stream  # of normals
+    noise: np.ndarray  # (P,): workspace, as is the next
     proposal: np.ndarray
-    rule: Any = Exact()
-    """Of acceptance."""
+    rule: Any = Exact()  # of acceptance
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:

@@ -25,13 +25,10 @@ def tune(kernel, acceptance, iteration, burn_in):
 class StepSize(NamedTuple):
     """A step that is learnt during burn-in and then frozen."""
 
-    current: np.ndarray
-    """(1,): the step in use."""
-    average: np.ndarray
-    """(1,): mean of log step over the second half of burn-in; what the step is frozen at."""
+    current: np.ndarray  # (1,): the step in use
+    average: np.ndarray  # (1,): mean of log step over the second half of burn-in; what the step is frozen at
     target_acceptance: float
-    fixed: bool
-    """Whether the person gave the step, so that nothing is tuned."""
+    fixed: bool  # whether the person gave the step, so that nothing is tuned
 
 
 def step_size(target_acceptance: float, step: float | None, guess: float) -> StepSize:

@@ -14,12 +14,9 @@ from flyrun.numerics.compiled import jit
 class Marginals(NamedTuple):
     """How often each variable had each value, over the states after updates 1 … t."""
 
-    counts: np.ndarray
-    """(n, D) int64, without the current stay of each variable at its value."""
-    since: np.ndarray
-    """(n,) int64: the first of the states of that stay."""
-    others: np.ndarray
-    """(n,) int64: sum of squared counts over the values other than the current one."""
+    counts: np.ndarray  # (n, D) int64, without the current stay of each variable at its value
+    since: np.ndarray  # (n,) int64: the first of the states of that stay
+    others: np.ndarray  # (n,) int64: sum of squared counts over the values other than the current one
 
 
 def no_marginals(n: int, n_values: int) -> Marginals:

@@ -24,21 +24,14 @@ EXACT = True
 class PoissonGibbs(NamedTuple):
     """x_i by Σ s_f log(1 + L φ_f/(λ M_f)): D·(λ + L)·L_i/L evaluations at most, whatever the degree."""
 
-    batch: float
-    """λ."""
-    rate: float
-    """λ/L."""
-    boost: float
-    """L/λ."""
-    top: float
-    """log(1 + L/λ)."""
-    table: Any
-    """Alias rows of the M_f."""
+    batch: float  # λ
+    rate: float  # λ/L
+    boost: float  # L/λ
+    top: float  # log(1 + L/λ)
+    table: Any  # alias rows of the M_f
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> PoissonGibbs:

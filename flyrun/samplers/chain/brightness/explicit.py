@@ -27,18 +27,12 @@ class Explicit(NamedTuple):
     A visit to a bright datum is free, its likelihood being kept; a visit to a dark one is a query.
     """
 
-    order: int
-    """One of ORDERS' values."""
-    deck: np.ndarray
-    """(N,) int64: the data, partly shuffled by draws without replacement."""
-    place: np.ndarray
-    """(1,) int64: where the next sequential block starts."""
-    visits: np.ndarray
-    """(n_visits,) int64: workspace, the dark data of this sweep."""
-    stamp: np.ndarray
-    """(N,) int64: workspace, the sweep that last visited a datum."""
-    sweep: np.ndarray
-    """(1,) int64: number of the sweep."""
+    order: int  # one of ORDERS' values
+    deck: np.ndarray  # (N,) int64: the data, partly shuffled by draws without replacement
+    place: np.ndarray  # (1,) int64: where the next sequential block starts
+    visits: np.ndarray  # (n_visits,) int64: workspace, the dark data of this sweep
+    stamp: np.ndarray  # (N,) int64: workspace, the sweep that last visited a datum
+    sweep: np.ndarray  # (1,) int64: number of the sweep
 
 
 def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:

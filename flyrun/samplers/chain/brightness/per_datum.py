@@ -32,18 +32,12 @@ from flyrun.samplers.chain.targets.firefly import evaluate_dark
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
-    log_q: np.ndarray
-    """(N,)."""
-    members: np.ndarray
-    """(N,) uint32: the data, bin after bin."""
-    member_rate: np.ndarray
-    """(N,): skip_rate of q of members[i]."""
-    first: np.ndarray
-    """(bins + 1,) int64: where each bin starts in members."""
-    rate: np.ndarray
-    """(bins,): skip_rate of the bin's highest q."""
-    proposed: np.ndarray
-    """(N,) uint32: workspace, as is all that follows (see Implicit)."""
+    log_q: np.ndarray  # (N,)
+    members: np.ndarray  # (N,) uint32: the data, bin after bin
+    member_rate: np.ndarray  # (N,): skip_rate of q of members[i]
+    first: np.ndarray  # (bins + 1,) int64: where each bin starts in members
+    rate: np.ndarray  # (bins,): skip_rate of the bin's highest q
+    proposed: np.ndarray  # (N,) uint32: workspace, as is all that follows (see Implicit)
     lit: np.ndarray
     chance: np.ndarray
     stream: Stream
