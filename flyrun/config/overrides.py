@@ -124,8 +124,7 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
         )
     arm = None
     if key.partition(".")[0] == "arms":
-        _, _, rest = key.partition(".")
-        arm, _, key = rest.partition(".")
+        arm, _, key = key.partition(".")[2].partition(".")
         if not key:
             raise ConfigError(
                 f"{text}: one arm's key is arms.NAME.GROUP.KEY=VALUE, as in arms.map_tuned.brightness.q=0.02"

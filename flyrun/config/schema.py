@@ -33,22 +33,24 @@ class Range:
     at_most: float | None = None
     at_least_one: bool = False  # of a tuple's numbers: it may not be empty
 
-    def holds(self, value: float) -> bool:
-        """Whether `value` lies inside."""
-        return (
-            (self.above is None or value > self.above)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.at_most is None or value <= self.at_most)
+    def holds(self, value: Any) -> bool:
+        """Whether a value, or each of a tuple, lies inside; what is no number does."""
+        each = value if isinstance(value, tuple) else (value,)
+        return bool(each or not self.at_least_one) and all(
+            (self.above is None or one > self.above)
+            and (self.at_least is None or one >= self.at_least)
+            and (self.at_most is None or one <= self.at_most)
+            for one in each
+            if isinstance(one, (int, float))
         )
 
     def __str__(self) -> str:
         """Say it in words: in (0, 1]; at least 1."""
-        if self.above is not None and self.at_most is not None:
-            return f"in ({self.above:g}, {self.at_most:g}]"
-        if self.at_least is not None and self.at_most is not None:
-            return f"in [{self.at_least:g}, {self.at_most:g}]"
-        ends = (("above", self.above), ("at least", self.at_least), ("at most", self.at_most))
-        return " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
+        word, low = ("at least", self.at_least) if self.above is None else ("above", self.above)
+        if low is None:
+            return f"at most {self.at_most:g}"
+        bracket = "[" if self.above is None else "("
+        return f"{word} {low:g}" if self.at_most is None else f"in {bracket}{low:g}, {self.at_most:g}]"
 
 
 def ranged(default: Any, **ends: Any) -> Any:
@@ -74,7 +76,8 @@ class Section:
             limits = item.metadata.get("range")
             try:
                 value = convert(given, hints[item.name])
-                _check_range(value, limits)
+                if limits and not limits.holds(value):
+                    raise ValueError
             except ValueError:
                 expected = describe(hints[item.name], limits)
                 example = "" if item.default is None else f", such as {show(item.default)}"
@@ -173,8 +176,7 @@ def neutral(group: str) -> Choice | None:
 def schema(group: str, name: Any) -> type[Choice]:
     """Return the dataclass for an option. Raises ConfigError listing the known ones."""
     known = SCHEMAS[group]
-    cls = known.get(name) if isinstance(name, str) else None
-    cls = cls or (known.get("*") if isinstance(name, str) and name else None)
+    cls = known.get(name, known.get("*")) if isinstance(name, str) and name else None
     if cls is None:
         raise ConfigError(f"{group}.name={show(name)}: no such {group}; choose from {listing(known)}")
     return cls
@@ -259,14 +261,6 @@ def convert(value: Any, hint: Any) -> Any:
     if hint in (bool, str, type(None)) and type(value) is hint:
         return value
     raise ValueError
-
-
-def _check_range(value: Any, limits: Range | None) -> None:
-    numbers = value if isinstance(value, tuple) else (value,)
-    if limits and not all(limits.holds(one) for one in numbers if isinstance(one, (int, float))):
-        raise ValueError
-    if limits and limits.at_least_one and not numbers:
-        raise ValueError
 
 
 def describe(hint: Any, limits: Range | None = None) -> str:

@@ -59,10 +59,7 @@ def find_modes(
     whole = some = Climb(module, model, features, penalty)
     theta, height = first.theta, first.log_posterior - normaliser
     if n_data > enough:
-        which = np.sort(stream.choice(n_data, enough, replace=False))
-        share = enough / n_data
-        weaker = Penalty(share * penalty.ridge, share * penalty.rate)
-        some = Climb(module, module.part(model, which), type(features)(features.rows[which]), weaker)
+        some = whole.on_some(enough, stream)
         theta, height = some.to_mode(theta, 0)
     found = _explored(some, _mode(some, theta, height), _starts(some, penalty, stream))
     queries = some.queries

@@ -40,15 +40,9 @@ class Bounds(NamedTuple):
 def make_bounds(sizes, degree, local, total: float, two_valued: bool, exclusive: bool) -> Bounds:
     """Bounds from per-variable arrays."""
     local = np.ascontiguousarray(local, np.float64)
-    return Bounds(
-        np.ascontiguousarray(sizes, np.int32),
-        np.ascontiguousarray(degree, np.int64),
-        local,
-        float(local.max(initial=0.0)),
-        float(total),
-        bool(two_valued),
-        bool(exclusive),
-    )
+    counts = np.ascontiguousarray(sizes, np.int32), np.ascontiguousarray(degree, np.int64)
+    largest = float(local.max(initial=0.0))
+    return Bounds(*counts, local, largest, float(total), bool(two_valued), bool(exclusive))
 
 
 @jit
