@@ -49,9 +49,7 @@ def _predict_linear(features, index, theta, eta):
         eta[i, 0] = row_dot(rows, index[i], theta)
 
 
-@implements(expect, Linear)
-def _expect_linear(features, n):
-    prefetch_row(features.rows, n)
+implements(expect, Linear)(lambda features, n: prefetch_row(features.rows, n))
 
 
 @implements(pull_back, Linear)

@@ -81,6 +81,4 @@ def _ridge_of_absolute_values(base, theta, gradient):
     return value
 
 
-@implements(dense, LaplaceTimesBounds)
-def _dense(base):
-    return dense(gaussian_in_place(base))
+implements(dense, LaplaceTimesBounds)(lambda base: dense(gaussian_in_place(base)))

@@ -73,9 +73,7 @@ def _predict(features, index, theta, eta):
     rows_times(features.rows, index, theta.reshape((n_classes, features.rows.shape[1])), n_classes, eta)
 
 
-@implements(expect, MultiLinear)
-def _expect(features, n):
-    prefetch_row(features.rows, n)
+implements(expect, MultiLinear)(lambda features, n: prefetch_row(features.rows, n))
 
 
 # Four rows at once, since every pass over a row reads and writes all of the gradient.

@@ -114,9 +114,7 @@ def _total_energy(graph, x):
     return graph.mass * (total / TOP)
 
 
-@implements(graphs.expect_factor, EdgeTables)
-def _expect_factor(graph, f):
-    pass
+implements(graphs.expect_factor, EdgeTables)(lambda graph, f: None)
 
 
 @implements(graphs.factor_share, EdgeTables)
@@ -147,9 +145,7 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
         energies[u] += np.log1p(boost * _share(graph, i, j, u, int(x[j])))
 
 
-@implements(graphs.visits, EdgeTables)
-def _visits(graph, i):
-    return graph.n_values
+implements(graphs.visits, EdgeTables)(lambda graph, i: graph.n_values)
 
 
 @implements(graphs.rows, EdgeTables)

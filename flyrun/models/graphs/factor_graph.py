@@ -229,16 +229,6 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
             energies[u] += top if share == 1.0 else np.log1p(boost * share)
 
 
-@implements(graphs.visits, FactorGraph)
-def _visits(graph, i):
-    return graph.bounds.sizes[i]
-
-
-@implements(graphs.rows, FactorGraph)
-def _rows(graph):
-    return graph.row_first, graph.masses[graph.row_factor]
-
-
-@implements(graphs.factor_masses, FactorGraph)
-def _factor_masses(graph):
-    return graph.masses
+implements(graphs.visits, FactorGraph)(lambda graph, i: graph.bounds.sizes[i])
+implements(graphs.rows, FactorGraph)(lambda graph: (graph.row_first, graph.masses[graph.row_factor]))
+implements(graphs.factor_masses, FactorGraph)(lambda graph: graph.masses)

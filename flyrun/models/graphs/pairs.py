@@ -109,14 +109,8 @@ def pair_share(strength, same):
     return 1.0 if same == (strength >= 0.0) else 0.0
 
 
-@implements(neighbour_of, DensePairs)
-def _dense_neighbour(pairs, i, r):
-    return other_end(i, r)
-
-
-@implements(weight_of, DensePairs)
-def _dense_weight(pairs, i, r):
-    return pairs.weight[i, other_end(i, r)]
+implements(neighbour_of, DensePairs)(lambda pairs, i, r: other_end(i, r))
+implements(weight_of, DensePairs)(lambda pairs, i, r: pairs.weight[i, other_end(i, r)])
 
 
 @implements(bin_weights, DensePairs)
@@ -134,9 +128,7 @@ def _dot(row, x):
     return total
 
 
-@implements(weight_of_ones, DensePairs)
-def _dense_ones(pairs, i, x):
-    return _dot(pairs.weight[i], x)
+implements(weight_of_ones, DensePairs)(lambda pairs, i, x: _dot(pairs.weight[i], x))
 
 
 @dot_jit
@@ -147,19 +139,9 @@ def _matching(row, x, u, v):
     return total
 
 
-@implements(weight_difference, DensePairs)
-def _dense_difference(pairs, i, x, u, v):
-    return _matching(pairs.weight[i], x, u, v)
-
-
-@implements(neighbour_of, SparsePairs)
-def _sparse_neighbour(pairs, i, r):
-    return pairs.neighbour[pairs.first[i] + r]
-
-
-@implements(weight_of, SparsePairs)
-def _sparse_weight(pairs, i, r):
-    return pairs.weight[pairs.first[i] + r]
+implements(weight_difference, DensePairs)(lambda pairs, i, x, u, v: _matching(pairs.weight[i], x, u, v))
+implements(neighbour_of, SparsePairs)(lambda pairs, i, r: pairs.neighbour[pairs.first[i] + r])
+implements(weight_of, SparsePairs)(lambda pairs, i, r: pairs.weight[pairs.first[i] + r])
 
 
 @implements(bin_weights, SparsePairs)

@@ -66,6 +66,4 @@ def _independence(kernel, rng, target, theta):
     return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
-@implements(tune, Independence)
-def _tune(kernel, acceptance, iteration, burn_in):
-    pass
+implements(tune, Independence)(lambda kernel, acceptance, iteration, burn_in: None)

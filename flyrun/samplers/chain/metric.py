@@ -75,14 +75,8 @@ def _times(matrix, vector, out):
         out[d] = row_dot(matrix, d, vector)
 
 
-@implements(precision_times, Dense)
-def _dense_precision(metric, vector, out):
-    _times(metric.precision, vector, out)
-
-
-@implements(covariance_times, Dense)
-def _dense_covariance(metric, vector, out):
-    _times(metric.covariance, vector, out)
+implements(precision_times, Dense)(lambda metric, vector, out: _times(metric.precision, vector, out))
+implements(covariance_times, Dense)(lambda metric, vector, out: _times(metric.covariance, vector, out))
 
 
 @implements(scale_noise, Dense)

@@ -14,7 +14,7 @@ from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.rule import decide
 from flyrun.samplers.chain.metric import IDENTITY, Reference, scale_noise
 from flyrun.samplers.chain.targets.known_base import log_base_at
-from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+from flyrun.samplers.chain.update import StepSize, step_size, tune, tune_step, update
 
 LABEL = "Metropolis-Hastings"
 GRADIENTS = False
@@ -54,6 +54,4 @@ def _random_walk(kernel, rng, target, theta):
     return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
-@implements(tune, RandomWalk)
-def _tune(kernel, acceptance, iteration, burn_in):
-    adapt(kernel.step, acceptance, iteration, burn_in)
+implements(tune, RandomWalk)(tune_step)

@@ -53,3 +53,8 @@ def adapt(step, acceptance, iteration, burn_in):
         step.average[0] += (log_step - step.average[0]) / (iteration - half + 1)
     if iteration == burn_in - 1:
         step.current[0] = exp(step.average[0])
+
+
+def tune_step(kernel, acceptance, iteration, burn_in):
+    """`tune` of updates whose acceptance alone tells of their step."""
+    adapt(kernel.step, acceptance, iteration, burn_in)

@@ -44,9 +44,7 @@ def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
     return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, *single_site.room(graph))
 
 
-@implements(single_site.begin, LocalMinibatch)
-def _begin(kernel, rng, graph, x):
-    pass
+implements(single_site.begin, LocalMinibatch)(lambda kernel, rng, graph, x: None)
 
 
 @implements(single_site.resample_site, LocalMinibatch)

@@ -42,10 +42,3 @@ def distance_to_uniform(marginals, sizes, x, t):
         square = (marginals.others[i] + stay * stay) / (float(t) * float(t))
         total += sqrt(max(0.0, square - 1.0 / sizes[i]))
     return total / x.shape[0]
-
-
-def marginal_probabilities(marginals: Marginals, x: np.ndarray, t: int) -> np.ndarray:
-    """(n, D): the running marginals after t ≥ 1 updates."""
-    counts = marginals.counts.astype(np.float64)
-    counts[np.arange(len(x)), x] += t - marginals.since + 1
-    return counts / t

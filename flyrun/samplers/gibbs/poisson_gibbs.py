@@ -47,9 +47,7 @@ def poisson_gibbs(graph: Any, batch: float) -> PoissonGibbs:
     return PoissonGibbs(batch, rate, boost, log1p(boost), alias_rows(*rows(graph)), *single_site.room(graph))
 
 
-@implements(single_site.begin, PoissonGibbs)
-def _begin(kernel, rng, graph, x):
-    pass
+implements(single_site.begin, PoissonGibbs)(lambda kernel, rng, graph, x: None)
 
 
 @implements(single_site.resample_site, PoissonGibbs)

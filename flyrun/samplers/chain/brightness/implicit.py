@@ -62,9 +62,7 @@ def global_rate(expected: np.ndarray) -> float:
     return float(np.clip(expected.mean(), 1.0 / expected.size, 1.0))
 
 
-@implements(log_rate, Implicit)
-def _log_rate(brightness, n):
-    return brightness.log_q
+implements(log_rate, Implicit)(lambda brightness, n: brightness.log_q)
 
 
 @implements(resample, Implicit)

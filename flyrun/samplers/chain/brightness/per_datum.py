@@ -73,9 +73,7 @@ def rates(expected: np.ndarray, factor: float) -> np.ndarray:
     return np.clip(factor * expected, 0.5 / expected.size, 1.0)
 
 
-@implements(log_rate, PerDatum)
-def _log_rate(brightness, n):
-    return brightness.log_q[n]
+implements(log_rate, PerDatum)(lambda brightness, n: brightness.log_q[n])
 
 
 @implements(resample, PerDatum)

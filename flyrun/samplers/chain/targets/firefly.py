@@ -350,6 +350,4 @@ def _start(target, rng, theta):
                 brighten(target, n, n - first)
 
 
-@implements(targets.bright_count, Firefly)
-def _bright_count(target):
-    return target.memory.partition.n_bright[0]
+implements(targets.bright_count, Firefly)(lambda target: target.memory.partition.n_bright[0])
