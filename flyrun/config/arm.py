@@ -1,7 +1,5 @@
 """An arm, one method with all its settings, and a job, all that one command runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any

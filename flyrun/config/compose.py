@@ -4,8 +4,6 @@ Order, later wins: the option's YAML, the experiment, what a choice suggests, th
 what is typed for this arm alone. A typed value reaches every arm that has the key.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Sequence

@@ -5,8 +5,6 @@ Hydra alone would refuse `brightness.q=0.1` next to an experiment (no group is c
 those for one arm under `per_arm`, and `from_hydra` undoes it inside the job; sweeps and groups stay Hydra's.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Choices of sampler, family by family, and of the rule that accepts proposals."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, chosen_by, option, ranged

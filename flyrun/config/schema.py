@@ -1,7 +1,5 @@
 """What all configuration choices share: a group, checked types and ranges, errors of one line."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import inspect
@@ -18,7 +16,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from flyrun.errors import ConfigError
 
 #: group -> option name -> dataclass. Filled by `option`; "*" stands for any name (protocols).
-SCHEMAS: dict[str, dict[str, type[Choice]]] = {}
+SCHEMAS: dict[str, dict[str, type["Choice"]]] = {}
 
 
 C = TypeVar("C", bound="Choice")

@@ -5,8 +5,6 @@ the variance by its parameter-expanded version (Liu, Rubin & Wu 1998), σ² ← 
 passes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from flyrun.errors import ConfigError

@@ -1,7 +1,5 @@
 """The family of chains: θ moved by an update, on all data or under Firefly Monte Carlo."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from flyrun.samplers.chain.targets.target import start
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> Chain:
+def prepare(arm: Any, folder: Path) -> "Chain":
     """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
 
     Raises DataError or ConfigError, one line each, for what a person can mend.

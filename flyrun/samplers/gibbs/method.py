@@ -3,8 +3,6 @@
 The chain begins with all variables equal, as in the paper.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> SingleSite:
+def prepare(arm: Any, folder: Path) -> "SingleSite":
     """Load the graph of an arm and bind model and sampler to it. DataError or ConfigError, one line each."""
     started = time.perf_counter()
     data = arm.dataset.code.load(arm.dataset)

@@ -25,10 +25,7 @@ from flyrun.samplers.chain.brightness.partition import is_bright
 from flyrun.samplers.chain.targets.firefly import evaluate_dark
 
 
-@unsaved(
-    workspace=("proposed", "lit", "chance"),
-    fixed=("log_q", "members", "member_rate", "first", "rate"),
-)
+@unsaved(workspace=("proposed", "lit", "chance"), fixed=("log_q", "members", "member_rate", "first", "rate"))
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
