@@ -53,6 +53,5 @@ class Quadratic(NamedTuple):
 
 def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Quadratic:
     """Of P, h and c about m = 0."""
-    return Quadratic(
-        precision, np.zeros(len(linear)), linear, np.array([float(constant)]), np.zeros(len(linear))
-    )
+    centre, away = np.zeros(len(linear)), np.zeros(len(linear))
+    return Quadratic(precision, centre, linear, np.array([float(constant)]), away)

@@ -19,13 +19,9 @@ def compact(features: np.ndarray) -> np.ndarray:
     """The same numbers as int8 where all are whole and small: an eighth of the memory to read."""
     lowest, highest = features.min(initial=0), features.max(initial=0)
     blocks = range(0, len(features), 4096)  # a whole comparison would need the features' memory again
-    if (
-        lowest >= -128
-        and highest <= 127
-        and all(np.all((rows := features[i : i + 4096]) == np.rint(rows)) for i in blocks)
-    ):
-        return np.ascontiguousarray(features, dtype=np.int8)
-    return np.ascontiguousarray(features)
+    exact = lowest >= -128 and highest <= 127
+    exact = exact and all(np.all((rows := features[i : i + 4096]) == np.rint(rows)) for i in blocks)
+    return np.ascontiguousarray(features, dtype=np.int8 if exact else None)
 
 
 # The loops below become vector instructions only where the compiler sees that no index is negative and that

@@ -148,18 +148,6 @@ def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return total.reshape(n_predictors * size, n_predictors * size)
 
 
-def curvature(module: Any, model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives of Σ log L_n at θ, (P, P)."""
-
-    def work(block: slice) -> tuple[np.ndarray]:
-        eta = block_predictors(model, features, theta, block)
-        rows = features.rows[block].astype(np.float64)
-        return (_weighted_gram(rows, module.curvature(module.part(model, block), eta)),)
-
-    (total,) = added(over_blocks(len(features.rows), work))
-    return (total + total.T) / 2.0
-
-
 def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
     """Σ log L_n and its gradient, (P,), at θ. One pass, N queries."""
 

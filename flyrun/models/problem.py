@@ -82,7 +82,7 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
     nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     prior = dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
     at = problem.fit.theta_map if theta is None else theta
-    return prior + passes.curvature(module, problem.model, problem.features, at)
+    return prior + passes.look(module, problem.model, problem.features, at).curvature
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:

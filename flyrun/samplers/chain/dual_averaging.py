@@ -37,15 +37,9 @@ def dual_averaging(
     target_acceptance: float, step: float | None, guess: float, longest: float
 ) -> DualAveraging:
     """A step tuned to target_acceptance from a first guess and at most `longest`, or fixed at `step`."""
-    return DualAveraging(
-        current=np.array([float(guess if step is None else step)]),
-        average=np.zeros(1),
-        shortfall=np.zeros(1),
-        target_acceptance=target_acceptance,
-        centre=log(10.0 * guess),
-        longest=log(longest),
-        fixed=step is not None,
-    )
+    current, fixed = np.array([float(guess if step is None else step)]), step is not None
+    ends = log(10.0 * guess), log(longest)
+    return DualAveraging(current, np.zeros(1), np.zeros(1), target_acceptance, *ends, fixed)
 
 
 @jit

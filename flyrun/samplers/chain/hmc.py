@@ -59,14 +59,8 @@ class Hmc(NamedTuple):
 
 def build(config: Any, n_params: int, reference: Reference) -> Hmc:
     """Kernel from its configuration (n_steps, jitter, target_accept, step) and the reference Gaussian."""
-    return Hmc(
-        step=dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN),
-        n_steps=config.n_steps,
-        jitter=config.jitter,
-        reference=reference,
-        stream=stream(n_params),
-        work=np.zeros((8, n_params)),
-    )
+    step = dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN)
+    return Hmc(step, config.n_steps, config.jitter, reference, stream(n_params), np.zeros((8, n_params)))
 
 
 @dot_jit

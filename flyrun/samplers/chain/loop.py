@@ -24,9 +24,8 @@ class Draws(NamedTuple):
 def empty_draws(n: int, thin: int, first: int, n_params: int) -> Draws:
     """Room for iterations first … first + n − 1; those k with (k+1) % thin = 0 keep their position."""
     kept = (first + n) // thin - first // thin
-    return Draws(
-        np.empty((kept, n_params)), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n)
-    )
+    counts = np.empty(n, np.int64), np.empty(n, np.int64)
+    return Draws(np.empty((kept, n_params)), *counts, np.empty(n), np.empty(n))
 
 
 @outer_jit

@@ -33,11 +33,8 @@ class RandomWalk(NamedTuple):
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
-    """Kernel from its configuration (target_accept, step); round steps without a reference.
-
-    The first guess is Roberts et al.'s 2.38/√P.
-    """
-    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
+    """Kernel from its configuration (target_accept, step); round steps without a reference."""
+    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))  # Roberts et al.'s guess
     metric = reference.metric if reference else IDENTITY
     return RandomWalk(step, metric, stream(n_params), np.zeros(n_params), np.zeros(n_params))
 

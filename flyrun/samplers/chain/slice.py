@@ -42,9 +42,8 @@ class Slice(NamedTuple):
 def build(config: Any, n_params: int) -> Slice:
     """Kernel from its configuration (width; None is tuned from a first guess)."""
     step = step_size(BALANCE, config.width, 0.1)
-    return Slice(
-        step, config.most_widenings, np.zeros(2), stream(n_params), np.zeros(n_params), np.zeros(n_params)
-    )
+    room = np.zeros(n_params), np.zeros(n_params)
+    return Slice(step, config.most_widenings, np.zeros(2), stream(n_params), *room)
 
 
 @jit

@@ -63,10 +63,7 @@ def per_datum(q: np.ndarray) -> PerDatum:
 
 
 def rates(expected: np.ndarray, factor: float) -> np.ndarray:
-    """q_n = factor·E L̃_n, kept in [½/N, 1]: no datum is forgotten for more than some 2N sweeps.
-
-    expected: E L̃_n over the posterior, (N,).
-    """
+    """q_n = factor·E L̃_n, (N,), kept in [½/N, 1]: no datum is forgotten for more than some 2N sweeps."""
     return np.clip(factor * expected, 0.5 / expected.size, 1.0)
 
 

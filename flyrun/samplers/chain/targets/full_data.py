@@ -85,9 +85,7 @@ def _log_data(target, theta, gradient):
     return total
 
 
-@implements(targets.data_gradient, FullData)
-def _data_gradient(target, theta, gradient):
-    targets.log_data(target, theta, gradient)
+implements(targets.data_gradient, FullData)(_log_data)
 
 
 @implements(targets.keep, FullData)
