@@ -18,8 +18,8 @@ from flyrun.errors import ConfigError
 #: group -> option name -> dataclass. Filled by `option`; "*" stands for any name (protocols).
 SCHEMAS: dict[str, dict[str, type["Choice"]]] = {}
 
-
 C = TypeVar("C", bound="Choice")
+_hints: Callable[[Any], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Section:
 
     def __post_init__(self) -> None:
         """Convert and check every field."""
-        hints = _hints(type(self))  # type: ignore[arg-type]
+        hints = _hints(type(self))
         for item in fields(self):
             given = getattr(self, item.name)
             limits = item.metadata.get("range")
@@ -188,7 +188,7 @@ def keys(cls: type[Section]) -> list[str]:
 def typed_fields(cls: type[Section]) -> Iterator[tuple[str, Any, Field]]:
     """(key, type, field) of every field of a schema, those of a section within it as section.field."""
     for item in fields(cls):
-        hint = _hints(cls)[item.name]  # type: ignore[arg-type]
+        hint = _hints(cls)[item.name]
         if _is_section(hint):
             yield from ((f"{item.name}.{key}", kind, inner) for key, kind, inner in typed_fields(hint))
         else:
@@ -316,8 +316,3 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     longer = [name for name in known if len(word) > 2 and name.startswith(word)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return next(iter([*same, *close]), None)
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)

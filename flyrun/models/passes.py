@@ -113,20 +113,15 @@ def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) 
     return total
 
 
-class Likelihoods(NamedTuple):
-    """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K)."""
+def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 
-    values: np.ndarray
-    slopes: np.ndarray
-    curvature: np.ndarray
-
-
-def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> Likelihoods:
-    """One pass, N queries; for few rows, whose values are wanted one by one."""
+    One pass, N queries; for few rows.
+    """
     eta = block_predictors(model, features, theta, slice(0, len(features.rows)))
     values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
     _log_likelihoods(model, np.arange(len(eta)), eta, values, slopes)
-    return Likelihoods(values, slopes, module.curvature(model, eta))
+    return values, slopes, module.curvature(model, eta)
 
 
 class Look(NamedTuple):

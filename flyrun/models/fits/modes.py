@@ -106,10 +106,10 @@ def _explored(climb: Climb, home: _Mode, starts: list[np.ndarray]) -> list[_Mode
 
 def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
     """Fits of the rows whose likelihood is past its bend: of both sides, and of each."""
-    seen = passes.likelihoods(climb.module, climb.model, climb.features, theta)
-    climb.queries += len(seen.slopes)
-    bent = seen.curvature[:, 0, 0] < 0.0
-    groups = [bent, bent & (seen.slopes[:, 0] > 0.0), bent & (seen.slopes[:, 0] < 0.0)]
+    _, slopes, curvature = passes.likelihoods(climb.module, climb.model, climb.features, theta)
+    climb.queries += len(slopes)
+    bent = curvature[:, 0, 0] < 0.0
+    groups = [bent, bent & (slopes[:, 0] > 0.0), bent & (slopes[:, 0] < 0.0)]
     return [_least_squares(climb, np.flatnonzero(group)) for group in groups if group.sum() > len(theta)]
 
 
@@ -142,7 +142,7 @@ def _on_all_rows(
 def _may_matter(home: _Mode, mode: _Mode, some: Climb, n_data: int) -> bool:
     """Whether on all rows a mode of the subsample may hold LEAST_SHARE, four standard errors allowed for."""
     ours, theirs = (
-        passes.likelihoods(some.module, some.model, some.features, one.theta).values for one in (home, mode)
+        passes.likelihoods(some.module, some.model, some.features, one.theta)[0] for one in (home, mode)
     )
     n_seen = len(ours)
     some.queries += 2 * n_seen

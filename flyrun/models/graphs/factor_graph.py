@@ -107,18 +107,10 @@ def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> Facto
     local = np.bincount(scope, masses[owner], minlength=len(sizes))
     two_valued = bool(np.isin(tables, (0.0, 1.0)).all())
     bounds = graphs.make_bounds(sizes, degree, local, masses.sum(), two_valued, False)
-    return FactorGraph(
-        masses,
-        record_first,
-        int(widths[0]) + 1 if len(set(widths.tolist())) == 1 else 0,
-        records,
-        np.ascontiguousarray(table_first, np.int64),
-        tables,
-        np.concatenate([[0], np.cumsum(degree)]),
-        owner[order].astype(np.int32),
-        stride[order],
-        bounds,
-    )
+    width = int(widths[0]) + 1 if len(set(widths.tolist())) == 1 else 0
+    table_first = np.ascontiguousarray(table_first, np.int64)
+    rows = np.concatenate([[0], np.cumsum(degree)]), owner[order].astype(np.int32), stride[order]
+    return FactorGraph(masses, record_first, width, records, table_first, tables, *rows, bounds)
 
 
 @outer_jit

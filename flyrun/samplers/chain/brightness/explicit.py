@@ -38,15 +38,9 @@ def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:
 
 def explicit(fraction: float, order: str, n_data: int) -> Explicit:
     """Algorithm 1 visiting ⌈fraction·N⌉ data a sweep, 0 < fraction ≤ 1, in an order named in ORDERS."""
-    n_visits = int(np.ceil(fraction * n_data))
-    return Explicit(
-        ORDERS.index(order),
-        deck=np.arange(n_data),
-        place=np.zeros(1, np.int64),
-        visits=np.zeros(n_visits, np.int64),
-        stamp=np.zeros(n_data, np.int64),
-        sweep=np.zeros(1, np.int64),
-    )
+    place, sweep = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    visits, stamp = np.zeros(int(np.ceil(fraction * n_data)), np.int64), np.zeros(n_data, np.int64)
+    return Explicit(ORDERS.index(order), np.arange(n_data), place, visits, stamp, sweep)
 
 
 @outer_jit

@@ -52,14 +52,9 @@ def per_datum(q: np.ndarray) -> PerDatum:
     members = np.argsort(power, kind="stable").astype(np.uint32)  # of so short integers it takes O(N)
     counts = np.bincount(power)
     powers = np.flatnonzero(counts)
-    return PerDatum(
-        np.log(q),
-        members,
-        skip_rate(q)[members],
-        np.append(0, np.cumsum(counts[powers])).astype(np.int64),
-        skip_rate(0.5**powers),
-        *sweep_room(q.size),
-    )
+    first = np.append(0, np.cumsum(counts[powers])).astype(np.int64)
+    bins = members, skip_rate(q)[members], first, skip_rate(0.5**powers)
+    return PerDatum(np.log(q), *bins, *sweep_room(q.size))
 
 
 def rates(expected: np.ndarray, factor: float) -> np.ndarray:
