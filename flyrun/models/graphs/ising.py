@@ -49,6 +49,7 @@ def _energy_change(graph, i, x, u):
     return change
 
 
+# what Potts has and is not written here is as there
 for _function in vars(graphs).values():
     _bodies = getattr(_function, "methods", {})
     if Potts in _bodies and Ising not in _bodies:

@@ -177,6 +177,7 @@ class Chain(Method):
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
         fit, likelihood = self.problem.fit, self.problem.model
         names, n_predictors = self.problem.dataset.feature_names, likelihood.n_predictors
+        shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
         several = tuple(f"{k}:{name}" for k in range(n_predictors) for name in names)
         return Facts(
             update=self.module.LABEL,
@@ -193,9 +194,7 @@ class Chain(Method):
                 "held_out_model": fit.held_out_model,
                 "feature_names": list(names),
                 "gradients": self.module.GRADIENTS,
-                "gauge": {"classes": n_predictors}
-                if getattr(self.arm.model.code, "SHIFT_FREE", False)
-                else {},
+                "gauge": {"classes": n_predictors} if shift_free else {},
                 "map_queries": fit.queries,
                 "bound_queries": self.setup.queries,
                 "start_queries": self.n_data,
