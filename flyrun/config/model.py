@@ -1,4 +1,4 @@
-"""Choices of model: a likelihood of rows with a prior on its coefficients, or the factors of a graph."""
+"""Choices of model: a likelihood of rows, or the factors of a graph."""
 
 from typing import ClassVar, Literal
 
@@ -82,27 +82,3 @@ class EdgeTables(GraphModel):
     local: float = ranged(1.0, above=0)
     agreement: float = ranged(0.5, at_least=0, at_most=1)
     seed: int = ranged(0, at_least=0)
-
-
-class Prior(Choice):
-    """A prior on the coefficients."""
-
-    home: ClassVar[str] = "flyrun.models"
-
-
-@option("prior", "gaussian")
-class Gaussian(Prior):
-    """θ ~ N(0, scale² I); `held_out` takes the one of `grid` with the best test log likelihood at the MAP."""
-
-    scale: float | Literal["held_out"] = ranged(1.0, above=0)
-    grid: tuple[float, ...] = ranged((0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), above=0, at_least_one=True)
-
-
-@option("prior", "laplace")
-class Laplace(Prior):
-    """θ_d ~ exp(-|θ_d|/scale)/(2 scale), independent; `held_out` as for the Gaussian prior."""
-
-    scale: float | Literal["held_out"] = ranged(1.0, above=0)
-    grid: tuple[float, ...] = ranged(
-        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0), above=0, at_least_one=True
-    )

@@ -70,7 +70,10 @@ class Protocol(Choice):
 
     @property
     def free(self) -> tuple[str, ...]:
-        """As in the base class. Chains to be extended have one key: a longer one begins with the shorter."""
+        """Fields that leave a seed's draws as they are, so that they do not belong in a cell's key.
+
+        Chains that can be extended have one key at any length: a longer one begins with the shorter.
+        """
         always = ("name", "seeds", "chunk_seconds", "extend")
         return (*always, "iterations") if self.extend else always
 

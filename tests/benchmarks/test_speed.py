@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound
+from flyrun.config.brightness import Implicit, NoBrightness
 from flyrun.config.dataset import Mnist7v9
-from flyrun.config.firefly import Implicit, Map, NoBound, NoBrightness
-from flyrun.config.model import Gaussian, Logistic
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import RandomWalk
 from flyrun.samplers.method import prepare

@@ -10,7 +10,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.cli.verbs import VERBS
-from flyrun.config.firefly import Implicit
+from flyrun.config.brightness import Implicit
 from flyrun.errors import DataError, StoreError
 
 EXPERIMENT = "experiment=mnist_logreg"

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.compose import compose_job
-from flyrun.config.firefly import Explicit, Implicit, NoBrightness
 from flyrun.config.overrides import from_hydra, read, to_hydra
 from flyrun.errors import ConfigError
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from flyrun.config import schema
 from flyrun.config.arm import ARM_GROUPS, Arm
+from flyrun.config.bound import Map, NoBound
+from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.dataset import Mnist7v9
 from flyrun.config.executor import Local
-from flyrun.config.firefly import Explicit, Implicit, Map, NoBound, NoBrightness
-from flyrun.config.model import Gaussian, Logistic
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import Exact, RandomWalk, Slice
 from flyrun.errors import ConfigError

@@ -9,9 +9,11 @@ import pytest
 
 from flyrun import data
 from flyrun.config.arm import Arm
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
 from flyrun.config.dataset import Table
-from flyrun.config.firefly import NoBound, NoBrightness
-from flyrun.config.model import Gaussian, StudentT
+from flyrun.config.model import StudentT
+from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import Hmc
 from flyrun.data.mapped import expect

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound, Untuned
+from flyrun.config.brightness import Implicit, NoBrightness
 from flyrun.config.dataset import Mnist7v9
-from flyrun.config.firefly import Implicit, Map, NoBound, NoBrightness, Untuned
-from flyrun.config.model import Gaussian, Logistic
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import RandomWalk
 from flyrun.diagnostics.coda import effective_size

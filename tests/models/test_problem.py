@@ -5,10 +5,12 @@ import pytest
 from scipy.stats import t as scipy_t
 
 from flyrun.config.arm import Arm
+from flyrun.config.bound import Map, NoBound, Untuned
+from flyrun.config.brightness import Implicit, NoBrightness, PerDatum
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Mnist7v9, Table
-from flyrun.config.firefly import Implicit, Map, NoBound, NoBrightness, PerDatum, Untuned
-from flyrun.config.model import Gaussian, Laplace, StudentT
+from flyrun.config.model import StudentT
+from flyrun.config.prior import Gaussian, Laplace
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import Hmc, Slice
 from flyrun.data.dataset import Dataset

@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from flyrun.config.arm import Arm, Job
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
 from flyrun.config.dataset import Mnist7v9
 from flyrun.config.executor import Dask, Local
-from flyrun.config.firefly import NoBound, NoBrightness
-from flyrun.config.model import Gaussian, Logistic
+from flyrun.config.model import Logistic
+from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import RandomWalk
 from flyrun.errors import DataError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flyrun.config.firefly import Implicit, Map, PerDatum
+from flyrun.config.bound import Map
+from flyrun.config.brightness import Implicit, PerDatum
 from flyrun.config.sampler import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
 from tools.peers import blackjax_peers, numpyro_peers, ours
 from tools.peers.problems import Problem

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
-from flyrun.config.firefly import NoBound, NoBrightness
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
 from flyrun.config.model import Logistic
 from flyrun.config.protocol import Protocol
 from flyrun.samplers.method import prepare

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from flyrun.config.arm import Arm
+from flyrun.config.bound import Map
 from flyrun.config.dataset import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
-from flyrun.config.firefly import Map
 from flyrun.config.model import EdgeTables, FactorGraph, Ising, Potts
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler import DoubleMin, Gibbs, LocalMinibatch, Mgpmh, MinGibbs, PoissonGibbs, RandomWalk

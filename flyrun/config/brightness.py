@@ -1,60 +1,8 @@
-"""Choices of Firefly Monte Carlo: the likelihoods' lower bounds, and how brightness is resampled."""
+"""Choices of how brightness variables are resampled."""
 
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged
-
-
-class Bound(Choice):
-    """Lower bounds of the likelihoods, or none."""
-
-    home: ClassVar[str] = "flyrun.samplers.chain.bounds"
-    firefly: ClassVar[bool] = True
-    #: whether the MAP must be found first
-    at_map: ClassVar[bool] = False
-
-    def unfit(self, arm: Any) -> str:
-        """As in the base class."""
-        if arm.brightness is None or self.firefly == arm.brightness.firefly:
-            return ""
-        remedy = "bound=map or bound=untuned" if arm.brightness.firefly else "brightness=implicit"
-        return (
-            f"bound={self.name} and brightness={arm.brightness.name} do not go together: choose {remedy}, or "
-            "none for both"
-        )
-
-
-@option("bound", "none")
-class NoBound(Bound):
-    """No lower bounds: every update looks at all data."""
-
-    firefly: ClassVar[bool] = False
-    idle: ClassVar[bool] = True
-    suggests: ClassVar[tuple[str, ...]] = ("brightness=none",)
-
-
-@option("bound", "untuned")
-class Untuned(Bound):
-    """The same bound for every datum: tight at margins ±xi, for softmax at η = xi·e_t, for Student-t noise at
-    residuals of ±xi likelihood scales."""
-
-    suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
-    xi: float = ranged(1.5, at_least=0)
-
-
-@option("bound", "map")
-class Map(Bound):
-    """Each datum's bound tight at the MAP, or `offset_sds` posterior sds from it by draw `direction_seed`.
-
-    slack puts it lower, by slack times its expected pseudo-likelihood: (1 + slack) times as many data are
-    bright, and θ moves more freely between them. 0 as in the paper; 0.3 to 0.5 serve Firefly-HMC best.
-    """
-
-    suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
-    at_map: ClassVar[bool] = True
-    slack: float = ranged(0.0, at_least=0)
-    offset_sds: float = ranged(0.0, at_least=0)
-    direction_seed: int = ranged(0, at_least=0)
 
 
 class Brightness(Choice):
