@@ -1,23 +1,11 @@
 """An arm, one method with all its settings, and a job, all that one command runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flyrun.config import (  # noqa: F401  registers the choices
-    acceptance,
-    bound,
-    brightness,
-    dataset,
-    executor,
-    model,
-    plugins,
-    prior,
-    protocol,
-    sampler,
-)
+# that they are imported registers the choices
+from flyrun.config import bound, brightness, dataset, executor, model, plugins, prior, protocol  # noqa: F401
 from flyrun.config.axes import Swept
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice, neutral
@@ -45,16 +33,15 @@ class Arm:
     sampler: Any
     protocol: Any
     acceptance: Any = None
+    # the axis and point that it is of, where a sweep made it; no part of its settings
     swept: Swept | None = None
-    """The axis and point that it is of, where a sweep made it; no part of its settings."""
 
     def __post_init__(self) -> None:
         """Check that the choices go together; data that serve several models are read as this one needs."""
         if getattr(self.dataset, "task", None) == "auto" and hasattr(self.model, "task"):
             object.__setattr__(self, "dataset", replace(self.dataset, task=self.model.task))
         needed = ["dataset", "model", "sampler", "protocol"]
-        for group in needed:
-            self._require(group)
+        self._require(needed)
         needed += [*self.model.needs, *self.sampler.needs]
         for group in needed:
             if getattr(self, group) is None:
@@ -68,12 +55,12 @@ class Arm:
                 raise ConfigError(f"{group}={choice.name}: {who} has none; drop it")
             elif why := choice.unfit(self):
                 raise ConfigError(why.replace(":", f" in arm {self.name}:", 1))
-        for group in needed:
-            self._require(group)
+        self._require(needed)
 
-    def _require(self, group: str) -> None:
-        if getattr(self, group) is None:
-            raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")
+    def _require(self, groups: list[str]) -> None:
+        for group in groups:
+            if getattr(self, group) is None:
+                raise ConfigError(f"{group}=null: arm {self.name} needs one; see `flyrun list {group}`")
 
     def choices(self) -> dict[str, Choice]:
         """Group -> choice, without the groups that are None."""
@@ -90,10 +77,8 @@ class Arm:
 
     def problem(self) -> dict[str, Any]:
         """What two arms must share to be compared: dataset, model, prior, and how long chains run."""
-        kept = self.key_settings()
-        shared: dict[str, Any] = {name: kept[name] for name in ("dataset", "model", "prior") if name in kept}
-        lengths = {"iterations": self.protocol.iterations, "burn_in": self.protocol.burn_in}
-        return {**shared, "protocol": lengths}
+        shared = {k: v for k, v in self.key_settings().items() if k in ("dataset", "model", "prior")}
+        return shared | {"protocol": {key: getattr(self.protocol, key) for key in ("iterations", "burn_in")}}
 
     def method(self) -> dict[str, Any]:
         """What keys the arm's random numbers: all settings but the protocol's that are not the defaults.
@@ -105,11 +90,10 @@ class Arm:
 
     def key_settings(self) -> dict[str, Any]:
         """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""
-        kept = self.settings()
-        for group, values in kept.items():
-            for key in getattr(self, group).free:
-                values.pop(key, None)
-        return kept
+        return {
+            group: {key: value for key, value in choice.settings().items() if key not in choice.free}
+            for group, choice in self.choices().items()
+        }
 
 
 @dataclass(frozen=True)

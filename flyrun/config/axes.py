@@ -11,8 +11,6 @@ The arm "" stands in sweeps alone, as does what an experiment without arms runs.
 points has one, without a name; `arms` are those that it takes, `except` adds to single ones, <arm>_<point>.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

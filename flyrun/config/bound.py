@@ -1,7 +1,5 @@
 """Choices of the likelihoods' lower bounds: none, untuned, or tight at the MAP."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from flyrun.config.schema import Choice, option, ranged

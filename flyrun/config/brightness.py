@@ -1,7 +1,5 @@
 """Choices of how brightness variables are resampled."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged

@@ -1,7 +1,5 @@
 """What there is to choose from, and in which files. No Hydra."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,12 +4,10 @@ Order, later wins: the option's YAML, the experiment, what a choice suggests, th
 what is typed for this arm alone. A typed value reaches every arm that has the key.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +78,8 @@ class _Composer:
     """Hydra's compose API with what was typed; remembers which typed values found an arm."""
 
     def __init__(self, typed: list[Entry], config_dirs: Sequence[str | Path]) -> None:
-        hydra_words = [entry for entry in typed if entry.is_hydra]
         self.choices, self.values = split(entry for entry in typed if not entry.is_hydra)
-        self.search = [entry.text for entry in hydra_words if entry.key == "hydra.searchpath"]
+        self.search = [entry.text for entry in typed if entry.key == "hydra.searchpath"]
         if config_dirs:
             folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
             self.search = [f"hydra.searchpath=[{folders}]"]
@@ -120,7 +117,7 @@ class _Composer:
         choices = own_choices | self.choices | alone_choices
         suggested: list[Entry] = []
         config = self.compose(choices)
-        while new := {e.key: e.value for e in reversed(_suggestions(config)) if _is_open(e, config)}:
+        while new := {e.key: e.value for e in reversed(_open_choices(config))}:
             suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in new]
             choices = new | choices
             config = self.compose(choices)
@@ -151,29 +148,23 @@ class _Composer:
                 raise ConfigError(f"{entry.key}: no arm that runs has this key{suggest(entry.key)}; drop it")
 
 
-@contextmanager
-def _hydra() -> Iterator[None]:
+def _hydra() -> AbstractContextManager[None]:
     """Let compose work: inside hydra.main as it is, elsewhere by starting Hydra here."""
     plugins.offer_to_hydra()
     if GlobalHydra.instance().is_initialized():
-        yield
-        return
-    with initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3"):
-        yield
+        return nullcontext()
+    return initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3")
 
 
 def _suggestions(config: DictConfig) -> list[Entry]:
     """What the chosen options say should go with them."""
-    words: list[str] = []
-    for group in ARM_GROUPS:
-        if isinstance(config.get(group), DictConfig):
-            words += schema(group, config[group].get("name")).suggests
-    return read(words)
+    chosen = [group for group in ARM_GROUPS if isinstance(config.get(group), DictConfig)]
+    return read(word for group in chosen for word in schema(group, config[group].get("name")).suggests)
 
 
-def _is_open(entry: Entry, config: DictConfig) -> bool:
-    """Whether it chooses for a group for which nobody has."""
-    return entry.is_choice and config.get(entry.key) is None
+def _open_choices(config: DictConfig) -> list[Entry]:
+    """Those that choose for a group for which nobody has."""
+    return [entry for entry in _suggestions(config) if entry.is_choice and config.get(entry.key) is None]
 
 
 def _has(key: str, config: DictConfig) -> bool:

@@ -1,7 +1,5 @@
 """Choices of data: rows of features with a target, or graphs."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar, Literal
 

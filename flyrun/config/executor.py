@@ -1,7 +1,5 @@
 """Choices of where cells run: processes of this machine, or a Dask cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Errors of Hydra, OmegaConf and YAML, said in one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Choices of model: a likelihood of rows, or the factors of a graph."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged

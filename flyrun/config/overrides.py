@@ -5,8 +5,6 @@ Hydra alone would refuse `brightness.q=0.1` next to an experiment (no group is c
 those for one arm under `per_arm`, and `from_hydra` undoes it inside the job; sweeps and groups stay Hydra's.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -124,8 +122,7 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
         )
     arm = None
     if key.partition(".")[0] == "arms":
-        _, _, rest = key.partition(".")
-        arm, _, key = rest.partition(".")
+        arm, _, key = key.partition(".")[2].partition(".")
         if not key:
             raise ConfigError(
                 f"{text}: one arm's key is arms.NAME.GROUP.KEY=VALUE, as in arms.map_tuned.brightness.q=0.02"

@@ -6,8 +6,6 @@ derives from a family's class (flyrun/config/sampler.py) and says `kernel`, the 
 is not its own; or from Sampler, and says `family`, the module that holds its `prepare(arm, folder)`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choices of prior on the coefficients."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged

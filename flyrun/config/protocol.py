@@ -1,7 +1,5 @@
 """How long and how often."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal

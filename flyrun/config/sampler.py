@@ -1,6 +1,4 @@
-"""Choices of sampler, family by family."""
-
-from __future__ import annotations
+"""Choices of sampler, family by family, and of the rule that accepts proposals."""
 
 from typing import Any, ClassVar, Literal
 
@@ -70,6 +68,20 @@ class Proposer(ThetaUpdate):
 
     needs: ClassVar[tuple[str, ...]] = (*ThetaUpdate.needs, "acceptance")
     suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=exact")
+
+
+class Acceptance(Choice):
+    """A rule that accepts or refuses proposals."""
+
+    home: ClassVar[str] = "flyrun.samplers.chain.acceptance"
+
+
+@option("acceptance", "exact")
+class Exact(Acceptance):
+    """Metropolis and Hastings' rule, by all that the target evaluates."""
+
+    neutral: ClassVar[bool] = True
+    idle: ClassVar[bool] = True
 
 
 @option("sampler", "random_walk")

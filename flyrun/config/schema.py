@@ -1,7 +1,5 @@
 """What all configuration choices share: a group, checked types and ranges, errors of one line."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import inspect
@@ -18,10 +16,10 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from flyrun.errors import ConfigError
 
 #: group -> option name -> dataclass. Filled by `option`; "*" stands for any name (protocols).
-SCHEMAS: dict[str, dict[str, type[Choice]]] = {}
-
+SCHEMAS: dict[str, dict[str, type["Choice"]]] = {}
 
 C = TypeVar("C", bound="Choice")
+_hints: Callable[[Any], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 @dataclass(frozen=True)
@@ -31,25 +29,26 @@ class Range:
     above: float | None = None
     at_least: float | None = None
     at_most: float | None = None
-    at_least_one: bool = False
-    """Of a tuple's numbers: it may not be empty."""
+    at_least_one: bool = False  # of a tuple's numbers: it may not be empty
 
-    def holds(self, value: float) -> bool:
-        """Whether `value` lies inside."""
-        return (
-            (self.above is None or value > self.above)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.at_most is None or value <= self.at_most)
+    def holds(self, value: Any) -> bool:
+        """Whether a value, or each of a tuple, lies inside; what is no number does."""
+        each = value if isinstance(value, tuple) else (value,)
+        return bool(each or not self.at_least_one) and all(
+            (self.above is None or one > self.above)
+            and (self.at_least is None or one >= self.at_least)
+            and (self.at_most is None or one <= self.at_most)
+            for one in each
+            if isinstance(one, (int, float))
         )
 
     def __str__(self) -> str:
         """Say it in words: in (0, 1]; at least 1."""
-        if self.above is not None and self.at_most is not None:
-            return f"in ({self.above:g}, {self.at_most:g}]"
-        if self.at_least is not None and self.at_most is not None:
-            return f"in [{self.at_least:g}, {self.at_most:g}]"
-        ends = (("above", self.above), ("at least", self.at_least), ("at most", self.at_most))
-        return " and ".join(f"{word} {end:g}" for word, end in ends if end is not None)
+        word, low = ("at least", self.at_least) if self.above is None else ("above", self.above)
+        if low is None:
+            return f"at most {self.at_most:g}"
+        bracket = "[" if self.above is None else "("
+        return f"{word} {low:g}" if self.at_most is None else f"in {bracket}{low:g}, {self.at_most:g}]"
 
 
 def ranged(default: Any, **ends: Any) -> Any:
@@ -69,13 +68,14 @@ class Section:
 
     def __post_init__(self) -> None:
         """Convert and check every field."""
-        hints = _hints(type(self))  # type: ignore[arg-type]
+        hints = _hints(type(self))
         for item in fields(self):
             given = getattr(self, item.name)
             limits = item.metadata.get("range")
             try:
                 value = convert(given, hints[item.name])
-                _check_range(value, limits)
+                if limits and not limits.holds(value):
+                    raise ValueError
             except ValueError:
                 expected = describe(hints[item.name], limits)
                 example = "" if item.default is None else f", such as {show(item.default)}"
@@ -174,8 +174,7 @@ def neutral(group: str) -> Choice | None:
 def schema(group: str, name: Any) -> type[Choice]:
     """Return the dataclass for an option. Raises ConfigError listing the known ones."""
     known = SCHEMAS[group]
-    cls = known.get(name) if isinstance(name, str) else None
-    cls = cls or (known.get("*") if isinstance(name, str) and name else None)
+    cls = known.get(name, known.get("*")) if isinstance(name, str) and name else None
     if cls is None:
         raise ConfigError(f"{group}.name={show(name)}: no such {group}; choose from {listing(known)}")
     return cls
@@ -189,7 +188,7 @@ def keys(cls: type[Section]) -> list[str]:
 def typed_fields(cls: type[Section]) -> Iterator[tuple[str, Any, Field]]:
     """(key, type, field) of every field of a schema, those of a section within it as section.field."""
     for item in fields(cls):
-        hint = _hints(cls)[item.name]  # type: ignore[arg-type]
+        hint = _hints(cls)[item.name]
         if _is_section(hint):
             yield from ((f"{item.name}.{key}", kind, inner) for key, kind, inner in typed_fields(hint))
         else:
@@ -262,14 +261,6 @@ def convert(value: Any, hint: Any) -> Any:
     raise ValueError
 
 
-def _check_range(value: Any, limits: Range | None) -> None:
-    numbers = value if isinstance(value, tuple) else (value,)
-    if limits and not all(limits.holds(one) for one in numbers if isinstance(one, (int, float))):
-        raise ValueError
-    if limits and limits.at_least_one and not numbers:
-        raise ValueError
-
-
 def describe(hint: Any, limits: Range | None = None) -> str:
     """Say in words what a field takes: "a number in (0, 1]", "a whole number at least 1 or null"."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -325,8 +316,3 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     longer = [name for name in known if len(word) > 2 and name.startswith(word)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return next(iter([*same, *close]), None)
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)

@@ -36,25 +36,25 @@ def draw_base(base, rng, out):
     """Fill out, (P,), with a draw from a base that is a proper prior."""
 
 
-@generic
-def add_gaussian(base, precision, log_normaliser):
-    """The base (collapsed bounds) times N(0, I/precision), whose log density is −½·precision·θᵀθ +
-    log_normaliser. Python only."""
+def add_gaussian(base: Any, precision: float, log_normaliser: float) -> Any:
+    """Collapsed bounds times N(0, I/precision), whose log density is −½·precision·θᵀθ + log_normaliser."""
+    return base.with_ridge(precision)._replace(
+        linear=base.linear - precision * base.centre,
+        constant=base.constant + log_normaliser - 0.5 * precision * base.centre @ base.centre,
+    )
 
 
-@generic
-def about(base, centre):
-    """The same collapsed bounds held about another centre, (P,). Python only."""
-
-
-@generic
-def top(base):
-    """Where collapsed bounds and a Gaussian together are highest, (P,). Python only."""
+def about(base: Any, centre: np.ndarray) -> Any:
+    """The same collapsed bounds held about another centre, (P,)."""
+    step = centre - base.centre
+    pulled = base.curvature_times(step)
+    height = base.constant + step @ (base.linear - 0.5 * pulled)
+    return base._replace(centre=centre, linear=base.linear - pulled, constant=height)
 
 
 def at_top(base: Any) -> Any:
     """The same function held about its top, where it is evaluated to most digits."""
-    return about(base, top(base))
+    return about(base, base.top())
 
 
 @generic
@@ -93,32 +93,9 @@ def _log_quadratic(base, theta, gradient):
 
 
 @implements(log_beyond, Quadratic)
-def _nothing_beyond(base, theta, gradient):
+def nothing_beyond(base, theta, gradient):
+    """`log_beyond` of what is a Gaussian itself."""
     return 0.0
 
 
-@implements(add_gaussian, Quadratic)
-def _add_gaussian(base, precision, log_normaliser):
-    return base._replace(
-        precision=base.precision + np.eye(len(base.linear)) * precision,
-        linear=base.linear - precision * base.centre,
-        constant=base.constant + log_normaliser - 0.5 * precision * base.centre @ base.centre,
-    )
-
-
-@implements(about, Quadratic)
-def _about(base, centre):
-    step = centre - base.centre
-    pulled = base.precision @ step
-    height = base.constant + step @ (base.linear - 0.5 * pulled)
-    return base._replace(centre=centre, linear=base.linear - pulled, constant=height)
-
-
-@implements(top, Quadratic)
-def _top(base):
-    return base.centre + np.linalg.solve(base.precision, base.linear)
-
-
-@implements(dense, Quadratic)
-def _dense(base):
-    return about(base, np.zeros(len(base.linear)))
+implements(dense, Quadratic)(lambda base: about(base, np.zeros(len(base.linear))))

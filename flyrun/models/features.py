@@ -13,8 +13,7 @@ from flyrun.numerics.compiled import implements, inlined
 from flyrun.numerics.prefetch import prefetch_row
 from flyrun.numerics.rows import add_four_rows, add_row, four_dots, row_dot
 
-BLOCK = 256
-"""Data worked on at once."""
+BLOCK = 256  # data worked on at once
 
 
 @inlined
@@ -35,8 +34,7 @@ def expect(features, n):
 class Linear(NamedTuple):
     """η_n = x_nᵀθ, K = 1, P = D."""
 
-    rows: np.ndarray
-    """(N, D) C-contiguous; a row is one datum's features."""
+    rows: np.ndarray  # (N, D) C-contiguous; a row is one datum's features
 
 
 @implements(predict, Linear)
@@ -51,9 +49,7 @@ def _predict_linear(features, index, theta, eta):
         eta[i, 0] = row_dot(rows, index[i], theta)
 
 
-@implements(expect, Linear)
-def _expect_linear(features, n):
-    prefetch_row(features.rows, n)
+implements(expect, Linear)(lambda features, n: prefetch_row(features.rows, n))
 
 
 @implements(pull_back, Linear)

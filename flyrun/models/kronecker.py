@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import about, add_gaussian, dense, log_base, log_beyond, top
+from flyrun.models.base import about, dense, log_base, log_beyond, nothing_beyond
 from flyrun.models.likelihood import quadratic
 from flyrun.models.multi_linear import rows_times
 from flyrun.numerics.compiled import implements
@@ -17,21 +17,30 @@ from flyrun.numerics.compiled import implements
 class Kronecker(NamedTuple):
     """−½ δᵀ(A ⊗ S + ridge·I)δ + hᵀδ + c, δ = θ − m (see Quadratic)."""
 
-    gram: np.ndarray
-    """S, (D, D), symmetric."""
-    centre: np.ndarray
-    """m, (K·D,)."""
-    linear: np.ndarray
-    """h, (K·D,)."""
+    gram: np.ndarray  # S, (D, D), symmetric
+    centre: np.ndarray  # m, (K·D,)
+    linear: np.ndarray  # h, (K·D,)
     ridge: float
-    constant: np.ndarray
-    """c, (1,)."""
-    centred: np.ndarray
-    """(K, D): workspace, the c_k."""
-    pulled: np.ndarray
-    """(D, K): workspace, S c_k."""
-    everyone: np.ndarray
-    """0 … D−1."""
+    constant: np.ndarray  # c, (1,)
+    centred: np.ndarray  # (K, D): workspace, the c_k
+    pulled: np.ndarray  # (D, K): workspace, S c_k
+    everyone: np.ndarray  # 0 … D−1
+
+    def curvature_times(self, step: np.ndarray) -> np.ndarray:
+        """(A ⊗ S + ridge·I)·step, (K·D,)."""
+        moves = step.reshape(self.centred.shape)
+        return (0.5 * (moves - moves.mean(axis=0)) @ self.gram).ravel() + self.ridge * step
+
+    def with_ridge(self, ridge: float) -> "Kronecker":
+        """With so much more of a ridge."""
+        return self._replace(ridge=self.ridge + ridge)
+
+    def top(self) -> np.ndarray:
+        """Where it is highest, (K·D,)."""
+        slopes = self.linear.reshape(self.centred.shape)
+        shared = slopes.mean(axis=0)
+        apart = np.linalg.solve(0.5 * self.gram + self.ridge * np.eye(len(self.gram)), (slopes - shared).T).T
+        return self.centre + (apart + shared / self.ridge).ravel()
 
 
 def kronecker(gram: np.ndarray, linear: np.ndarray, constant: float) -> Kronecker:
@@ -76,40 +85,7 @@ def _log_kronecker(base, theta, gradient):
     return value
 
 
-@implements(log_beyond, Kronecker)
-def _nothing_beyond(base, theta, gradient):
-    return 0.0
-
-
-@implements(add_gaussian, Kronecker)
-def _add_gaussian(base, precision, log_normaliser):
-    return base._replace(
-        ridge=base.ridge + precision,
-        linear=base.linear - precision * base.centre,
-        constant=base.constant + log_normaliser - 0.5 * precision * base.centre @ base.centre,
-    )
-
-
-def _pulled(base: Kronecker, step: np.ndarray) -> np.ndarray:
-    """(A ⊗ S + ridge·I)·step, (K·D,)."""
-    moves = step.reshape(base.centred.shape)
-    return (0.5 * (moves - moves.mean(axis=0)) @ base.gram).ravel() + base.ridge * step
-
-
-@implements(about, Kronecker)
-def _about(base, centre):
-    step = centre - base.centre
-    pulled = _pulled(base, step)
-    height = base.constant + step @ (base.linear - 0.5 * pulled)
-    return base._replace(centre=centre, linear=base.linear - pulled, constant=height)
-
-
-@implements(top, Kronecker)
-def _top(base):
-    slopes = base.linear.reshape(base.centred.shape)
-    shared = slopes.mean(axis=0)
-    apart = np.linalg.solve(0.5 * base.gram + base.ridge * np.eye(len(base.gram)), (slopes - shared).T).T
-    return base.centre + (apart + shared / base.ridge).ravel()
+implements(log_beyond, Kronecker)(nothing_beyond)
 
 
 @implements(dense, Kronecker)

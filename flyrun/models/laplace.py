@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond, top
+from flyrun.models.base import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond
 from flyrun.numerics.compiled import implements
 
 SMOOTH = False
@@ -22,8 +22,7 @@ class LaplaceTimesBounds(NamedTuple):
     """Prior × Π B_n: the bounds' quadratic with a ridge of absolute values."""
 
     prior: Laplace
-    bounds: Any
-    """Quadratic or Kronecker."""
+    bounds: Any  # Quadratic or Kronecker
 
 
 def prior(scale: float) -> Laplace:
@@ -57,7 +56,8 @@ def _draw_laplace(base, rng, out):
 
 def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
     """Laplace prior times collapsed bounds."""
-    return LaplaceTimesBounds(prior, about(bounds, top(gaussian_in_place(LaplaceTimesBounds(prior, bounds)))))
+    gaussian = gaussian_in_place(LaplaceTimesBounds(prior, bounds))
+    return LaplaceTimesBounds(prior, about(bounds, gaussian.top()))
 
 
 def gaussian_in_place(base: LaplaceTimesBounds) -> Any:
@@ -81,6 +81,4 @@ def _ridge_of_absolute_values(base, theta, gradient):
     return value
 
 
-@implements(dense, LaplaceTimesBounds)
-def _dense(base):
-    return dense(gaussian_in_place(base))
+implements(dense, LaplaceTimesBounds)(lambda base: dense(gaussian_in_place(base)))

@@ -32,20 +32,26 @@ class Quadratic(NamedTuple):
     they are not (`at_top`).
     """
 
-    precision: np.ndarray
-    """P, (P, P), symmetric."""
-    centre: np.ndarray
-    """m, (P,)."""
-    linear: np.ndarray
-    """h, (P,): the gradient at m."""
-    constant: np.ndarray
-    """c, (1,): the value at m."""
-    away: np.ndarray
-    """(P,): workspace, δ."""
+    precision: np.ndarray  # P, (P, P), symmetric
+    centre: np.ndarray  # m, (P,)
+    linear: np.ndarray  # h, (P,): the gradient at m
+    constant: np.ndarray  # c, (1,): the value at m
+    away: np.ndarray  # (P,): workspace, δ
+
+    def curvature_times(self, step: np.ndarray) -> np.ndarray:
+        """P·step."""
+        return self.precision @ step
+
+    def with_ridge(self, ridge: float) -> "Quadratic":
+        """With P + ridge·I in place of P."""
+        return self._replace(precision=self.precision + np.eye(len(self.linear)) * ridge)
+
+    def top(self) -> np.ndarray:
+        """Where it is highest, (P,)."""
+        return self.centre + np.linalg.solve(self.precision, self.linear)
 
 
 def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Quadratic:
     """Of P, h and c about m = 0."""
-    return Quadratic(
-        precision, np.zeros(len(linear)), linear, np.array([float(constant)]), np.zeros(len(linear))
-    )
+    centre, away = np.zeros(len(linear)), np.zeros(len(linear))
+    return Quadratic(precision, centre, linear, np.array([float(constant)]), away)

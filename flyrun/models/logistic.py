@@ -28,8 +28,7 @@ class Logistic(NamedTuple):
 class JaakkolaJordan(NamedTuple):
     """One parabola in the margin for each datum."""
 
-    curve: np.ndarray
-    """(N, 2): a_n in [−1/8, 0) and c_n, side by side so that a visit touches one cache line."""
+    curve: np.ndarray  # (N, 2): a_n in [−1/8, 0) and c_n, side by side so that a visit touches one cache line
 
 
 def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Linear]:
@@ -75,10 +74,7 @@ def _log_bound(bound, model, index, eta, values, slopes):
 
 
 def tight_at(margins: np.ndarray) -> JaakkolaJordan:
-    """The bounds that touch the likelihoods at margins ±ξ_n.
-
-    margins: ξ, (N,), any sign. a → −1/8 as ξ → 0.
-    """
+    """The bounds that touch the likelihoods at margins ±ξ_n. margins: ξ, (N,), any sign."""
     xi = np.abs(np.asarray(margins, dtype=np.float64))
     safe = np.where(xi < 1e-4, 1.0, xi)
     # tanh(ξ/2)/(4ξ) = 1/8 − ξ²/96 + O(ξ⁴): below 1e-4 the series is exact to the last bit

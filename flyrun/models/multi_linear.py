@@ -12,21 +12,16 @@ from flyrun.numerics.prefetch import prefetch_row
 class MultiLinear(NamedTuple):
     """η_nk = x_nᵀΘ_k; θ is Θ, (K, D), row after row, P = K·D."""
 
-    rows: np.ndarray
-    """(N, D) C-contiguous; int8 where that is exact (`compact`)."""
+    rows: np.ndarray  # (N, D) C-contiguous; int8 where that is exact (`compact`)
 
 
 def compact(features: np.ndarray) -> np.ndarray:
     """The same numbers as int8 where all are whole and small: an eighth of the memory to read."""
     lowest, highest = features.min(initial=0), features.max(initial=0)
     blocks = range(0, len(features), 4096)  # a whole comparison would need the features' memory again
-    if (
-        lowest >= -128
-        and highest <= 127
-        and all(np.all((rows := features[i : i + 4096]) == np.rint(rows)) for i in blocks)
-    ):
-        return np.ascontiguousarray(features, dtype=np.int8)
-    return np.ascontiguousarray(features)
+    exact = lowest >= -128 and highest <= 127
+    exact = exact and all(np.all((rows := features[i : i + 4096]) == np.rint(rows)) for i in blocks)
+    return np.ascontiguousarray(features, dtype=np.int8 if exact else None)
 
 
 # The loops below become vector instructions only where the compiler sees that no index is negative and that
@@ -74,9 +69,7 @@ def _predict(features, index, theta, eta):
     rows_times(features.rows, index, theta.reshape((n_classes, features.rows.shape[1])), n_classes, eta)
 
 
-@implements(expect, MultiLinear)
-def _expect(features, n):
-    prefetch_row(features.rows, n)
+implements(expect, MultiLinear)(lambda features, n: prefetch_row(features.rows, n))
 
 
 # Four rows at once, since every pass over a row reads and writes all of the gradient.

@@ -18,8 +18,7 @@ from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import jit
 
 T = TypeVar("T")
-ROWS = 4096
-"""Rows in a block: their float64 copy stays in a core's own cache."""
+ROWS = 4096  # rows in a block: their float64 copy stays in a core's own cache
 
 
 def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:
@@ -114,30 +113,23 @@ def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) 
     return total
 
 
-class Likelihoods(NamedTuple):
-    """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K)."""
+def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 
-    values: np.ndarray
-    slopes: np.ndarray
-    curvature: np.ndarray
-
-
-def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> Likelihoods:
-    """One pass, N queries; for few rows, whose values are wanted one by one."""
+    One pass, N queries; for few rows.
+    """
     eta = block_predictors(model, features, theta, slice(0, len(features.rows)))
     values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
     _log_likelihoods(model, np.arange(len(eta)), eta, values, slopes)
-    return Likelihoods(values, slopes, module.curvature(model, eta))
+    return values, slopes, module.curvature(model, eta)
 
 
 class Look(NamedTuple):
     """Σ log L_n about a position θ, to second order."""
 
     value: float
-    gradient: np.ndarray
-    """(P,)."""
-    curvature: np.ndarray
-    """Minus the second derivatives, (P, P)."""
+    gradient: np.ndarray  # (P,)
+    curvature: np.ndarray  # minus the second derivatives, (P, P)
 
 
 def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -149,18 +141,6 @@ def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
             product = rows.T @ (rows * weight[:, k, m, None])
             total[k, :, m], total[m, :, k] = product, product
     return total.reshape(n_predictors * size, n_predictors * size)
-
-
-def curvature(module: Any, model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives of Σ log L_n at θ, (P, P)."""
-
-    def work(block: slice) -> tuple[np.ndarray]:
-        eta = block_predictors(model, features, theta, block)
-        rows = features.rows[block].astype(np.float64)
-        return (_weighted_gram(rows, module.curvature(module.part(model, block), eta)),)
-
-    (total,) = added(over_blocks(len(features.rows), work))
-    return (total + total.T) / 2.0
 
 
 def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -8,6 +8,7 @@ over the rows); a method counts the passes that it makes besides.
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,23 +37,17 @@ _NOT_OF_THE_MODEL = ("name", "scale", "grid")
 class Fit(NamedTuple):
     """Scales and, where asked for, MAP estimate of one (dataset, model, prior)."""
 
-    scale: float
-    """The prior's."""
-    model_scale: float
-    """The likelihood's; NaN where it has none."""
-    theta_map: np.ndarray
-    """(P,); empty where none was needed."""
-    log_posterior: float
-    modes: np.ndarray
-    """(M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found."""
-    shares: np.ndarray
-    """(M,): of the posterior, by the modes' heights and widths."""
-    queries: int
-    seconds: float
-    held_out: list[list[float]]
-    """[scale, mean test log likelihood at its MAP], for every prior scale tried."""
-    held_out_model: list[list[float]]
-    """The same for every scale of the likelihood tried."""
+    scale: float  # the prior's
+    model_scale: float  # the likelihood's; NaN where it has none
+    theta_map: np.ndarray = np.zeros(0)  # (P,); empty where none was needed
+    log_posterior: float = np.nan
+    # (M, P): θ_MAP and, of a likelihood that is not log-concave, the other modes that were found
+    modes: np.ndarray = np.zeros((0, 1))
+    shares: np.ndarray = np.zeros(0)  # (M,): of the posterior, by the modes' heights and widths
+    queries: int = 0
+    seconds: float = 0.0
+    held_out: Sequence[list[float]] = ()  # [scale, mean test log likelihood at its MAP] of the prior's tried
+    held_out_model: Sequence[list[float]] = ()  # the same of the likelihood's scales
 
 
 class Problem(NamedTuple):
@@ -87,7 +82,7 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
     nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     prior = dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
     at = problem.fit.theta_map if theta is None else theta
-    return prior + passes.curvature(module, problem.model, problem.features, at)
+    return prior + passes.look(module, problem.model, problem.features, at).curvature
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
@@ -128,10 +123,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
                 f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
             )
     elif not needs_map and "estimated" not in scales:
-        none = np.zeros(0)
-        return Fit(
-            float(scales[0]), float(scales[1]), none, float("nan"), none[:, None], none, 0, 0.0, [], []
-        )
+        return Fit(float(scales[0]), float(scales[1]))
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     code = sources.of_modules([arm.model.path_of_code, arm.prior.path_of_code, __name__])
     wanted = [*settings, dataset.sha256, code]
@@ -160,10 +152,9 @@ class _Search:
         scale = getattr(self.arm.model, "scale", float("nan"))
         passes.compile_for(*self._model(self.arm.model.grid[0] if isinstance(scale, str) else scale))
         started = time.perf_counter()
-        arm, nothing = self.arm, float("nan")
+        arm, model_scale, tried_model = self.arm, scale, []
         prior_held_out = arm.prior.scale == "held_out"
         prior_scales = arm.prior.grid if prior_held_out else (arm.prior.scale,)
-        model_scale, tried_model = getattr(arm.model, "scale", nothing), []
         if model_scale == "held_out":
             for scale in arm.model.grid:
                 found = self._fit(max(prior_scales), scale)
@@ -174,25 +165,15 @@ class _Search:
             model_scale, self.queries = noise_scale(data.features, data.target, arm.model.nu)
         fits, tried = [], []
         for scale in prior_scales:
-            fits.append((scale, self._fit(scale, model_scale)))
+            fits.append(self._fit(scale, model_scale))
             if prior_held_out:
-                tried.append([float(scale), self._score(model_scale, fits[-1][1].theta)])
+                tried.append([float(scale), self._score(model_scale, fits[-1].theta)])
         best = int(np.argmax([score for _, score in tried])) if tried else 0
-        scale, found = fits[best]
-        modes = self._modes(scale, model_scale, found)
+        scale = prior_scales[best]
+        modes = self._modes(scale, model_scale, fits[best])
         seconds = time.perf_counter() - started
-        return Fit(
-            float(scale),
-            float(model_scale),
-            modes.theta[0],
-            modes.log_posterior,
-            modes.theta,
-            modes.shares,
-            self.queries,
-            seconds,
-            tried,
-            tried_model,
-        )
+        peak = modes.theta[0], modes.log_posterior, modes.theta, modes.shares
+        return Fit(float(scale), float(model_scale), *peak, self.queries, seconds, tried, tried_model)
 
     def _model(self, scale: float) -> tuple[Any, Any]:
         key = None if np.isnan(scale) else scale
@@ -249,15 +230,6 @@ def _read(path: Path) -> Fit | None:
         stored = files.read_arrays(path)
     except files.DamagedFile:
         return None
-    return Fit(
-        float(stored["scale"]),
-        float(stored["model_scale"]),
-        stored["theta_map"],
-        float(stored["log_posterior"]),
-        stored["modes"],
-        stored["shares"],
-        int(stored["queries"]),
-        float(stored["seconds"]),
-        stored["held_out"].tolist(),
-        stored["held_out_model"].tolist(),
-    )
+    arrays = ("theta_map", "modes", "shares")
+    values: Any = (stored[name] if name in arrays else stored[name].tolist() for name in Fit._fields)
+    return Fit(*values)

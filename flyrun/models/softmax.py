@@ -20,24 +20,20 @@ from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log_positive
 
 LOG_CONCAVE = True
-SHIFT_FREE = True
-"""The likelihood knows nothing of Θ + 1vᵀ: along v the posterior is the prior."""
+SHIFT_FREE = True  # the likelihood knows nothing of Θ + 1vᵀ: along v the posterior is the prior
 
 
 class Softmax(NamedTuple):
     """p(t | η) = e^{η_t} / Σ_k e^{η_k}."""
 
-    labels: np.ndarray
-    """(N,) int64, 0 … K−1."""
-    n_predictors: int
-    """K."""
+    labels: np.ndarray  # (N,) int64, 0 … K−1
+    n_predictors: int  # K
 
 
 class Bohning(NamedTuple):
     """One parabola for each datum, all of the same curvature A."""
 
-    tangent: np.ndarray
-    """(N, K+1): its slope b_n at η = 0, which sums to 0, and its value c_n there."""
+    tangent: np.ndarray  # (N, K+1): its slope b_n at η = 0, which sums to 0, and its value c_n there
 
 
 def bind(features: np.ndarray, target: np.ndarray, n_classes: int = 0) -> tuple[Softmax, MultiLinear]:

@@ -22,22 +22,17 @@ LOG_CONCAVE = False
 class StudentT(NamedTuple):
     """y = θᵀx + σ·t_ν."""
 
-    target: np.ndarray
-    """y, (N,)."""
-    scale: float
-    """σ."""
-    nu: float
-    """ν, degrees of freedom."""
-    log_peak: float
-    """log L at r = 0."""
+    target: np.ndarray  # y, (N,)
+    scale: float  # σ
+    nu: float  # ν, degrees of freedom
+    log_peak: float  # log L at r = 0
     n_predictors: int = 1
 
 
 class TangentInSquare(NamedTuple):
     """One Gaussian in r for each datum."""
 
-    curve: np.ndarray
-    """(N, 2): log B = curve[n, 0] − curve[n, 1]·r²."""
+    curve: np.ndarray  # (N, 2): log B = curve[n, 0] − curve[n, 1]·r²
 
 
 def bind(

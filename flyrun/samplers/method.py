@@ -4,8 +4,6 @@ A family is a package whose module `method` has prepare(arm, folder) -> Method. 
 sweep, a minibatch, an EP pass, a time slice: what `protocol.iterations` counts.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -8,7 +8,7 @@ from scipy import stats
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.marginals import marginal_probabilities, no_marginals
+from flyrun.samplers.gibbs.marginals import no_marginals
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
@@ -17,6 +17,7 @@ from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 from tests.exactness.enumeration import interpreted
 from tests.exactness.small_graphs import STATES, graphs, stationary
 from tests.exactness.test_gibbs_enumeration import ExponentiatedTwice
+from tests.samplers.gibbs.running_marginals import marginal_probabilities
 
 GRAPHS = graphs(2.5)  # strong enough for a wrong acceptance to show
 SAMPLERS = {

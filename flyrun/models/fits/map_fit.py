@@ -12,11 +12,9 @@ from flyrun.models.base import Penalty
 class MapFit(NamedTuple):
     """A posterior mode."""
 
-    theta: np.ndarray
-    """(P,)."""
+    theta: np.ndarray  # (P,)
     log_posterior: float
-    queries: int
-    """Likelihood queries spent."""
+    queries: int  # likelihood queries spent
 
 
 def find_map(

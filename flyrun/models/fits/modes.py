@@ -16,33 +16,26 @@ from flyrun.models.base import Penalty, dense
 from flyrun.models.fits.map_fit import MapFit
 from flyrun.models.fits.newton_fit import REWEIGHTINGS, Climb
 
-EXPLORED = 4096
-"""Rows that modes are looked for on, at least 4 a coefficient."""
+EXPLORED = 4096  # rows that modes are looked for on, at least 4 a coefficient
 SUBSETS, PRIOR_DRAWS, MOST_CLIMBS = 8, 2, 24
 LEAST_SHARE = 1e-3
 """Of the posterior, by heights and widths: a mode that holds less is none to start chains from."""
-_APART = 0.5
-"""Posterior sds between modes that are different ones; Newton's method leaves 1e-6."""
+_APART = 0.5  # posterior sds between modes that are different ones; Newton's method leaves 1e-6
 
 
 class Modes(NamedTuple):
     """Modes of a posterior, the highest first."""
 
-    theta: np.ndarray
-    """(M, P)."""
-    log_posterior: float
-    """At the first."""
-    shares: np.ndarray
-    """(M,): of the posterior, by the height and width of each (Laplace's approximation)."""
-    queries: int
-    """Likelihood queries spent."""
+    theta: np.ndarray  # (M, P)
+    log_posterior: float  # at the first
+    shares: np.ndarray  # (M,): of the posterior, by the height and width of each (Laplace's approximation)
+    queries: int  # likelihood queries spent
 
 
 class _Mode(NamedTuple):
     theta: np.ndarray
     height: float
-    precision: np.ndarray
-    """Of the Gaussian that touches the posterior there, (P, P)."""
+    precision: np.ndarray  # of the Gaussian that touches the posterior there, (P, P)
 
     def near(self, theta: np.ndarray) -> bool:
         move = theta - self.theta
@@ -66,10 +59,7 @@ def find_modes(
     whole = some = Climb(module, model, features, penalty)
     theta, height = first.theta, first.log_posterior - normaliser
     if n_data > enough:
-        which = np.sort(stream.choice(n_data, enough, replace=False))
-        share = enough / n_data
-        weaker = Penalty(share * penalty.ridge, share * penalty.rate)
-        some = Climb(module, module.part(model, which), type(features)(features.rows[which]), weaker)
+        some = whole.on_some(enough, stream)
         theta, height = some.to_mode(theta, 0)
     found = _explored(some, _mode(some, theta, height), _starts(some, penalty, stream))
     queries = some.queries
@@ -116,10 +106,10 @@ def _explored(climb: Climb, home: _Mode, starts: list[np.ndarray]) -> list[_Mode
 
 def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
     """Fits of the rows whose likelihood is past its bend: of both sides, and of each."""
-    seen = passes.likelihoods(climb.module, climb.model, climb.features, theta)
-    climb.queries += len(seen.slopes)
-    bent = seen.curvature[:, 0, 0] < 0.0
-    groups = [bent, bent & (seen.slopes[:, 0] > 0.0), bent & (seen.slopes[:, 0] < 0.0)]
+    _, slopes, curvature = passes.likelihoods(climb.module, climb.model, climb.features, theta)
+    climb.queries += len(slopes)
+    bent = curvature[:, 0, 0] < 0.0
+    groups = [bent, bent & (slopes[:, 0] > 0.0), bent & (slopes[:, 0] < 0.0)]
     return [_least_squares(climb, np.flatnonzero(group)) for group in groups if group.sum() > len(theta)]
 
 
@@ -152,7 +142,7 @@ def _on_all_rows(
 def _may_matter(home: _Mode, mode: _Mode, some: Climb, n_data: int) -> bool:
     """Whether on all rows a mode of the subsample may hold LEAST_SHARE, four standard errors allowed for."""
     ours, theirs = (
-        passes.likelihoods(some.module, some.model, some.features, one.theta).values for one in (home, mode)
+        passes.likelihoods(some.module, some.model, some.features, one.theta)[0] for one in (home, mode)
     )
     n_seen = len(ours)
     some.queries += 2 * n_seen

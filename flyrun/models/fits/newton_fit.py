@@ -20,13 +20,11 @@ from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit
 
 SUBSAMPLE = 65_536
-REWEIGHTINGS = 5
-"""Steps by bounds from 0, for a likelihood that is not log-concave."""
+REWEIGHTINGS = 5  # steps by bounds from 0, for a likelihood that is not log-concave
 MAX_STEPS = 500
 TOLERANCE = 1e-6
 """Longest last step in posterior standard deviations. Newton's: what is left after it is of its square."""
-_SLACK = 1e-11
-"""Relative rounding of a sum of log likelihoods."""
+_SLACK = 1e-11  # relative rounding of a sum of log likelihoods
 
 
 def find_newton_map(
@@ -36,21 +34,15 @@ def find_newton_map(
 
     module: the model's file.  penalty, normaliser: the log prior and its value at 0.
     """
+    climb = Climb(module, model, features, penalty)
     n_data, size = features.rows.shape
-    queries = 0
     fresh = first.size == 0
     if fresh and n_data > 4 * SUBSAMPLE:
-        stream = np.random.Generator(np.random.PCG64(0))
-        which = np.sort(stream.choice(n_data, SUBSAMPLE, replace=False))
-        share = SUBSAMPLE / n_data
-        weaker = Penalty(share * penalty.ridge, share * penalty.rate)
-        some = type(features)(features.rows[which])
-        few = Climb(module, module.part(model, which), some, weaker)
+        few = climb.on_some(SUBSAMPLE, np.random.Generator(np.random.PCG64(0)))
         first, _ = few.to_mode(np.zeros(size), few.reweightings)
-        queries, fresh = few.queries, False
-    climb = Climb(module, model, features, penalty)
+        climb.queries, fresh = few.queries, False
     theta, value = climb.to_mode(np.zeros(size) if fresh else first, climb.reweightings if fresh else 0)
-    return MapFit(theta, value + normaliser, queries + climb.queries)
+    return MapFit(theta, value + normaliser, climb.queries)
 
 
 class Climb:
@@ -60,6 +52,15 @@ class Climb:
         self.module, self.model, self.features, self.penalty = module, model, features, penalty
         self.queries = 0
         self.reweightings = 0 if module.LOG_CONCAVE else REWEIGHTINGS
+
+    def on_some(self, count: int, stream: np.random.Generator) -> "Climb":
+        """The way up on so many random rows, the prior weakened as much as the likelihood is."""
+        rows, penalty = self.features.rows, self.penalty
+        which = np.sort(stream.choice(len(rows), count, replace=False))
+        share = count / len(rows)
+        weaker = Penalty(share * penalty.ridge, share * penalty.rate)
+        some = type(self.features)(rows[which])
+        return Climb(self.module, self.module.part(self.model, which), some, weaker)
 
     def to_mode(self, theta: np.ndarray, reweightings: int) -> tuple[np.ndarray, float]:
         """The mode and the log posterior there, over its penalty at 0."""

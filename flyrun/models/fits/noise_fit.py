@@ -5,8 +5,6 @@ the variance by its parameter-expanded version (Liu, Rubin & Wu 1998), σ² ← 
 passes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from flyrun.errors import ConfigError
@@ -14,8 +12,7 @@ from flyrun.models.passes import ROWS, added, over_blocks
 
 _ROUNDS = 1000
 _ENOUGH = 1e-6
-_NOTHING = 1e-12
-"""A variance so far below the target's is on its way to 0."""
+_NOTHING = 1e-12  # a variance so far below the target's is on its way to 0
 _FIRST_BLOCKS = 16
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from flyrun.models.graphs import graph as graphs
 from flyrun.numerics.compiled import implements, jit
 
-TOP = 65_535
-"""Shares are whole multiples of 1/TOP: sums of them are exact, in any order."""
+TOP = 65_535  # shares are whole multiples of 1/TOP: sums of them are exact, in any order
 _WORD = 0xFFFFFFFF
 _EDGE, _VALUE = 0x9E3779B1, 0x85EBCA77
 
@@ -29,12 +28,9 @@ class EdgeTables(NamedTuple):
     n: int
     n_values: int
     seed: int
-    noise: int
-    """(1 − α)·2¹⁶."""
-    agree: int
-    """What k = 0 adds, of TOP."""
-    mass: float
-    """M, the same for every edge."""
+    noise: int  # (1 − α)·2¹⁶
+    agree: int  # what k = 0 adds, of TOP
+    mass: float  # M, the same for every edge
     bounds: graphs.Bounds
 
 
@@ -118,9 +114,7 @@ def _total_energy(graph, x):
     return graph.mass * (total / TOP)
 
 
-@implements(graphs.expect_factor, EdgeTables)
-def _expect_factor(graph, f):
-    pass
+implements(graphs.expect_factor, EdgeTables)(lambda graph, f: None)
 
 
 @implements(graphs.factor_share, EdgeTables)
@@ -151,9 +145,7 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
         energies[u] += np.log1p(boost * _share(graph, i, j, u, int(x[j])))
 
 
-@implements(graphs.visits, EdgeTables)
-def _visits(graph, i):
-    return graph.n_values
+implements(graphs.visits, EdgeTables)(lambda graph, i: graph.n_values)
 
 
 @implements(graphs.rows, EdgeTables)

@@ -18,25 +18,17 @@ from flyrun.numerics.prefetch import prefetch
 class FactorGraph(NamedTuple):
     """ζ(x) = Σ_f M_f · table_f(x), factors by number, and each variable's row of factors."""
 
-    masses: np.ndarray
-    """(F,): M_f."""
-    record_first: np.ndarray
-    """(F + 1,) int64: where each factor's record begins."""
-    width: int
-    """Length of every record, or 0 where they differ."""
+    masses: np.ndarray  # (F,): M_f
+    record_first: np.ndarray  # (F + 1,) int64: where each factor's record begins
+    width: int  # length of every record, or 0 where they differ
+    # (F + S,) int32: for each factor the number of its table, then the variables of its scope. Looked up at
+    # random, a factor costs one visit to far memory, not one for each thing known of it
     records: np.ndarray
-    """(F + S,) int32: for each factor the number of its table, then the variables of its scope. Looked up at
-    random, a factor costs one visit to far memory, not one for each thing known of it."""
-    table_first: np.ndarray
-    """(T,) int64: where each table begins."""
-    tables: np.ndarray
-    """(V,): φ/M of every table, the last variable of a scope fastest."""
-    row_first: np.ndarray
-    """(n + 1,) int64: where each variable's row begins."""
-    row_factor: np.ndarray
-    """(S,) int32: the factors of each variable."""
-    row_stride: np.ndarray
-    """(S,) int64: the stride of that variable in that factor."""
+    table_first: np.ndarray  # (T,) int64: where each table begins
+    tables: np.ndarray  # (V,): φ/M of every table, the last variable of a scope fastest
+    row_first: np.ndarray  # (n + 1,) int64: where each variable's row begins
+    row_factor: np.ndarray  # (S,) int32: the factors of each variable
+    row_stride: np.ndarray  # (S,) int64: the stride of that variable in that factor
     bounds: graphs.Bounds
 
 
@@ -115,18 +107,10 @@ def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> Facto
     local = np.bincount(scope, masses[owner], minlength=len(sizes))
     two_valued = bool(np.isin(tables, (0.0, 1.0)).all())
     bounds = graphs.make_bounds(sizes, degree, local, masses.sum(), two_valued, False)
-    return FactorGraph(
-        masses,
-        record_first,
-        int(widths[0]) + 1 if len(set(widths.tolist())) == 1 else 0,
-        records,
-        np.ascontiguousarray(table_first, np.int64),
-        tables,
-        np.concatenate([[0], np.cumsum(degree)]),
-        owner[order].astype(np.int32),
-        stride[order],
-        bounds,
-    )
+    width = int(widths[0]) + 1 if len(set(widths.tolist())) == 1 else 0
+    table_first = np.ascontiguousarray(table_first, np.int64)
+    rows = np.concatenate([[0], np.cumsum(degree)]), owner[order].astype(np.int32), stride[order]
+    return FactorGraph(masses, record_first, width, records, table_first, tables, *rows, bounds)
 
 
 @outer_jit
@@ -237,16 +221,6 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
             energies[u] += top if share == 1.0 else np.log1p(boost * share)
 
 
-@implements(graphs.visits, FactorGraph)
-def _visits(graph, i):
-    return graph.bounds.sizes[i]
-
-
-@implements(graphs.rows, FactorGraph)
-def _rows(graph):
-    return graph.row_first, graph.masses[graph.row_factor]
-
-
-@implements(graphs.factor_masses, FactorGraph)
-def _factor_masses(graph):
-    return graph.masses
+implements(graphs.visits, FactorGraph)(lambda graph, i: graph.bounds.sizes[i])
+implements(graphs.rows, FactorGraph)(lambda graph: (graph.row_first, graph.masses[graph.row_factor]))
+implements(graphs.factor_masses, FactorGraph)(lambda graph: graph.masses)

@@ -18,20 +18,13 @@ from flyrun.numerics.compiled import inlined, jit
 class Bounds(NamedTuple):
     """Sizes and maximum energies of a graph."""
 
-    sizes: np.ndarray
-    """(n,) int32: values of each variable."""
-    degree: np.ndarray
-    """(n,) int64: factors of each variable."""
-    local: np.ndarray
-    """(n,): L_i, the sum of M_φ over the factors of variable i."""
-    largest_local: float
-    """L = max_i L_i."""
-    total: float
-    """Ψ, the sum of M_φ over all factors."""
-    two_valued: bool
-    """Whether every factor takes only the values 0 and M_φ."""
-    exclusive: bool
-    """Whether besides each factor of i is above 0 for at most one value of x_i."""
+    sizes: np.ndarray  # (n,) int32: values of each variable
+    degree: np.ndarray  # (n,) int64: factors of each variable
+    local: np.ndarray  # (n,): L_i, the sum of M_φ over the factors of variable i
+    largest_local: float  # L = max_i L_i
+    total: float  # Ψ, the sum of M_φ over all factors
+    two_valued: bool  # whether every factor takes only the values 0 and M_φ
+    exclusive: bool  # whether besides each factor of i is above 0 for at most one value of x_i
 
     @property
     def n_values(self) -> int:
@@ -47,15 +40,9 @@ class Bounds(NamedTuple):
 def make_bounds(sizes, degree, local, total: float, two_valued: bool, exclusive: bool) -> Bounds:
     """Bounds from per-variable arrays."""
     local = np.ascontiguousarray(local, np.float64)
-    return Bounds(
-        np.ascontiguousarray(sizes, np.int32),
-        np.ascontiguousarray(degree, np.int64),
-        local,
-        float(local.max(initial=0.0)),
-        float(total),
-        bool(two_valued),
-        bool(exclusive),
-    )
+    counts = np.ascontiguousarray(sizes, np.int32), np.ascontiguousarray(degree, np.int64)
+    largest = float(local.max(initial=0.0))
+    return Bounds(*counts, local, largest, float(total), bool(two_valued), bool(exclusive))
 
 
 @jit

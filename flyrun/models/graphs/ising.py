@@ -18,8 +18,7 @@ class Ising(NamedTuple):
     """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
 
     pairs: Any
-    field: np.ndarray
-    """(n,): Σ_j w_ij."""
+    field: np.ndarray  # (n,): Σ_j w_ij
     bounds: graphs.Bounds
 
 
@@ -50,16 +49,8 @@ def _energy_change(graph, i, x, u):
     return change
 
 
-_AS_POTTS: tuple[Any, ...] = (
-    graphs.total_energy,
-    graphs.expect_factor,
-    graphs.factor_share,
-    graphs.current_share,
-    graphs.add_share,
-    graphs.add_log_share,
-    graphs.visits,
-    graphs.rows,
-    graphs.factor_masses,
-)
-for _function in _AS_POTTS:
-    implements(_function, Ising)(_function.methods[Potts])
+# what Potts has and is not written here is as there
+for _function in vars(graphs).values():
+    _bodies = getattr(_function, "methods", {})
+    if Potts in _bodies and Ising not in _bodies:
+        implements(_function, Ising)(_bodies[Potts])

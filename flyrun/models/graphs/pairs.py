@@ -16,31 +16,21 @@ from flyrun.numerics.compiled import dot_jit, implements, inlined, jit
 class DensePairs(NamedTuple):
     """A factor for every pair."""
 
-    weight: np.ndarray
-    """(n, n), symmetric, 0 on the diagonal."""
-    repulsion: np.ndarray
-    """(n,): Σ |w| over the negative weights of each variable."""
-    ends: np.ndarray
-    """(F, 2) int32: the pair of each factor, i < j."""
-    strength: np.ndarray
-    """(F,): its weight."""
+    weight: np.ndarray  # (n, n), symmetric, 0 on the diagonal
+    repulsion: np.ndarray  # (n,): Σ |w| over the negative weights of each variable
+    ends: np.ndarray  # (F, 2) int32: the pair of each factor, i < j
+    strength: np.ndarray  # (F,): its weight
 
 
 class SparsePairs(NamedTuple):
     """Factors of some pairs."""
 
-    first: np.ndarray
-    """(n + 1,) int64: where each variable's row begins."""
-    neighbour: np.ndarray
-    """(2F,) int32."""
-    weight: np.ndarray
-    """(2F,)."""
-    repulsion: np.ndarray
-    """(n,)."""
-    ends: np.ndarray
-    """(F, 2) int32."""
-    strength: np.ndarray
-    """(F,)."""
+    first: np.ndarray  # (n + 1,) int64: where each variable's row begins
+    neighbour: np.ndarray  # (2F,) int32
+    weight: np.ndarray  # (2F,)
+    repulsion: np.ndarray  # (n,)
+    ends: np.ndarray  # (F, 2) int32
+    strength: np.ndarray  # (F,)
 
 
 def dense_pairs(weight: np.ndarray) -> DensePairs:
@@ -119,14 +109,8 @@ def pair_share(strength, same):
     return 1.0 if same == (strength >= 0.0) else 0.0
 
 
-@implements(neighbour_of, DensePairs)
-def _dense_neighbour(pairs, i, r):
-    return other_end(i, r)
-
-
-@implements(weight_of, DensePairs)
-def _dense_weight(pairs, i, r):
-    return pairs.weight[i, other_end(i, r)]
+implements(neighbour_of, DensePairs)(lambda pairs, i, r: other_end(i, r))
+implements(weight_of, DensePairs)(lambda pairs, i, r: pairs.weight[i, other_end(i, r)])
 
 
 @implements(bin_weights, DensePairs)
@@ -144,9 +128,7 @@ def _dot(row, x):
     return total
 
 
-@implements(weight_of_ones, DensePairs)
-def _dense_ones(pairs, i, x):
-    return _dot(pairs.weight[i], x)
+implements(weight_of_ones, DensePairs)(lambda pairs, i, x: _dot(pairs.weight[i], x))
 
 
 @dot_jit
@@ -157,19 +139,9 @@ def _matching(row, x, u, v):
     return total
 
 
-@implements(weight_difference, DensePairs)
-def _dense_difference(pairs, i, x, u, v):
-    return _matching(pairs.weight[i], x, u, v)
-
-
-@implements(neighbour_of, SparsePairs)
-def _sparse_neighbour(pairs, i, r):
-    return pairs.neighbour[pairs.first[i] + r]
-
-
-@implements(weight_of, SparsePairs)
-def _sparse_weight(pairs, i, r):
-    return pairs.weight[pairs.first[i] + r]
+implements(weight_difference, DensePairs)(lambda pairs, i, x, u, v: _matching(pairs.weight[i], x, u, v))
+implements(neighbour_of, SparsePairs)(lambda pairs, i, r: pairs.neighbour[pairs.first[i] + r])
+implements(weight_of, SparsePairs)(lambda pairs, i, r: pairs.weight[pairs.first[i] + r])
 
 
 @implements(bin_weights, SparsePairs)

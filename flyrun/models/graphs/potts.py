@@ -57,9 +57,7 @@ def _total_energy(graph, x):
     return total
 
 
-@implements(graphs.expect_factor, Potts)
-def _expect_factor(graph, f):
-    pass
+implements(graphs.expect_factor, Potts)(lambda graph, f: None)
 
 
 @implements(graphs.factor_share, Potts)
@@ -93,16 +91,6 @@ def _add_log_share(graph, i, r, x, boost, top, energies):
     graphs.add_share(graph, i, r, x, top, energies)
 
 
-@implements(graphs.visits, Potts)
-def _visits(graph, i):
-    return 1
-
-
-@implements(graphs.rows, Potts)
-def _rows(graph):
-    return pair_rows(graph.pairs, graph.bounds.sizes.shape[0])
-
-
-@implements(graphs.factor_masses, Potts)
-def _factor_masses(graph):
-    return np.abs(graph.pairs.strength)
+implements(graphs.visits, Potts)(lambda graph, i: 1)
+implements(graphs.rows, Potts)(lambda graph: pair_rows(graph.pairs, graph.bounds.sizes.shape[0]))
+implements(graphs.factor_masses, Potts)(lambda graph: np.abs(graph.pairs.strength))

@@ -17,41 +17,29 @@ their average is not the average acceptance (Firefly-HMC on QM9 for a target of 
 iterations, 0.93 after 100); with a γ above 0.2 the first guess is still felt after hundreds. κ = 0.85 instead
 of their 0.75 averages over more of the burn-in."""
 
-REACH = 30.0
-"""Steps are at least e^−REACH of ten first guesses: where none is accepted they stay numbers."""
+REACH = 30.0  # steps are at least e^−REACH of ten first guesses: where none is accepted they stay numbers
 
 
 class DualAveraging(NamedTuple):
     """A step that is learnt during burn-in and then frozen."""
 
-    current: np.ndarray
-    """(1,): the step in use."""
+    current: np.ndarray  # (1,): the step in use
+    # (1,): weighted mean of log step, late iterations counting most; what the step is frozen at
     average: np.ndarray
-    """(1,): weighted mean of log step, late iterations counting most; what the step is frozen at."""
-    shortfall: np.ndarray
-    """(1,): H̄, mean of target less seen acceptance."""
+    shortfall: np.ndarray  # (1,): H̄, mean of target less seen acceptance
     target_acceptance: float
-    centre: float
-    """μ, log of ten times the first guess: where few iterations tell, steps are rather too long."""
-    longest: float
-    """log of the longest step."""
-    fixed: bool
-    """Whether the person gave the step, so that nothing is tuned."""
+    centre: float  # μ, log of ten times the first guess: where few iterations tell, steps are rather too long
+    longest: float  # log of the longest step
+    fixed: bool  # whether the person gave the step, so that nothing is tuned
 
 
 def dual_averaging(
     target_acceptance: float, step: float | None, guess: float, longest: float
 ) -> DualAveraging:
     """A step tuned to target_acceptance from a first guess and at most `longest`, or fixed at `step`."""
-    return DualAveraging(
-        current=np.array([float(guess if step is None else step)]),
-        average=np.zeros(1),
-        shortfall=np.zeros(1),
-        target_acceptance=target_acceptance,
-        centre=log(10.0 * guess),
-        longest=log(longest),
-        fixed=step is not None,
-    )
+    current, fixed = np.array([float(guess if step is None else step)]), step is not None
+    ends = log(10.0 * guess), log(longest)
+    return DualAveraging(current, np.zeros(1), np.zeros(1), target_acceptance, *ends, fixed)
 
 
 @jit

@@ -23,8 +23,7 @@ from flyrun.samplers.chain.update import tune, update
 LABEL = "Elliptical slice"
 GRADIENTS = False
 
-MOST_NARROWINGS = 200
-"""The bracket is then about 1e−30 of the ellipse."""
+MOST_NARROWINGS = 200  # the bracket is then about 1e−30 of the ellipse
 
 
 @unsaved(workspace=("work",))
@@ -35,10 +34,8 @@ class EllipticalSlice(NamedTuple):
     """
 
     reference: Reference
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(7, P): workspace."""
+    stream: Stream  # of normals
+    work: np.ndarray  # (7, P): workspace
 
 
 def build(config: Any, n_params: int, reference: Reference) -> EllipticalSlice:
@@ -97,6 +94,4 @@ def _elliptical_slice(kernel, rng, target, theta):
     return 1.0
 
 
-@implements(tune, EllipticalSlice)
-def _tune(kernel, acceptance, iteration, burn_in):
-    pass
+implements(tune, EllipticalSlice)(lambda kernel, acceptance, iteration, burn_in: None)

@@ -37,8 +37,7 @@ from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Hamiltonian"
 GRADIENTS = True
-FAR = 1e100
-"""Squared distance from μ, in the reference's sds, beyond which sums of squares may overflow."""
+FAR = 1e100  # squared distance from μ, in the reference's sds, beyond which sums of squares may overflow
 
 QUARTER_TURN = pi / 2
 """The longest step. It makes velocity of all position: longer ones turn back, and where the target is the
@@ -51,25 +50,17 @@ class Hmc(NamedTuple):
 
     step: DualAveraging
     n_steps: int
+    # each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into
     jitter: float
-    """Each trajectory's step is drawn from (1 ± jitter)·step: no orbit of the rotation is locked into."""
     reference: Reference
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(8, P): workspace."""
+    stream: Stream  # of normals
+    work: np.ndarray  # (8, P): workspace
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Hmc:
     """Kernel from its configuration (n_steps, jitter, target_accept, step) and the reference Gaussian."""
-    return Hmc(
-        step=dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN),
-        n_steps=config.n_steps,
-        jitter=config.jitter,
-        reference=reference,
-        stream=stream(n_params),
-        work=np.zeros((8, n_params)),
-    )
+    step = dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN)
+    return Hmc(step, config.n_steps, config.jitter, reference, stream(n_params), np.zeros((8, n_params)))
 
 
 @dot_jit

@@ -26,15 +26,11 @@ GRADIENTS = False
 class Independence(NamedTuple):
     """Accepts by the ratio at θ' over the ratio at θ, each of target to proposal density."""
 
-    freedom: float
-    """ν."""
+    freedom: float  # ν
     reference: Reference
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(3, P): workspace."""
-    rule: Any = Exact()
-    """Of acceptance."""
+    stream: Stream  # of normals
+    work: np.ndarray  # (3, P): workspace
+    rule: Any = Exact()  # of acceptance
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Independence:
@@ -70,6 +66,4 @@ def _independence(kernel, rng, target, theta):
     return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
-@implements(tune, Independence)
-def _tune(kernel, acceptance, iteration, burn_in):
-    pass
+implements(tune, Independence)(lambda kernel, acceptance, iteration, burn_in: None)

@@ -14,24 +14,18 @@ from flyrun.samplers.chain.update import tune, update
 class Draws(NamedTuple):
     """What n iterations leave behind."""
 
-    theta: np.ndarray
-    """(n // thin, P): every thin-th position."""
-    queries: np.ndarray
-    """(n,) int64: likelihood queries of each iteration."""
-    bright: np.ndarray
-    """(n,) int64: bright data after each iteration; N for the full-data target."""
-    log_joint: np.ndarray
-    """(n,): log density of the state, θ alone or θ and z, up to a constant."""
-    accepted: np.ndarray
-    """(n,): acceptance probability of the θ-update."""
+    theta: np.ndarray  # (n // thin, P): every thin-th position
+    queries: np.ndarray  # (n,) int64: likelihood queries of each iteration
+    bright: np.ndarray  # (n,) int64: bright data after each iteration; N for the full-data target
+    log_joint: np.ndarray  # (n,): log density of the state, θ alone or θ and z, up to a constant
+    accepted: np.ndarray  # (n,): acceptance probability of the θ-update
 
 
 def empty_draws(n: int, thin: int, first: int, n_params: int) -> Draws:
     """Room for iterations first … first + n − 1; those k with (k+1) % thin = 0 keep their position."""
     kept = (first + n) // thin - first // thin
-    return Draws(
-        np.empty((kept, n_params)), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n)
-    )
+    counts = np.empty(n, np.int64), np.empty(n, np.int64)
+    return Draws(np.empty((kept, n_params)), *counts, np.empty(n), np.empty(n))
 
 
 @outer_jit

@@ -15,7 +15,7 @@ from flyrun.numerics.streams import Stream, normals, stream
 from flyrun.samplers.chain.acceptance.rule import metropolis
 from flyrun.samplers.chain.metric import IDENTITY, Reference, covariance_times, scale_noise
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
-from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+from flyrun.samplers.chain.update import StepSize, step_size, tune, tune_step, update
 
 LABEL = "Langevin"
 GRADIENTS = True
@@ -26,12 +26,9 @@ class Mala(NamedTuple):
     """θ' = θ + ½ step²·P⁻¹∇ + step·N(0, P⁻¹), accepted with the Metropolis-Hastings ratio."""
 
     step: StepSize
-    metric: Any
-    """P."""
-    stream: Stream
-    """Of normals."""
-    work: np.ndarray
-    """(6, P): workspace."""
+    metric: Any  # P
+    stream: Stream  # of normals
+    work: np.ndarray  # (6, P): workspace
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:
@@ -70,6 +67,4 @@ def _mala(kernel, rng, target, theta):
     return metropolis(rng, target, theta, proposal, log_ratio)
 
 
-@implements(tune, Mala)
-def _tune(kernel, acceptance, iteration, burn_in):
-    adapt(kernel.step, acceptance, iteration, burn_in)
+implements(tune, Mala)(tune_step)

@@ -1,7 +1,5 @@
 """The family of chains: θ moved by an update, on all data or under Firefly Monte Carlo."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from flyrun.samplers.chain.targets.target import start
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> Chain:
+def prepare(arm: Any, folder: Path) -> "Chain":
     """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
@@ -41,6 +39,17 @@ def _draw(base, rng, theta):
 @outer_jit
 def _start(target, rng, theta):
     start(target, rng, theta)
+
+
+def _state(theta: np.ndarray, iteration: int, rng: Any, kernel: Any, brightness: Any, target: Any) -> State:
+    return {
+        "theta": theta,
+        "iteration": np.array([iteration]),
+        "rng": generator_state(rng),
+        **arrays_of(kernel, "kernel"),
+        **arrays_of(brightness, "brightness"),
+        **arrays_of(target.memory, "memory"),
+    }
 
 
 class Chain(Method):
@@ -63,9 +72,8 @@ class Chain(Method):
         """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
         roots = [np.linalg.cholesky(self.setup.curvature)]
         for mode in self.problem.fit.modes[1:]:
-            curvature = self.setup.curvature_at(mode)
             try:
-                roots.append(np.linalg.cholesky(curvature))
+                roots.append(np.linalg.cholesky(self.setup.curvature_at(mode)))
             except np.linalg.LinAlgError:
                 roots.append(roots[0])
         return roots
@@ -128,14 +136,7 @@ class Chain(Method):
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)
         _start(target, rng, theta)
-        return {
-            "theta": theta,
-            "iteration": np.zeros(1, np.int64),
-            "rng": generator_state(rng),
-            **arrays_of(self._kernel, "kernel"),
-            **arrays_of(self._brightness, "brightness"),
-            **arrays_of(target.memory, "memory"),
-        }
+        return _state(theta, 0, rng, self._kernel, self._brightness, target)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations from `state`, which stays as it is.
@@ -152,15 +153,7 @@ class Chain(Method):
         draws = empty_draws(n, protocol.thin, first, self.n_params)
         mapped.expect(self.problem.features.rows, random=self.arm.bound.firefly)
         run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
-        after = {
-            "theta": theta,
-            "iteration": np.array([first + n]),
-            "rng": generator_state(rng),
-            **arrays_of(kernel, "kernel"),
-            **arrays_of(brightness, "brightness"),
-            **arrays_of(target.memory, "memory"),
-        }
-        return after, draws._asdict()
+        return _state(theta, first + n, rng, kernel, brightness, target), draws._asdict()
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
@@ -184,6 +177,7 @@ class Chain(Method):
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
         fit, likelihood = self.problem.fit, self.problem.model
         names, n_predictors = self.problem.dataset.feature_names, likelihood.n_predictors
+        shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
         several = tuple(f"{k}:{name}" for k in range(n_predictors) for name in names)
         return Facts(
             update=self.module.LABEL,
@@ -200,15 +194,12 @@ class Chain(Method):
                 "held_out_model": fit.held_out_model,
                 "feature_names": list(names),
                 "gradients": self.module.GRADIENTS,
-                "gauge": {"classes": n_predictors} if self._shift_free() else {},
+                "gauge": {"classes": n_predictors} if shift_free else {},
                 "map_queries": fit.queries,
                 "bound_queries": self.setup.queries,
                 "start_queries": self.n_data,
             },
         )
-
-    def _shift_free(self) -> bool:
-        return getattr(self.arm.model.code, "SHIFT_FREE", False)
 
     def _tuned(self, state: State | None) -> dict[str, float]:
         settings = {}

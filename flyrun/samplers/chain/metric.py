@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import log_base, log_beyond, top
+from flyrun.models.base import log_base, log_beyond
 from flyrun.models.kronecker import Kronecker
 from flyrun.models.laplace import LaplaceTimesBounds, gaussian_in_place
-from flyrun.models.likelihood import Quadratic
 from flyrun.models.multi_linear import rows_times
 from flyrun.numerics.compiled import copy_into, generic, implements, jit
 from flyrun.numerics.rows import first_dot, four_dots, row_dot
@@ -29,8 +28,8 @@ def covariance_times(metric, vector, out):
 
 
 @generic
-def scale_noise(metric, noise, out):
-    """out = R·noise with R·Rᵀ = P⁻¹: standard normals become a draw from N(0, P⁻¹)."""
+def scale_noise(metric, vector, out):
+    """out = R·vector with R·Rᵀ = P⁻¹: standard normals become a draw from N(0, P⁻¹)."""
 
 
 class Identity(NamedTuple):
@@ -42,19 +41,12 @@ class Identity(NamedTuple):
 IDENTITY = Identity()
 
 
-@implements(precision_times, Identity)
-def _identity_precision(metric, vector, out):
+def _identity(metric, vector, out):
     copy_into(out, vector)
 
 
-@implements(covariance_times, Identity)
-def _identity_covariance(metric, vector, out):
-    copy_into(out, vector)
-
-
-@implements(scale_noise, Identity)
-def _identity_scale(metric, noise, out):
-    copy_into(out, noise)
+for _product in (precision_times, covariance_times, scale_noise):
+    implements(_product, Identity)(_identity)
 
 
 class Dense(NamedTuple):
@@ -62,8 +54,7 @@ class Dense(NamedTuple):
 
     precision: np.ndarray
     covariance: np.ndarray
-    root: np.ndarray
-    """Lower triangle."""
+    root: np.ndarray  # lower triangle
 
 
 def dense_metric(precision: np.ndarray) -> Dense:
@@ -84,45 +75,34 @@ def _times(matrix, vector, out):
         out[d] = row_dot(matrix, d, vector)
 
 
-@implements(precision_times, Dense)
-def _dense_precision(metric, vector, out):
-    _times(metric.precision, vector, out)
-
-
-@implements(covariance_times, Dense)
-def _dense_covariance(metric, vector, out):
-    _times(metric.covariance, vector, out)
+implements(precision_times, Dense)(lambda metric, vector, out: _times(metric.precision, vector, out))
+implements(covariance_times, Dense)(lambda metric, vector, out: _times(metric.covariance, vector, out))
 
 
 @implements(scale_noise, Dense)
-def _dense_scale(metric, noise, out):
+def _dense_scale(metric, vector, out):
     for d in range(out.shape[0]):
-        out[d] = first_dot(metric.root, d, noise, d + 1)
+        out[d] = first_dot(metric.root, d, vector, d + 1)
 
 
 @unsaved(workspace=("centred", "product"))
 class PerClass(NamedTuple):
     """P = (I − 11ᵀ/K) ⊗ M + 11ᵀ/K ⊗ ridge·I, and so P⁻¹ and R with M⁻¹ and its root in place of M."""
 
-    precision: np.ndarray
-    """M, (D, D)."""
+    precision: np.ndarray  # M, (D, D)
     covariance: np.ndarray
     root: np.ndarray
     ridge: float
-    centred: np.ndarray
-    """(K, D): workspace, as is the next."""
-    product: np.ndarray
-    """(D, K)."""
-    everyone: np.ndarray
-    """0 … D−1."""
+    centred: np.ndarray  # (K, D): workspace, as is the next
+    product: np.ndarray  # (D, K)
+    everyone: np.ndarray  # 0 … D−1
 
 
 def per_class(matrix: np.ndarray, ridge: float, n_classes: int) -> PerClass:
     """From M, symmetric and positive definite, and the ridge."""
-    inner = dense_metric(matrix)
     size = len(matrix)
     room = np.zeros((n_classes, size)), np.zeros((size, n_classes))
-    return PerClass(*inner, float(ridge), *room, np.arange(size))
+    return PerClass(*dense_metric(matrix), float(ridge), *room, np.arange(size))
 
 
 @jit
@@ -159,8 +139,8 @@ def _class_covariance(metric, vector, out):
 
 
 @implements(scale_noise, PerClass)
-def _class_scale(metric, noise, out):
-    _class_times(metric, metric.root, metric.ridge**-0.5, noise, out)
+def _class_scale(metric, vector, out):
+    _class_times(metric, metric.root, metric.ridge**-0.5, vector, out)
 
 
 class Own(NamedTuple):
@@ -202,41 +182,21 @@ def _over_foreign(kind, base, theta, away, pull, gradient):
 class Reference(NamedTuple):
     """N(μ, P⁻¹)."""
 
-    metric: Any
-    """P."""
-    mean: np.ndarray
-    """μ, (P,)."""
-    kind: Any
-    """Own or Foreign."""
-
-
-@generic
-def gaussian_part(base):
-    """The metric of a base's Gaussian part, for what is not smooth a Gaussian of the same variance standing
-    in, and its mean, (P,). Python only."""
-
-
-@implements(gaussian_part, Quadratic)
-def _quadratic_part(base):
-    return dense_metric(base.precision), top(base)
-
-
-@implements(gaussian_part, Kronecker)
-def _kronecker_part(base):
-    n_classes, size = base.centred.shape
-    matrix = 0.5 * base.gram + base.ridge * np.eye(size)
-    return per_class(matrix, base.ridge, n_classes), top(base)
-
-
-@implements(gaussian_part, LaplaceTimesBounds)
-def _laplace_part(base):
-    return gaussian_part(gaussian_in_place(base))
+    metric: Any  # P
+    mean: np.ndarray  # μ, (P,)
+    kind: Any  # Own or Foreign
 
 
 def reference_of(base: Any, own: bool) -> Reference:
-    """The Gaussian that collapsed bounds make with the prior. own: whether base is the target's."""
-    metric, mean = gaussian_part(base)
-    return Reference(metric, mean, Own() if own else Foreign())
+    """The Gaussian that collapsed bounds make with the prior, for one that is not smooth with the Gaussian of
+    the same variance. own: whether base is the target's."""
+    part = gaussian_in_place(base) if isinstance(base, LaplaceTimesBounds) else base
+    if isinstance(part, Kronecker):
+        n_classes, size = part.centred.shape
+        metric: Any = per_class(0.5 * part.gram + part.ridge * np.eye(size), part.ridge, n_classes)
+    else:
+        metric = dense_metric(part.precision)
+    return Reference(metric, part.top(), Own() if own else Foreign())
 
 
 def reference_at(mean: np.ndarray, precision: np.ndarray) -> Reference:

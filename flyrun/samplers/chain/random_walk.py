@@ -14,7 +14,7 @@ from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.rule import decide
 from flyrun.samplers.chain.metric import IDENTITY, Reference, scale_noise
 from flyrun.samplers.chain.targets.known_base import log_base_at
-from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+from flyrun.samplers.chain.update import StepSize, step_size, tune, tune_step, update
 
 LABEL = "Metropolis-Hastings"
 GRADIENTS = False
@@ -25,23 +25,16 @@ class RandomWalk(NamedTuple):
     """θ' = θ + step·N(0, P⁻¹), accepted by the ratio of target densities."""
 
     step: StepSize
-    metric: Any
-    """P."""
-    stream: Stream
-    """Of normals."""
-    noise: np.ndarray
-    """(P,): workspace, as is the next."""
+    metric: Any  # P
+    stream: Stream  # of normals
+    noise: np.ndarray  # (P,): workspace, as is the next
     proposal: np.ndarray
-    rule: Any = Exact()
-    """Of acceptance."""
+    rule: Any = Exact()  # of acceptance
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
-    """Kernel from its configuration (target_accept, step); round steps without a reference.
-
-    The first guess is Roberts et al.'s 2.38/√P.
-    """
-    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))
+    """Kernel from its configuration (target_accept, step); round steps without a reference."""
+    step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))  # Roberts et al.'s guess
     metric = reference.metric if reference else IDENTITY
     return RandomWalk(step, metric, stream(n_params), np.zeros(n_params), np.zeros(n_params))
 
@@ -58,6 +51,4 @@ def _random_walk(kernel, rng, target, theta):
     return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
-@implements(tune, RandomWalk)
-def _tune(kernel, acceptance, iteration, burn_in):
-    adapt(kernel.step, acceptance, iteration, burn_in)
+implements(tune, RandomWalk)(tune_step)

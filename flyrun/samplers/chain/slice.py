@@ -18,8 +18,7 @@ GRADIENTS = False
 BALANCE = 0.5
 """Share of the steps that widen the interval, among those that widen or narrow it, that tuning aims at."""
 
-MOST_NARROWINGS = 200
-"""The interval is then about 1e−30 of what it was."""
+MOST_NARROWINGS = 200  # the interval is then about 1e−30 of what it was
 
 
 @unsaved(workspace=("direction", "point"))
@@ -29,27 +28,22 @@ class Slice(NamedTuple):
     The start's density is kept; every other point looked at costs one evaluation of the target.
     """
 
+    # width of the first interval. Tuned until widening and narrowing steps are in balance (Karamanis &
+    # Beutler 2021), which needs fewest evaluations
     step: StepSize
-    """Width of the first interval. Tuned until widening and narrowing steps are in balance (Karamanis &
-    Beutler 2021), which needs fewest evaluations."""
+    # Neal's m: bounds the interval at most_widenings + 1 widths, shared at random between its ends
     most_widenings: int
-    """Neal's m: bounds the interval at most_widenings + 1 widths, shared at random between its ends."""
-    counts: np.ndarray
-    """(2,): widening and narrowing steps of the last update."""
-    stream: Stream
-    """Of normals."""
-    direction: np.ndarray
-    """(P,): workspace."""
-    point: np.ndarray
-    """(P,): workspace."""
+    counts: np.ndarray  # (2,): widening and narrowing steps of the last update
+    stream: Stream  # of normals
+    direction: np.ndarray  # (P,): workspace
+    point: np.ndarray  # (P,): workspace
 
 
 def build(config: Any, n_params: int) -> Slice:
     """Kernel from its configuration (width; None is tuned from a first guess)."""
     step = step_size(BALANCE, config.width, 0.1)
-    return Slice(
-        step, config.most_widenings, np.zeros(2), stream(n_params), np.zeros(n_params), np.zeros(n_params)
-    )
+    room = np.zeros(n_params), np.zeros(n_params)
+    return Slice(step, config.most_widenings, np.zeros(2), stream(n_params), *room)
 
 
 @jit

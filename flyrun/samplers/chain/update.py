@@ -25,13 +25,10 @@ def tune(kernel, acceptance, iteration, burn_in):
 class StepSize(NamedTuple):
     """A step that is learnt during burn-in and then frozen."""
 
-    current: np.ndarray
-    """(1,): the step in use."""
-    average: np.ndarray
-    """(1,): mean of log step over the second half of burn-in; what the step is frozen at."""
+    current: np.ndarray  # (1,): the step in use
+    average: np.ndarray  # (1,): mean of log step over the second half of burn-in; what the step is frozen at
     target_acceptance: float
-    fixed: bool
-    """Whether the person gave the step, so that nothing is tuned."""
+    fixed: bool  # whether the person gave the step, so that nothing is tuned
 
 
 def step_size(target_acceptance: float, step: float | None, guess: float) -> StepSize:
@@ -56,3 +53,8 @@ def adapt(step, acceptance, iteration, burn_in):
         step.average[0] += (log_step - step.average[0]) / (iteration - half + 1)
     if iteration == burn_in - 1:
         step.current[0] = exp(step.average[0])
+
+
+def tune_step(kernel, acceptance, iteration, burn_in):
+    """`tune` of updates whose acceptance alone tells of their step."""
+    adapt(kernel.step, acceptance, iteration, burn_in)

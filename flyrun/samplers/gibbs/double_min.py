@@ -26,10 +26,8 @@ class DoubleMin(NamedTuple):
     proposal: Any
     estimator: Any
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> DoubleMin:

@@ -16,10 +16,8 @@ class Gibbs(NamedTuple):
     """x_i ~ π(x_i | the others): every factor of i at every value, D·Δ evaluations."""
 
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> Gibbs:

@@ -22,15 +22,11 @@ class LocalMinibatch(NamedTuple):
     batch: int
     row_first: np.ndarray
     row_masses: np.ndarray
-    deck: np.ndarray
-    """(Δ,) int64: 0 … Δ − 1 in order between updates."""
-    swaps: np.ndarray
-    """(B,) int64: workspace."""
+    deck: np.ndarray  # (Δ,) int64: 0 … Δ − 1 in order between updates
+    swaps: np.ndarray  # (B,) int64: workspace
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> LocalMinibatch:
@@ -48,9 +44,7 @@ def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
     return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, *single_site.room(graph))
 
 
-@implements(single_site.begin, LocalMinibatch)
-def _begin(kernel, rng, graph, x):
-    pass
+implements(single_site.begin, LocalMinibatch)(lambda kernel, rng, graph, x: None)
 
 
 @implements(single_site.resample_site, LocalMinibatch)

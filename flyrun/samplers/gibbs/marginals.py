@@ -14,12 +14,9 @@ from flyrun.numerics.compiled import jit
 class Marginals(NamedTuple):
     """How often each variable had each value, over the states after updates 1 … t."""
 
-    counts: np.ndarray
-    """(n, D) int64, without the current stay of each variable at its value."""
-    since: np.ndarray
-    """(n,) int64: the first of the states of that stay."""
-    others: np.ndarray
-    """(n,) int64: sum of squared counts over the values other than the current one."""
+    counts: np.ndarray  # (n, D) int64, without the current stay of each variable at its value
+    since: np.ndarray  # (n,) int64: the first of the states of that stay
+    others: np.ndarray  # (n,) int64: sum of squared counts over the values other than the current one
 
 
 def no_marginals(n: int, n_values: int) -> Marginals:
@@ -45,10 +42,3 @@ def distance_to_uniform(marginals, sizes, x, t):
         square = (marginals.others[i] + stay * stay) / (float(t) * float(t))
         total += sqrt(max(0.0, square - 1.0 / sizes[i]))
     return total / x.shape[0]
-
-
-def marginal_probabilities(marginals: Marginals, x: np.ndarray, t: int) -> np.ndarray:
-    """(n, D): the running marginals after t ≥ 1 updates."""
-    counts = marginals.counts.astype(np.float64)
-    counts[np.arange(len(x)), x] += t - marginals.since + 1
-    return counts / t

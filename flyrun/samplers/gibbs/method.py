@@ -3,8 +3,6 @@
 The chain begins with all variables equal, as in the paper.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,9 @@ from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> SingleSite:
+def prepare(arm: Any, folder: Path) -> "SingleSite":
     """Load the graph of an arm and bind model and sampler to it. DataError or ConfigError, one line each."""
-    started = time.perf_counter()
-    data = arm.dataset.code.load(arm.dataset)
-    graph = arm.model.code.bind(arm.model, data)
-    sampler = arm.sampler.code
-    kernel = sampler.build(arm.sampler, graph)
-    return SingleSite(arm, graph, neighbours(data), sampler, kernel, time.perf_counter() - started)
+    return SingleSite(arm)
 
 
 def neighbours(data: Any) -> np.ndarray:
@@ -52,12 +45,15 @@ def _observe(graph, ends, states, energy, agreement):
 class SingleSite(Method):
     """One arm, ready to run chains from any seed."""
 
-    def __init__(self, arm: Any, graph: Any, ends: np.ndarray, sampler: Any, kernel: Any, setup_s: float):
-        self.arm, self.graph, self.ends, self.sampler = arm, graph, ends, sampler
-        self.n = len(graph.bounds.sizes)
-        self._kernel = kernel
-        self._marginals = no_marginals(self.n, graph.bounds.n_values)
-        self._setup_s = setup_s
+    def __init__(self, arm: Any):
+        started = time.perf_counter()
+        data = arm.dataset.code.load(arm.dataset)
+        self.arm, self.sampler = arm, arm.sampler.code
+        self.graph = arm.model.code.bind(arm.model, data)
+        self.ends, self.n = neighbours(data), len(self.graph.bounds.sizes)
+        self._kernel = self.sampler.build(arm.sampler, self.graph)
+        self._marginals = no_marginals(self.n, self.graph.bounds.n_values)
+        self._setup_s = time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -153,11 +149,8 @@ def _parts(kernel: Any) -> list[Any]:
 
 def _estimator(kernel: Any) -> str:
     """Which way of drawing batches is used: "faithful", "superposed", or both where they differ."""
-    names = [
-        "superposed" if type(part).__name__.startswith("Superposed") else "faithful"
-        for part in _parts(kernel)
-    ]
-    return " + ".join(dict.fromkeys(names)) if names else "none"
+    superposed = [type(part).__name__.startswith("Superposed") for part in _parts(kernel)]
+    return " + ".join(dict.fromkeys("superposed" if one else "faithful" for one in superposed)) or "none"
 
 
 def _batches(kernel: Any) -> list[float]:

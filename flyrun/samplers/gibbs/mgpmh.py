@@ -26,20 +26,16 @@ class Minibatch(NamedTuple):
     """s_f ~ Poisson(λ M_f/L) over the factors of i; ε_u = Σ s_f (L/λ) φ_f/M_f at x_i = u. Faithful."""
 
     batch: float
-    rate: float
-    """λ/L, or 0 where no factor has energy."""
-    step: float
-    """L/λ."""
-    table: Any
-    """Alias rows of the M_f."""
+    rate: float  # λ/L, or 0 where no factor has energy
+    step: float  # L/λ
+    table: Any  # alias rows of the M_f
 
 
 class SuperposedMinibatch(NamedTuple):
     """The same where a factor is active for at most one value: ε_u = (L/λ) Poisson(λ/L·local energy at u)."""
 
     batch: float
-    rate: float
-    """λ/L."""
+    rate: float  # λ/L
 
 
 def minibatch(graph: Any, batch: float, method: str) -> Minibatch | SuperposedMinibatch:
@@ -85,10 +81,8 @@ class Mgpmh(NamedTuple):
 
     proposal: Any
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> Mgpmh:

@@ -22,12 +22,9 @@ class MinGibbs(NamedTuple):
 
     estimator: Any
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    estimates: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    estimates: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> MinGibbs:

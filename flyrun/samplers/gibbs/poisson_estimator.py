@@ -26,26 +26,19 @@ class Faithful(NamedTuple):
     """λ factors on average, each looked at."""
 
     batch: float
-    boost: float
-    """Ψ/λ."""
-    top: float
-    """log(1 + Ψ/λ)."""
-    table: Any
-    """Alias table of the M_f."""
-    picks: np.ndarray
-    """(AHEAD,) int64: workspace."""
-    shares: np.ndarray
-    """(AHEAD,): workspace."""
+    boost: float  # Ψ/λ
+    top: float  # log(1 + Ψ/λ)
+    table: Any  # alias table of the M_f
+    picks: np.ndarray  # (AHEAD,) int64: workspace
+    shares: np.ndarray  # (AHEAD,): workspace
 
 
 class Superposed(NamedTuple):
     """One Poisson number, from the energy itself."""
 
     batch: float
-    rate: float
-    """λ/Ψ."""
-    top: float
-    """log(1 + Ψ/λ)."""
+    rate: float  # λ/Ψ
+    top: float  # log(1 + Ψ/λ)
 
 
 def check_batch(batch: float, what: str = "batch") -> float:
@@ -86,14 +79,8 @@ def needs_energy(estimator):
     """Whether `estimate` reads the energy: known while compiling."""
 
 
-@implements(needs_energy, Faithful)
-def _faithful_needs(estimator):
-    return False
-
-
-@implements(needs_energy, Superposed)
-def _superposed_needs(estimator):
-    return True
+implements(needs_energy, Faithful)(lambda estimator: False)
+implements(needs_energy, Superposed)(lambda estimator: True)
 
 
 @implements(estimate, Faithful)

@@ -24,21 +24,14 @@ EXACT = True
 class PoissonGibbs(NamedTuple):
     """x_i by Σ s_f log(1 + L φ_f/(λ M_f)): D·(λ + L)·L_i/L evaluations at most, whatever the degree."""
 
-    batch: float
-    """λ."""
-    rate: float
-    """λ/L."""
-    boost: float
-    """L/λ."""
-    top: float
-    """log(1 + L/λ)."""
-    table: Any
-    """Alias rows of the M_f."""
+    batch: float  # λ
+    rate: float  # λ/L
+    boost: float  # L/λ
+    top: float  # log(1 + L/λ)
+    table: Any  # alias rows of the M_f
     memory: single_site.SiteMemory
-    energies: np.ndarray
-    """(D,): workspace."""
-    weights: np.ndarray
-    """(D,): workspace."""
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
 
 
 def build(config: Any, graph: Any) -> PoissonGibbs:
@@ -54,9 +47,7 @@ def poisson_gibbs(graph: Any, batch: float) -> PoissonGibbs:
     return PoissonGibbs(batch, rate, boost, log1p(boost), alias_rows(*rows(graph)), *single_site.room(graph))
 
 
-@implements(single_site.begin, PoissonGibbs)
-def _begin(kernel, rng, graph, x):
-    pass
+implements(single_site.begin, PoissonGibbs)(lambda kernel, rng, graph, x: None)
 
 
 @implements(single_site.resample_site, PoissonGibbs)

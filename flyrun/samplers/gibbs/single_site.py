@@ -12,14 +12,11 @@ from flyrun.numerics.compiled import inlined, jit
 class SiteMemory(NamedTuple):
     """What changes while sampling, each (1,) float64."""
 
-    energy: np.ndarray
-    """ζ(x), kept up to date by the samplers that learn of its changes anyway."""
-    estimate: np.ndarray
-    """The kept estimate of ζ(x): ε of MIN-Gibbs, ξ of DoubleMIN-Gibbs."""
+    energy: np.ndarray  # ζ(x), kept up to date by the samplers that learn of its changes anyway
+    estimate: np.ndarray  # the kept estimate of ζ(x): ε of MIN-Gibbs, ξ of DoubleMIN-Gibbs
+    # meter: factor evaluations of the algorithm as published; a batch counts with its mean size
     nominal: np.ndarray
-    """Meter: factor evaluations of the algorithm as published; a batch counts with its mean size."""
-    actual: np.ndarray
-    """Meter: factor values that this program looked at."""
+    actual: np.ndarray  # meter: factor values that this program looked at
 
 
 def room(graph: Any, n_arrays: int = 2) -> tuple[Any, ...]:

@@ -12,18 +12,12 @@ from flyrun.samplers.gibbs.single_site import begin, resample_site
 class SweepDraws(NamedTuple):
     """What m sweeps leave behind."""
 
-    states: np.ndarray
-    """(m, n) int32: positions after each sweep."""
-    error: np.ndarray
-    """(m,): mean ℓ2 distance of the running marginals to uniform."""
-    nominal: np.ndarray
-    """(m,): factor evaluations per update, nominal."""
-    actual: np.ndarray
-    """(m,): factor evaluations per update, as done."""
-    accepted: np.ndarray
-    """(m,): mean acceptance probability."""
-    changed: np.ndarray
-    """(m,): share of the updates that changed their variable."""
+    states: np.ndarray  # (m, n) int32: positions after each sweep
+    error: np.ndarray  # (m,): mean ℓ2 distance of the running marginals to uniform
+    nominal: np.ndarray  # (m,): factor evaluations per update, nominal
+    actual: np.ndarray  # (m,): factor evaluations per update, as done
+    accepted: np.ndarray  # (m,): mean acceptance probability
+    changed: np.ndarray  # (m,): share of the updates that changed their variable
 
 
 def empty_sweeps(m: int, n: int) -> SweepDraws:

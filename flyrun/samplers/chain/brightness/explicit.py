@@ -11,12 +11,8 @@ from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.brightness.partition import is_bright, ith_bright
 from flyrun.samplers.chain.targets.firefly import brighten, darken, query
 
-WITH_REPLACEMENT, WITHOUT_REPLACEMENT, SEQUENTIAL = 0, 1, 2
-ORDERS = {
-    "with_replacement": WITH_REPLACEMENT,
-    "without_replacement": WITHOUT_REPLACEMENT,
-    "sequential": SEQUENTIAL,
-}
+ORDERS = ("with_replacement", "without_replacement", "sequential")
+WITH_REPLACEMENT, WITHOUT_REPLACEMENT = 0, 1
 
 
 @unsaved(workspace=("visits", "stamp"))
@@ -27,18 +23,12 @@ class Explicit(NamedTuple):
     A visit to a bright datum is free, its likelihood being kept; a visit to a dark one is a query.
     """
 
-    order: int
-    """One of ORDERS' values."""
-    deck: np.ndarray
-    """(N,) int64: the data, partly shuffled by draws without replacement."""
-    place: np.ndarray
-    """(1,) int64: where the next sequential block starts."""
-    visits: np.ndarray
-    """(n_visits,) int64: workspace, the dark data of this sweep."""
-    stamp: np.ndarray
-    """(N,) int64: workspace, the sweep that last visited a datum."""
-    sweep: np.ndarray
-    """(1,) int64: number of the sweep."""
+    order: int  # its place in ORDERS
+    deck: np.ndarray  # (N,) int64: the data, partly shuffled by draws without replacement
+    place: np.ndarray  # (1,) int64: where the next sequential block starts
+    visits: np.ndarray  # (n_visits,) int64: workspace, the dark data of this sweep
+    stamp: np.ndarray  # (N,) int64: workspace, the sweep that last visited a datum
+    sweep: np.ndarray  # (1,) int64: number of the sweep
 
 
 def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:
@@ -48,15 +38,9 @@ def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:
 
 def explicit(fraction: float, order: str, n_data: int) -> Explicit:
     """Algorithm 1 visiting ⌈fraction·N⌉ data a sweep, 0 < fraction ≤ 1, in an order named in ORDERS."""
-    n_visits = int(np.ceil(fraction * n_data))
-    return Explicit(
-        ORDERS[order],
-        deck=np.arange(n_data),
-        place=np.zeros(1, np.int64),
-        visits=np.zeros(n_visits, np.int64),
-        stamp=np.zeros(n_data, np.int64),
-        sweep=np.zeros(1, np.int64),
-    )
+    place, sweep = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    visits, stamp = np.zeros(int(np.ceil(fraction * n_data)), np.int64), np.zeros(n_data, np.int64)
+    return Explicit(ORDERS.index(order), np.arange(n_data), place, visits, stamp, sweep)
 
 
 @outer_jit

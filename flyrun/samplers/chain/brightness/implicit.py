@@ -29,21 +29,17 @@ class Implicit(NamedTuple):
     costs O(bright + q·dark), never O(N).
     """
 
-    log_q: float
-    """log of the proposal probability q in (0, 1]."""
+    log_q: float  # log of the proposal probability q in (0, 1]
+    # λ = −log(1 − q), so that ⌊Exponential/λ⌋ is the number of dark data passed over. What the exponential
+    # has left after that many λ is independent of it: an exponential known to be below λ
     rate: float
-    """λ = −log(1 − q), so that ⌊Exponential/λ⌋ is the number of dark data passed over. What the exponential
-    has left after that many λ is independent of it: an exponential known to be below λ."""
-    n_draws: int
-    """Exponentials drawn together at first, about as many as a sweep takes: a multiple of LANES."""
-    proposed: np.ndarray
-    """(N,) uint32: workspace, the dark data proposed to be lit."""
+    n_draws: int  # exponentials drawn together at first, about as many as a sweep takes: a multiple of LANES
+    proposed: np.ndarray  # (N,) uint32: workspace, the dark data proposed to be lit
+    # (N,) uint32: workspace, places in `proposed` of those accepted, then of bright data that darken
     lit: np.ndarray
-    """(N,) uint32: workspace, places in `proposed` of those accepted, then of bright data that darken."""
+    # (N,): workspace, for each proposed datum what says whether it is lit (see verdict.py)
     chance: np.ndarray
-    """(N,): workspace, for each proposed datum what says whether it is lit (see verdict.py)."""
-    stream: Stream
-    """Of exponentials."""
+    stream: Stream  # of exponentials
 
 
 def build(config: Any, n_data: int, expected: np.ndarray) -> Implicit:
@@ -66,9 +62,7 @@ def global_rate(expected: np.ndarray) -> float:
     return float(np.clip(expected.mean(), 1.0 / expected.size, 1.0))
 
 
-@implements(log_rate, Implicit)
-def _log_rate(brightness, n):
-    return brightness.log_q
+implements(log_rate, Implicit)(lambda brightness, n: brightness.log_q)
 
 
 @implements(resample, Implicit)

@@ -19,6 +19,4 @@ def build(config: Any, n_data: int, expected: np.ndarray) -> NoBrightness:
     return NoBrightness()
 
 
-@implements(resample, NoBrightness)
-def _no_sweep(brightness, rng, target, theta):
-    pass
+implements(resample, NoBrightness)(lambda brightness, rng, target, theta: None)

@@ -23,13 +23,11 @@ _ONE, _WORD, _PLACE = (np.uint64(number) for number in (1, 6, 63))
 class Partition(NamedTuple):
     """Which data are bright."""
 
+    # (N,) uint32: its first n_bright numbers are the bright data, what follows is room. Short, so that more
+    # of them fit into the caches; without a sign, so that none is asked whether it counts from the end
     bright: np.ndarray
-    """(N,) uint32: its first n_bright numbers are the bright data, what follows is room. Short, so that more
-    of them fit into the caches; without a sign, so that none is asked whether it counts from the end."""
-    bits: np.ndarray
-    """(⌈N/64⌉,) uint64: datum n is bright if bit n mod 64 of word n div 64 is 1."""
-    n_bright: np.ndarray
-    """(1,) int64: number of bright data."""
+    bits: np.ndarray  # (⌈N/64⌉,) uint64: datum n is bright if bit n mod 64 of word n div 64 is 1
+    n_bright: np.ndarray  # (1,) int64: number of bright data
 
 
 def all_dark(n_data: int) -> Partition:

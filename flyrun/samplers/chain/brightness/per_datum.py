@@ -25,25 +25,16 @@ from flyrun.samplers.chain.brightness.partition import is_bright
 from flyrun.samplers.chain.targets.firefly import evaluate_dark
 
 
-@unsaved(
-    workspace=("proposed", "lit", "chance"),
-    fixed=("log_q", "members", "member_rate", "first", "rate"),
-)
+@unsaved(workspace=("proposed", "lit", "chance"), fixed=("log_q", "members", "member_rate", "first", "rate"))
 class PerDatum(NamedTuple):
     """Algorithm 2 with rates q_n."""
 
-    log_q: np.ndarray
-    """(N,)."""
-    members: np.ndarray
-    """(N,) uint32: the data, bin after bin."""
-    member_rate: np.ndarray
-    """(N,): skip_rate of q of members[i]."""
-    first: np.ndarray
-    """(bins + 1,) int64: where each bin starts in members."""
-    rate: np.ndarray
-    """(bins,): skip_rate of the bin's highest q."""
-    proposed: np.ndarray
-    """(N,) uint32: workspace, as is all that follows (see Implicit)."""
+    log_q: np.ndarray  # (N,)
+    members: np.ndarray  # (N,) uint32: the data, bin after bin
+    member_rate: np.ndarray  # (N,): skip_rate of q of members[i]
+    first: np.ndarray  # (bins + 1,) int64: where each bin starts in members
+    rate: np.ndarray  # (bins,): skip_rate of the bin's highest q
+    proposed: np.ndarray  # (N,) uint32: workspace, as is all that follows (see Implicit)
     lit: np.ndarray
     chance: np.ndarray
     stream: Stream
@@ -61,27 +52,17 @@ def per_datum(q: np.ndarray) -> PerDatum:
     members = np.argsort(power, kind="stable").astype(np.uint32)  # of so short integers it takes O(N)
     counts = np.bincount(power)
     powers = np.flatnonzero(counts)
-    return PerDatum(
-        np.log(q),
-        members,
-        skip_rate(q)[members],
-        np.append(0, np.cumsum(counts[powers])).astype(np.int64),
-        skip_rate(0.5**powers),
-        *sweep_room(q.size),
-    )
+    first = np.append(0, np.cumsum(counts[powers])).astype(np.int64)
+    bins = members, skip_rate(q)[members], first, skip_rate(0.5**powers)
+    return PerDatum(np.log(q), *bins, *sweep_room(q.size))
 
 
 def rates(expected: np.ndarray, factor: float) -> np.ndarray:
-    """q_n = factor·E L̃_n, kept in [½/N, 1]: no datum is forgotten for more than some 2N sweeps.
-
-    expected: E L̃_n over the posterior, (N,).
-    """
+    """q_n = factor·E L̃_n, (N,), kept in [½/N, 1]: no datum is forgotten for more than some 2N sweeps."""
     return np.clip(factor * expected, 0.5 / expected.size, 1.0)
 
 
-@implements(log_rate, PerDatum)
-def _log_rate(brightness, n):
-    return brightness.log_q[n]
+implements(log_rate, PerDatum)(lambda brightness, n: brightness.log_q[n])
 
 
 @implements(resample, PerDatum)

@@ -68,17 +68,13 @@ def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
 class FireflyMemory(NamedTuple):
     """What changes while sampling."""
 
-    queries: np.ndarray
-    """(1,) int64: the meter of likelihood queries."""
+    queries: np.ndarray  # (1,) int64: the meter of likelihood queries
     partition: Partition
-    values: np.ndarray
-    """(N,): log L̃ of the i-th bright datum at the current position, i < n_bright."""
-    slopes: np.ndarray
-    """(N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients."""
+    values: np.ndarray  # (N,): log L̃ of the i-th bright datum at the current position, i < n_bright
+    slopes: np.ndarray  # (N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients
+    # (≥ N,): the same at the last proposal, in their order; or what looks at dark data leave
     proposed_values: np.ndarray
-    """(≥ N,): the same at the last proposal, in their order; or what looks at dark data leave."""
-    proposed_slopes: np.ndarray
-    """(≥ N or 0, K)."""
+    proposed_slopes: np.ndarray  # (≥ N or 0, K)
     known: KnownBase
 
 
@@ -91,8 +87,7 @@ class Firefly(NamedTuple):
     features: Any
     likelihood_work: Workspace
     bound_work: Workspace
-    padded: np.ndarray
-    """(BLOCK + VECTOR,) uint32: workspace, the data of a block."""
+    padded: np.ndarray  # (BLOCK + VECTOR,) uint32: workspace, the data of a block
     memory: FireflyMemory
 
 
@@ -355,6 +350,4 @@ def _start(target, rng, theta):
                 brighten(target, n, n - first)
 
 
-@implements(targets.bright_count, Firefly)
-def _bright_count(target):
-    return target.memory.partition.n_bright[0]
+implements(targets.bright_count, Firefly)(lambda target: target.memory.partition.n_bright[0])

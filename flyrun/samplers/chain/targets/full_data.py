@@ -14,12 +14,9 @@ from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
 class FullDataMemory(NamedTuple):
     """What changes while sampling."""
 
-    queries: np.ndarray
-    """(1,) int64: the meter of likelihood queries."""
-    kept: np.ndarray
-    """(2,): Σ log L_n at the current position and at the last proposal."""
-    gradients: np.ndarray
-    """(2, P): their gradients, where an update asked for them."""
+    queries: np.ndarray  # (1,) int64: the meter of likelihood queries
+    kept: np.ndarray  # (2,): Σ log L_n at the current position and at the last proposal
+    gradients: np.ndarray  # (2, P): their gradients, where an update asked for them
     known: KnownBase
 
 
@@ -42,8 +39,7 @@ class FullData(NamedTuple):
     base: Any
     model: Any
     features: Any
-    everyone: np.ndarray
-    """0 … N−1."""
+    everyone: np.ndarray  # 0 … N−1
     work: Workspace
     memory: FullDataMemory
 
@@ -89,9 +85,7 @@ def _log_data(target, theta, gradient):
     return total
 
 
-@implements(targets.data_gradient, FullData)
-def _data_gradient(target, theta, gradient):
-    targets.log_data(target, theta, gradient)
+implements(targets.data_gradient, FullData)(_log_data)
 
 
 @implements(targets.keep, FullData)
@@ -115,6 +109,4 @@ def _kept_log_data(target, gradient):
     return target.memory.kept[0]
 
 
-@implements(targets.bright_count, FullData)
-def _bright_count(target):
-    return target.everyone.shape[0]
+implements(targets.bright_count, FullData)(lambda target: target.everyone.shape[0])

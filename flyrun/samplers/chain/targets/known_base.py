@@ -16,12 +16,10 @@ from flyrun.numerics.compiled import copy_into, inline_jit
 class KnownBase(NamedTuple):
     """Positions and the base's log density there."""
 
-    positions: np.ndarray
-    """(2, P); NaN, which no position equals, while nothing is known."""
-    values: np.ndarray
-    """(2,)."""
+    positions: np.ndarray  # (2, P); NaN, which no position equals, while nothing is known
+    values: np.ndarray  # (2,)
+    # (1,) int64: which of the two was last asked for; the other makes room for what is new
     latest: np.ndarray
-    """(1,) int64: which of the two was last asked for; the other makes room for what is new."""
 
 
 def known_base(n_params: int) -> KnownBase:

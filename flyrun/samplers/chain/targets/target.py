@@ -12,10 +12,7 @@ from flyrun.numerics.compiled import generic, inlined
 
 @generic
 def start(target, rng, theta):
-    """Work out the data part at the first position and keep it; draw what auxiliary state there is.
-
-    Metered like any other evaluation.
-    """
+    """Work out, metered, the data part at the first position and keep it; draw auxiliary state if any."""
 
 
 @inlined
