@@ -22,13 +22,11 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
         )
     folder = out / run_dir.name
     sources = [run_dir / "report.md", run_dir / "table.csv", *sorted((run_dir / "figures").glob("*.png"))]
-    made = []
+    targets = [folder / source.relative_to(run_dir) for source in sources]
     with files.writing(folder):
         for old in (folder / "figures").glob("*.png"):
             old.unlink()
-        for source in sources:
-            target = folder / source.relative_to(run_dir)
+        for source, target in zip(sources, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             files.write_bytes(target, source.read_bytes())
-            made.append(target)
-    return made
+    return targets

@@ -8,7 +8,6 @@ of its run that the paper does not have.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,19 @@ from rich.text import Text
 from flyrun import files, paths
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
-from flyrun.report import document, render
+from flyrun.report import document, render, words
 from flyrun.report.arms import Run
-from flyrun.report.build import caveats, frame, lead, legend, load
-from flyrun.report.render import View, escape_markdown, markdown
+from flyrun.report.build import ReportResult, caveats, frame, lead, legend, load
+from flyrun.report.render import View
 from flyrun.report.sections import paper
 
 # Of the environment, what a row of the CSV tells beside the numbers.
 _ORIGIN = ("finished", "cpu", "cores", "flyrun", "commit", "python", "numpy", "numba")
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """A whole table. complete: every arm of every experiment has all its seeds."""
-
-    table: pd.DataFrame
-    files: tuple[Path, ...]
-    complete: bool
-
-
 def build(
     name: str, results_dir: Path, out: Path | None = None, console: Console | None = None
-) -> PublishedTable:
+) -> ReportResult:
     """Gather the published table `name`; write <out>.md and <out>.csv; print it when a console is given.
 
     Raises ConfigError when there is no such table, StoreError when the files cannot be written.
@@ -52,23 +42,24 @@ def build(
     table = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
     views = paper.views_of_several(table)
     remarks = _remarks(runs, table)
-    files = []
+    source, written = str(published.get("source", name)), []
     if out is not None:
-        text = _markdown(str(published.get("source", name)), name, views, remarks, runs)
-        files = _write(out, {".md": text, ".csv": table.to_csv(index=False)})
+        text = _markdown(source, name, views, remarks, runs)
+        written = _write(out, {".md": text, ".csv": table.to_csv(index=False)})
     if console is not None:
-        _print(console, str(published.get("source", name)), views, remarks, files)
+        render.print_page(console, source, views, remarks)
+        for path in written:
+            console.print(Text(f"wrote {path}"), soft_wrap=True)
     complete = bool((table["seeds"] == table["seeds_wanted"]).all())
-    return PublishedTable(table, tuple(files), complete)
+    return ReportResult(table, tuple(written), tuple(remarks), complete)
 
 
 def _published(name: str) -> dict[str, Any]:
-    path = paths.reference_dir() / f"{name}.json"
-    if name not in paths.references():
+    if name not in (known := paths.references()):
         raise ConfigError(
-            f"table {name}: no such table{did_you_mean(name, paths.references())}; "
-            f"choose from {listing(paths.references())}"
+            f"table {name}: no such table{did_you_mean(name, known)}; choose from {listing(known)}"
         )
+    path = paths.reference_dir() / f"{name}.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -87,67 +78,54 @@ def _load(run_dir: Path) -> Run | None:
 def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float]]) -> pd.DataFrame:
     """The published arms' rows, the paper's values and a note where there are none; then the run's others."""
     table = frame(run or Run({}, (), ""))
-    found = {row["arm"]: row for row in table.to_dict("records")}
+    ours = {row["arm"]: row for row in table.to_dict("records")}
     origin = {} if run is None else document.environment(run)
     rows = []
-    for arm in [*published, *(name for name in found if name not in published)]:
-        row = found.get(arm) or {
+    for arm in [*published, *(name for name in ours if name not in published)]:
+        row = ours.get(arm) or {
             "experiment": experiment,
             "arm": arm,
             "seeds": 0,
             "note": f"not run; flyrun experiment={experiment}",
             **{f"paper_{key}": value for key, value in published[arm].items()},
         }
-        row = {**row, "beyond_paper": arm not in published}
-        rows.append({**row, **({key: origin.get(key) for key in _ORIGIN} if row["seeds"] else {})})
+        rows.append(row | {"beyond_paper": arm not in published})
+        if row["seeds"]:
+            rows[-1] |= {key: origin.get(key) for key in _ORIGIN}
     return pd.DataFrame(rows, columns=[*table.columns, "beyond_paper", *_ORIGIN])
 
 
 def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
     """What is missing, and every run's caveats."""
-    found = []
+    remarks = []
     for key, run in runs.items():
         if run is None:
-            found.append(f"{key} is not run yet: flyrun experiment={key}.")
+            remarks.append(f"{key} is not run yet: flyrun experiment={key}.")
             continue
         absent = table.loc[(table["experiment"] == key) & (table["seeds"] == 0), "arm"]
-        found += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]
-        found += [f"{key}, {text}" for text in caveats(run)]
-    return found
+        remarks += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]
+        remarks += [f"{key}, {text}" for text in caveats(run)]
+    return remarks
 
 
 def _markdown(source: str, name: str, views: list, remarks: list[str], runs: dict[str, Run | None]) -> str:
     begun = {key: run for key, run in runs.items() if run is not None}
-    lines = [f"# {escape_markdown(source)}, ours beside the paper's", ""]
-    lines += [markdown(view) for view in views]
-    for key, run in begun.items():
-        about = lead(run)[1 if run.info.get("paper") else 0 :]
-        lines += [escape_markdown(f"{key}: {' '.join(about)}"), ""]
-    for line in dict.fromkeys(line for run in begun.values() for line in legend(run)):
-        lines += [escape_markdown(line), ""]
-    if remarks:
-        lines += ["Before trusting these numbers:", ""]
-        lines += [f"- {escape_markdown(text)}" for text in remarks] + [""]
+    about = {key: lead(run)[1 if run.info.get("paper") else 0 :] for key, run in begun.items()}
     origins = {key: document.environment(run) for key, run in begun.items()}
-    keys = list(dict.fromkeys(key for origin in origins.values() for key in origin))
+    keys = dict.fromkeys(key for origin in origins.values() for key in origin)
     rows = tuple((key, *(origin.get(key, "-") for origin in origins.values())) for key in keys)
-    if rows:
-        lines += [markdown(View("Made with", ("", *origins), rows))]
-    return "\n".join([*lines, escape_markdown(f"Again, without sampling: flyrun table {name}"), ""])
+    values = {
+        "lead": [f"{key}: {' '.join(lines)}" for key, lines in about.items()],
+        "legend": dict.fromkeys(line for run in begun.values() for line in legend(run)),
+        "origins": [View("Made with", ("", *origins), rows)] if rows else [],
+    }
+    return words.fill("published.md", source=source, name=name, views=views, remarks=remarks, **values) + "\n"
 
 
 def _write(out: Path, texts: dict[str, str]) -> list[Path]:
-    paths = [out.with_name(out.name + kind) for kind in texts]
+    written = {out.with_name(out.name + kind): text for kind, text in texts.items()}
     with files.writing(out):
         files.make_folder(out.parent)
-        for path, text in zip(paths, texts.values(), strict=True):
+        for path, text in written.items():
             files.write_text(path, text)
-    return paths
-
-
-def _print(console: Console, title: str, views: list, remarks: list[str], files: list[Path]) -> None:
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    render.print_views(console, views)
-    render.print_caveats(console, remarks)
-    for path in files:
-        console.print(Text(f"wrote {path}"), soft_wrap=True)
+    return list(written)

@@ -20,17 +20,23 @@ TABLES = ("table.json", "table.csv")
 _ORIGIN = ("cpu", "cores", "commit", "numpy", "numba")
 
 
+Arm = tuple[str, str]
+"""Experiment and name of an arm."""
+Rows = dict[Arm, dict[str, Any]]
+"""Columns of a table by arm."""
+
+
 @dataclass(frozen=True)
 class Side:
-    """One of the two. rows: (experiment, arm) -> columns of the table, arms without a finished seed too.
+    """One of the two. rows: arms without a finished seed too.
 
-    problems: (experiment, arm) -> dataset, model and prior as they were set, where that is known.
+    problems: dataset, model and prior as they were set, where that is known.
     origin: machine and versions, where known.
     """
 
     place: Path | str
-    rows: dict[tuple[str, str], dict[str, Any]]
-    problems: dict[tuple[str, str], Any] = field(default_factory=dict)
+    rows: Rows
+    problems: dict[Arm, Any] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,8 +60,8 @@ def read(wanted: str, results_dir: str) -> Side:
     try:
         return _commit(commits.read(wanted, results / "measured"))
     except commits.NoRevisionError as error:
-        there = store.runs(results_dir)
-        known = f"runs there are: {listing(there)}" if there else f"there is no run under {results / 'runs'}"
+        runs = store.runs(results_dir)
+        known = f"runs there are: {listing(runs)}" if runs else f"there is no run under {results / 'runs'}"
         raise StoreError(
             f"compare {wanted}: is neither a run nor a table, {error}; {known}; "
             "a folder with run.json, table.json or table.csv does too"
@@ -81,19 +87,17 @@ def _table(file: Path) -> Side:
 
 def _commit(committed: commits.Committed) -> Side:
     """All tables of a commit as one side; of what they say of their origin, what all say alike."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: Rows = {}
     origins = []
     for path, text in committed.tables.items():
-        found, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
-        rows |= found
+        table, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
+        rows |= table
         origins.append(origin)
     shared = {key: one for key, one in origins[0].items() if all(o.get(key) == one for o in origins)}
     return Side(committed.name, rows, {}, shared)
 
 
-def _parsed(
-    text: str, suffix: str, place: str
-) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[str, str]]:
+def _parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:
     """(rows, origin) of a table's text; StoreError where it is none."""
     try:
         if suffix == ".json":
@@ -118,14 +122,14 @@ def _unreadable(place: str, error: Exception) -> StoreError:
     )
 
 
-def _rows(records: list[dict[str, Any]], place: Path | str) -> dict[tuple[str, str], dict[str, Any]]:
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+def _rows(records: list[dict[str, Any]], place: Path | str) -> Rows:
+    rows: Rows = {}
     for record in records:
         if not record.get("arm"):
             raise StoreError(f"{place}: has no column arm; name a table.csv or table.json of flyrun")
-        row = {str(key): _value(value) for key, value in record.items()}
-        found[str(record.get("experiment")), str(record["arm"])] = row
-    return found
+        arm = str(record.get("experiment")), str(record["arm"])
+        rows[arm] = {str(key): _value(value) for key, value in record.items()}
+    return rows
 
 
 def _value(value: Any) -> Any:

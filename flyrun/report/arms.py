@@ -16,7 +16,8 @@ class ArmResult:
     """One arm. infos (cell.json) and cells are parallel, of the seeds that are done.
 
     cells, pooled: what the sections worked out of each cell, and of all of them, as attributes; a cell lacks
-    the attributes of the sections that it has no input for. pooled is None where no seed is done.
+    those of sections that it has no input for. pooled is None where no seed is done.
+    sweep: where it stands in one, {"arm": base arm, "axis": name, "point": value}.
     """
 
     name: str
@@ -28,7 +29,6 @@ class ArmResult:
     messages: dict[int, str]
     paper: dict[str, float]
     sweep: dict[str, Any] | None = None
-    """Where it stands in a sweep: {"arm": base arm, "axis": name, "point": value}."""
 
     @property
     def own_name(self) -> str:

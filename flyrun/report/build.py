@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,23 +19,14 @@ from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
 from flyrun.report.render import View
 from flyrun.report.section import Section, shown
-from flyrun.report.sections import (
-    arms,
-    chains,
-    coefficients,
-    cost,
-    ess,
-    estimates,
-    long_run,
-    marginal_error,
-    paper,
-    scaling,
-)
 from flyrun.runner import store
 
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
-_MODULES = (arms, coefficients, paper, ess, chains, cost, marginal_error, long_run, scaling, estimates)
-SECTIONS: tuple[Section, ...] = tuple(module.SECTION for module in _MODULES)
+_BARE = ("cpu", "blas")  # whose values name them
+_PARTS = "arms coefficients paper ess chains cost marginal_error long_run scaling estimates"
+SECTIONS: tuple[Section, ...] = tuple(
+    importlib.import_module(f"flyrun.report.sections.{name}").SECTION for name in _PARTS.split()
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +46,8 @@ def load(run_dir: Path) -> Run:
 
 def summarise(folder: Path) -> None:
     """Leave the summary of a cell that has just ended beside its draws, for the reports to come."""
-    draws = Draws(store.open_folder(folder))
-    try:
+    with contextlib.closing(Draws(store.open_folder(folder))) as draws:
         summaries.of_cell(draws, SECTIONS)
-    finally:
-        draws.close()
 
 
 def frame(run: Run) -> pd.DataFrame:
@@ -78,14 +68,14 @@ def views(run: Run, whole: pd.DataFrame) -> list[View]:
 def caveats(run: Run) -> list[str]:
     """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
     parts = shown(run, SECTIONS)
-    lines = [
+    by_arm = [
         f"{arm.name}: {text}"
         for arm in run.arms
         for section in parts
         if section.about(arm)
         for text in section.arm_caveats(run, arm)
     ]
-    return lines + [text for section in parts for text in section.caveats(run)]
+    return by_arm + [text for section in parts for text in section.caveats(run)]
 
 
 def lead(run: Run) -> list[str]:
@@ -112,10 +102,11 @@ def write(run: Run, folder: Path, console: Console | None = None) -> ReportResul
     """The same of a run that was loaded, to a folder that exists."""
     whole, warnings = frame(run), caveats(run)
     with files.writing(folder):
-        drawn = figures.draw(run, folder / "figures", shown(run, SECTIONS))
-        further, left_out = figures.draw_further(run, folder)
-        drawn, warnings = further | drawn, warnings + left_out
-        text = document.compose(run, lead(run), views(run, whole), warnings, legend(run), drawn)
+        drawn, left_out = figures.draw(run, folder, shown(run, SECTIONS))
+        warnings += left_out
+        text = document.compose(
+            run, lead=lead(run), views=views(run, whole), caveats=warnings, legend=legend(run), figures=drawn
+        )
         texts = {
             "table.csv": whole.to_csv(index=False),
             "table.json": _as_json(run, whole, text),
@@ -140,18 +131,14 @@ def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
         "source": run.source,
         "environment": text.environment,
         "warnings": text.caveats,
-        "states": {arm.name: {str(seed): state for seed, state in arm.states.items()} for arm in run.arms},
-        "messages": {
-            arm.name: {str(k): v for k, v in arm.messages.items()} for arm in run.arms if arm.messages
-        },
+        "states": {arm.name: arm.states for arm in run.arms},
+        "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
     }
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _print(console: Console, folder: Path, text: document.Document) -> None:
-    console.print(Text(text.title, style="bold"), soft_wrap=True)
-    render.print_views(console, text.views)
-    render.print_caveats(console, text.caveats)
+    render.print_page(console, text.title, text.views, text.caveats)
     for line in _footer(text.environment):
         console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
     console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
@@ -160,12 +147,8 @@ def _print(console: Console, folder: Path, text: document.Document) -> None:
 def _footer(environment: dict[str, Any]) -> list[str]:
     """The environment in two lines: what ran, and on what."""
     short = {**environment, "commit": environment.get("commit", "")[:10]}
-    bare = ("cpu", "blas")
     lines = [
-        ", ".join(short[key] if key in bare else f"{key} {short[key]}" for key in keys if key in environment)
-        for keys in (
-            ("flyrun", "commit", "python", "numpy", "numba"),
-            ("cpu", "cores", "blas", "blas threads"),
-        )
+        ", ".join(short[key] if key in _BARE else f"{key} {short[key]}" for key in keys if key in environment)
+        for keys in _FOOTER
     ]
     return [line for line in lines if line]

@@ -16,22 +16,10 @@ LINES = ("-", "--", "-.", ":")
 
 #: arms by name, samplers of graphs by theirs; the papers' three arms and plain Gibbs in the papers' colours
 KNOWN = {
-    "regular": BLUE,
-    "untuned": GREEN,
-    "map_tuned": ORANGE,
-    "map_tuned_small_q": VIOLET,
-    "independence": PINK,
-    "mala": VIOLET,
-    "hmc": SKY,
-    "regular_hmc": SKY,
-    "firefly_hmc": VERMILION,
-    "gibbs": BLACK,
-    "min_gibbs": BLUE,
-    "local_minibatch": ORANGE,
-    "mgpmh": GREEN,
-    "double_min": PINK,
-    "poisson_gibbs": SKY,
-}
+    "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
+    "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION, "gibbs": BLACK,
+    "min_gibbs": BLUE, "local_minibatch": ORANGE, "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
+}  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")
 # Visits all data in every iteration, as the regular arm: its line of queries lies on that one's.

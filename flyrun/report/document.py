@@ -6,8 +6,9 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from flyrun.report import words
 from flyrun.report.arms import Run
-from flyrun.report.render import View, escape_markdown, markdown
+from flyrun.report.render import View
 
 _VERSIONS = ("flyrun", "commit", "python", "numpy", "scipy", "numba", "scikit-learn", "arviz-stats")
 _MACHINE = ("cpu", "cores", "platform", "blas", "blas_threads")
@@ -29,45 +30,26 @@ class Document:
     footer: str
 
 
-def compose(
-    run: Run,
-    lead: list[str],
-    views: list[View],
-    caveats: list[str],
-    legend: list[str],
-    figures: dict[str, tuple[str, str]],
-) -> Document:
-    """Put a report together."""
+def compose(run: Run, **parts: Any) -> Document:
+    """Put a report together; parts: its lead, caveats, views, legend and figures."""
     name = str(run.info.get("name") or run.info.get("experiment") or "run")
+    command = run.info.get("command") or f"flyrun experiment={name}"
     return Document(
         title=str(run.info.get("title") or name),
-        lead=lead,
-        caveats=caveats,
-        views=views,
-        legend=legend,
-        figures=figures,
-        command=_command(run.info.get("command"), name),
+        command=command if isinstance(command, str) else shlex.join(map(str, command)),
         environment=environment(run),
         settings={arm.name: arm.infos[0].get("settings", {}) for arm in run.done},
         footer=f"Again, without sampling: {run.info.get('again') or f'flyrun report {name}'}",
+        **parts,
     )
 
 
 def as_markdown(document: Document) -> str:
     """The report as Markdown, with its figures as files in figures/."""
-    lines = [f"# {escape_markdown(document.title)}", ""]
-    lines += [f"{escape_markdown(line)}\n" for line in document.lead]
-    if document.caveats:
-        lines += ["Before trusting these numbers:", ""]
-        lines += [f"- {escape_markdown(text)}" for text in document.caveats] + [""]
-    lines += [markdown(view) for view in document.views]
-    lines += [f"{escape_markdown(line)}\n" for line in document.legend]
-    for name, (caption, _) in document.figures.items():
-        lines += [f"![{name}](figures/{name}.png)", "", f"*{escape_markdown(caption)}*", ""]
-    lines += ["## Run it again", "", _fenced(document.command), ""]
-    lines += ["## Environment", "", "| | |", "|---|---|"]
-    lines += [f"| {key} | {escape_markdown(value)} |" for key, value in document.environment.items()]
-    return "\n".join([*lines, "", escape_markdown(document.footer), ""])
+    fence = "```"
+    while fence in document.command:  # which cannot end its own block
+        fence += "`"
+    return words.fill("report.md", fence=fence, **vars(document)) + "\n"
 
 
 def environment(run: Run) -> dict[str, str]:
@@ -78,21 +60,5 @@ def environment(run: Run) -> dict[str, str]:
         values = dict.fromkeys(str(info[key]) for info in infos if info.get(key) is not None)
         if values:
             pairs[key.replace("_", " ")] = ", ".join(values)
-    finished = sorted(str(info["finished"]) for arm in run.arms for info in arm.infos if info.get("finished"))
-    if finished:
-        pairs["finished"] = finished[-1]
-    return pairs
-
-
-def _command(command: Any, name: str) -> str:
-    if isinstance(command, list | tuple):
-        return shlex.join(map(str, command))
-    return str(command) if command else f"flyrun experiment={name}"
-
-
-def _fenced(text: str) -> str:
-    """A code block that its own text cannot end."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
+    finished = [str(info["finished"]) for arm in run.arms for info in arm.infos if info.get("finished")]
+    return pairs | ({"finished": max(finished)} if finished else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,12 @@ class Draws:
     def __init__(self, cell: StoredCell):
         self.cell, self.info = cell, cell.info
         self.facts: dict[str, Any] = cell.info.get("facts", {})
-        self._tree: Any = None
         self._positions: np.ndarray | None = None
 
-    @property
+    @functools.cached_property
     def tree(self) -> Any:
         """The stored groups; raises StoreError when they cannot be read."""
-        if self._tree is None:
-            self._tree = self.cell.tree()
-        return self._tree
+        return self.cell.tree()
 
     def has(self, group: str, name: str) -> bool:
         """Whether a group holds a variable."""
@@ -61,6 +59,7 @@ class Draws:
 
     def close(self) -> None:
         """Let go of the file and the memory."""
-        if self._tree is not None:
-            self._tree.close()
-        self._tree = self._positions = None
+        if "tree" in vars(self):
+            self.tree.close()
+            del self.tree
+        self._positions = None

@@ -6,6 +6,7 @@ import importlib
 import io
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
 from flyrun.report.section import Section
@@ -42,34 +44,31 @@ def new_figure(**settings: Any) -> Any:
     return Figure(**settings)
 
 
-def draw(run: Run, folder: Path, sections: list[Section]) -> dict[str, tuple[str, str]]:
-    """Write every figure of these parts as .png and .svg; name -> (caption, SVG text)."""
+def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """Write every figure of these parts, and those that the experiment asks for by name, as .png and .svg.
+
+    Returns name -> (caption, SVG text), and why some are left out.
+    """
     title, styles = str(run.info.get("title") or run.info.get("name") or ""), styles_of(run.arms)
-    made = {}
-    for section in sections:
-        arms = [arm for arm in run.done if section.about(arm)]
-        for name, (caption, plot) in section.figures.items():
-            if arms and (text := _drawn(lambda: plot(arms, styles, title), folder / name)):  # noqa: B023
-                made[name] = (caption, text)
-    return made
-
-
-def draw_further(run: Run, run_dir: Path) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """The figures that the experiment asks for by name (report/illustrations), and why some are left out."""
-    made: dict[str, tuple[str, str]] = {}
+    plots: dict[str, Callable[[], Any]] = {}
     left_out = []
     for file in run.info.get("figures") or ():
-        if file not in illustrations():
+        if file in illustrations():
+            figures = importlib.import_module(f"flyrun.report.illustrations.{file}").FIGURES
+            plots |= {name: partial(plot, run, folder) for name, plot in figures.items()}
+        else:
             left_out.append(f"figures: {file} is no figure that this flyrun draws.")
-            continue
-        module = importlib.import_module(f"flyrun.report.illustrations.{file}")
-        for name, (caption, plot) in module.FIGURES.items():
-            try:
-                if text := _drawn(lambda: plot(run, run_dir), run_dir / "figures" / name):  # noqa: B023
-                    made[name] = (caption, text)
-            except FlyrunError as error:
-                left_out.append(f"figure {name} is left out: {error}.")
-    return made, left_out
+    for section in sections:
+        if arms := [arm for arm in run.done if section.about(arm)]:
+            plots |= {name: partial(plot, arms, styles, title) for name, plot in section.figures.items()}
+    drawn = {}
+    for name, plot in plots.items():
+        try:
+            if text := _drawn(plot, folder / "figures" / name):
+                drawn[name] = words.captions()[name], text
+        except FlyrunError as error:
+            left_out.append(f"figure {name} is left out: {error}.")
+    return drawn, left_out
 
 
 def _drawn(plot: Callable[[], Any], path: Path) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import partial
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from flyrun.report import words
 from flyrun.report.colours import BLACK, BLUE
 from flyrun.report.document import Document
 from flyrun.report.figures import INK
@@ -17,16 +14,7 @@ from flyrun.report.figures import INK
 
 def page(document: Document) -> str:
     """The whole page. The template escapes every text that came from a config, a file or a message."""
-    environment = Environment(
-        loader=PackageLoader("flyrun.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"as_json": partial(json.dumps, indent=2, ensure_ascii=False)}
-    given: dict[str, Any] = {**vars(document), "inline_svg": inline_svg}
-    return environment.get_template("report.html.j2").render(given)
+    return words.fill("report.html", **vars(document), inline_svg=inline_svg)
 
 
 def inline_svg(svg: str, name: str, label: str) -> Markup:

@@ -13,7 +13,7 @@ from rich.console import Console
 from flyrun import files
 from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError
-from flyrun.report.arms import ArmResult, Run
+from flyrun.report.arms import Run
 from flyrun.report.build import ReportResult, load, write
 
 _PROBLEM = ("dataset", "model", "prior")
@@ -38,19 +38,19 @@ def build_of_several(folders: list[Path], out: Path, console: Console | None = N
 def merged(names: list[str], runs: list[Run]) -> Run:
     """All arms of these runs as those of one."""
     count = Counter(arm.name for run in runs for arm in run.arms)
-    arms = [
-        _renamed(arm, {name: f"{run_name}/{name}" for name, times in count.items() if times > 1})
-        for run_name, run in zip(names, runs, strict=True)
-        for arm in run.arms
-    ]
+    arms = []
+    for run_name, run in zip(names, runs, strict=True):
+        own = {name: f"{run_name}/{name}" if times > 1 else name for name, times in count.items()}
+        for arm in run.arms:
+            sweep = arm.sweep and arm.sweep | {"arm": own.get(arm.sweep["arm"], arm.sweep["arm"])}
+            arms.append(replace(arm, name=own[arm.name], sweep=sweep))
 
     def common(key: str, joint: str) -> str:
         return joint.join(dict.fromkeys(str(run.info[key]) for run in runs if run.info.get(key)))
 
     info: dict[str, Any] = {
         "name": "+".join(names),
-        "title": common("title", "; "),
-        "paper": common("paper", "; "),
+        **{key: common(key, "; ") for key in ("title", "paper")},
         "experiment": common("experiment", "+"),
         "command": common("command", "\n"),
         "again": shlex.join(["flyrun", "report", *names]),
@@ -59,23 +59,16 @@ def merged(names: list[str], runs: list[Run]) -> Run:
     return Run(info, tuple(arms), "; ".join(dict.fromkeys(run.source for run in runs if run.source)))
 
 
-def _renamed(arm: ArmResult, names: dict[str, str]) -> ArmResult:
-    sweep = arm.sweep and {**arm.sweep, "arm": names.get(arm.sweep["arm"], arm.sweep["arm"])}
-    return replace(arm, name=names.get(arm.name, arm.name), sweep=sweep)
-
-
-def _problem(entry: dict[str, Any]) -> dict[str, Any]:
-    return {group: entry.get("problem", {}).get(group) or {} for group in _PROBLEM}
-
-
 def _refuse_other_problems(names: list[str], runs: list[Run]) -> None:
-    problems = [
-        (f"{name}, arm {arm['name']}", flat(_problem(arm)))
+    (place, problem), *others = (
+        (
+            f"{name}, arm {arm['name']}",
+            flat({group: arm.get("problem", {}).get(group) or {} for group in _PROBLEM}),
+        )
         for name, run in zip(names, runs, strict=True)
         for arm in run.info["arms"]
-    ]
-    place, problem = problems[0]
-    for other_place, other in problems[1:]:
+    )
+    for other_place, other in others:
         key = next((key for key in {**problem, **other} if problem.get(key) != other.get(key)), None)
         if key is not None:
             raise ConfigError(

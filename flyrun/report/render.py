@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -63,17 +63,10 @@ def plus_minus(value: Any, sd: Any) -> str:
         return number(value)
     value, sd = float(value), float(sd)
     if sd == 0:
-        return f"{_exact(value)} ± 0"
-    decimals = min(max(1 - math.floor(math.log10(sd)), 0), max(4 - _size(value), 0))
+        return f"{value:,.0f} ± 0" if value == round(value) else f"{number(value)} ± 0"
+    size = math.floor(math.log10(abs(value))) if value else 0
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), max(4 - size, 0))
     return f"{value:,.{decimals}f} ± {sd:,.{decimals}f}"
-
-
-def _exact(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else number(value)
-
-
-def _size(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
 
 
 def known(value: Any) -> bool:
@@ -86,28 +79,16 @@ def known(value: Any) -> bool:
 
 def measured(name: str, sd: str | None = None) -> Callable[[dict[str, Any]], str]:
     """A column's value ± its sd, the column `sd` or <name>_sd."""
-    spread = sd or f"{name}_sd"
-
-    def text(row: dict[str, Any]) -> str:
-        # The baseline against itself.
-        if ("speedup" in name or "ratio" in name) and row.get(spread) == 0:
-            return "1"
-        return plus_minus(row[name], row[spread])
-
-    return text
+    spread, relative = sd or f"{name}_sd", "speedup" in name or "ratio" in name
+    # The baseline against itself is 1.
+    return lambda row: "1" if relative and row.get(spread) == 0 else plus_minus(row[name], row[spread])
 
 
 def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
-    """A column's value alone."""
-
-    def text(row: dict[str, Any]) -> str:
-        value = row[name]
-        # The paper's values are shown as printed there.
-        return (
-            f"{float(value):,.10g}" if name.startswith("paper_") and known(value) else number(value, digits)
-        )
-
-    return text
+    """A column's value alone; the paper's as printed there."""
+    if name.startswith("paper_"):
+        return lambda row: f"{float(row[name]):,.10g}" if known(row[name]) else NOTHING
+    return lambda row: number(row[name], digits)
 
 
 def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] | None]:
@@ -149,37 +130,34 @@ ARM = Column("arm", lambda row: str(row["arm"]))
 SEEDS = Column("seeds", seeds_text)
 
 
+def exact(no: str) -> Column:
+    """Whether an arm's draws follow the posterior exactly; `no` where they do not."""
+    return Column("exact", lambda row: {True: "yes", False: no}.get(row["exact"], NOTHING))
+
+
 def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
     """The columns of these rows as text."""
-    return View(
-        title,
-        tuple(column.head for column in columns),
-        tuple(tuple(column.text(row) for column in columns) for row in rows),
-        {
-            (i, k): found
-            for i, row in enumerate(rows)
-            for k, column in enumerate(columns)
-            if column.delta and (found := column.delta(row))
-        },
-    )
+    deltas = {
+        (i, k): difference
+        for i, row in enumerate(rows)
+        for k, column in enumerate(columns)
+        if column.delta and (difference := column.delta(row))
+    }
+    cells = tuple(tuple(column.text(row) for column in columns) for row in rows)
+    return View(title, tuple(column.head for column in columns), cells, deltas)
 
 
 def markdown(view: View) -> str:
     """A GitHub table under its title."""
-    lines = [f"**{view.title}**", "", _markdown_row(view.header)]
-    lines.append("|" + "|".join(["---"] + ["---:"] * (len(view.header) - 1)) + "|")
-    lines += [_markdown_row(row) for row in view.rows]
-    return "\n".join(lines) + "\n"
+    header, *rows = ("| " + " | ".join(map(escape_markdown, row)) + " |" for row in (view.header, *view.rows))
+    rule = "|---" + "|---:" * (len(view.header) - 1) + "|"
+    return "\n".join([f"**{view.title}**", "", header, rule, *rows, ""])
 
 
 def escape_markdown(text: str) -> str:
     """Text of a config or a message that stays text in Markdown: no markup, no table border, one line."""
     text = " ".join(text.split())
     return "".join("\\" + letter if letter in "\\`*_{}[]<>#|~!" else letter for letter in text)
-
-
-def _markdown_row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
 
 
 def print_views(console: Console, tables: list[View]) -> None:
@@ -194,9 +172,11 @@ def print_views(console: Console, tables: list[View]) -> None:
             console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
 
-def print_caveats(console: Console, lines: list[str]) -> None:
-    """Print warnings, a line each."""
-    for text in lines:
+def print_page(console: Console, title: str, tables: list[View], caveats: Iterable[str]) -> None:
+    """Print a title, tables, and what to know before trusting them, a line each."""
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    print_views(console, tables)
+    for text in caveats:
         console.print(Text.assemble(("! ", "yellow"), text), soft_wrap=not console.is_terminal)
 
 
@@ -206,11 +186,12 @@ def _rich_table(view: View, width: int):
     # A value and its ± sd belong on one line where there is room; digits are never cut off.
     roomy = sum(max(one, 8) + 1 for one in widths) + 2 <= width
     for index, head in enumerate(view.header):
-        style = "dim" if head == "paper" else None
         # A heading folds to the width of what is under it.
         folded = Text(textwrap.fill(head, max(8, widths[index]), break_long_words=False))
-        justify: Literal["left", "right"] = "right" if index else "left"
-        table.add_column(folded, justify=justify, style=style, no_wrap=roomy, vertical="bottom")
+        table.add_column(
+            folded, justify="right" if index else "left", style="dim" if head == "paper" else None,
+            no_wrap=roomy, vertical="bottom",
+        )  # fmt: skip
     for row in view.rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

@@ -11,8 +11,9 @@ from flyrun.report.draws import Draws
 from flyrun.report.render import View
 
 Row = dict[str, Any]
-#: figure -> (caption, plot); plot(arms, styles, title) returns a matplotlib Figure, or None for nothing
-Figures = dict[str, tuple[str, Callable[..., Any]]]
+#: figure -> plot(arms, styles, title), which returns a matplotlib Figure, or None for nothing; the captions
+#: are in templates/captions.yaml
+Figures = dict[str, Callable[..., Any]]
 
 
 def no_row(*_: Any) -> Row:
@@ -24,10 +25,6 @@ def _no_lines(*_: Any) -> list:
     return []
 
 
-def _always(_: Run) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Section:
     """One part. It is about the arms whose cells have what it `reads`, and is shown where there is one.
@@ -35,9 +32,9 @@ class Section:
     summarise: of a cell's Draws, what to keep of it, by name, for JSON; {} where it lacks what is read.
     pool: the same of all finished cells of an arm together.  code: modules whose edit changes what these
     give, with the section's own.
-    columns: of table.csv, in its order; those of others may stand among them, to say where.  row: their
-    values for an arm.  planned: of an arm without a finished seed; with it the section is shown while no arm
-    has one.  table: rows that stand for the whole table, where it has none for the arms.
+    row: an arm's values in table.csv, whose columns are listed in columns.yaml.  planned: of an arm without a
+    finished seed; with it the section is shown while no arm has one.  table: rows that stand for the whole
+    table, where it has none for the arms.
     views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  replaces: sections that are not, where this one is.
     """
@@ -47,7 +44,6 @@ class Section:
     summarise: Callable[[Draws], Row] | None = None
     pool: Callable[[list[Draws]], Row] | None = None
     code: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
     row: Callable[[Run, ArmResult], Row] = no_row
     planned: Callable[[Run, ArmResult], Row] | None = None
     table: Callable[[Run], list[Row]] | None = None
@@ -57,17 +53,21 @@ class Section:
     legend: Callable[[Run], list[str]] = _no_lines
     arm_caveats: Callable[[Run, ArmResult], list[str]] = _no_lines
     caveats: Callable[[Run], list[str]] = _no_lines
-    when: Callable[[Run], bool] = _always
+    when: Callable[[Run], bool] = lambda run: True
     replaces: tuple[str, ...] = ()
 
     def about(self, arm: ArmResult) -> bool:
         """Whether an arm has what this part reads; a part that reads nothing is about all of them."""
         return not self.reads or arm.has(*self.reads)
 
+    def arms(self, run: Run) -> list[ArmResult]:
+        """The arms of a run that this part is about."""
+        return [arm for arm in run.arms if self.about(arm)]
+
     def wanted(self, run: Run) -> bool:
         """Whether a run has something to show here."""
         planned = self.planned is not None and not run.done
-        return (planned or any(map(self.about, run.arms))) and self.when(run)
+        return bool(planned or self.arms(run)) and self.when(run)
 
     def cells_of(self, run: Run, arm: ArmResult) -> Row:
         """An arm's values in the table."""

@@ -81,24 +81,21 @@ def _of_arm(chains: list[Draws], sections: Sections) -> SimpleNamespace:
 
 def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dict]) -> ArmResult:
     entry, cells, paper = listed
-    states, messages = {}, {}
-    summaries = []
+    states = {cell.seed: cell.state for cell in cells}
+    messages = {cell.seed: cell.message for cell in cells if cell.message}
+    summaries, chains = [], []
     with contextlib.ExitStack() as opened:
-        chains: list[Draws] = []
         for cell in cells:
-            states[cell.seed], messages[cell.seed] = cell.state, cell.message
-            if cell.state == "unfinished" and not cell.message:
-                messages[cell.seed] = f"stopped at iteration {cell.iterations_done:,}"
+            if cell.state == "unfinished":
+                messages.setdefault(cell.seed, f"stopped at iteration {cell.iterations_done:,}")
             if cell.state != "done":
                 continue
-            draws = Draws(cell)
-            opened.callback(draws.close)
+            draws = opened.enter_context(contextlib.closing(Draws(cell)))
             try:
                 summaries.append(of_cell(draws, sections))
                 chains.append(draws)
             except (StoreError, KeyError, ValueError, OSError) as error:
                 states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
-                draws.close()
         pooled = _of_arm(chains, sections) if chains else None
     return ArmResult(
         name=entry["name"],
@@ -107,7 +104,7 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
         cells=tuple(summaries),
         pooled=pooled,
         states=states,
-        messages={seed: message for seed, message in messages.items() if message},
+        messages=messages,
         paper=paper,
         sweep=entry.get("sweep"),
     )
@@ -118,9 +115,8 @@ def _is_pooled(cells: list[StoredCell], sections: Sections) -> bool:
     done = [cell for cell in cells if cell.state == "done"]
     if not done:
         return True
-    stored = _read(done[0].folder.parent / ARM_SUMMARY)
-    wanted = {one.name: _mark(one, _draws_digest(done)) for one in sections if one.pool}
-    return all(stored.get(name, {}).get("mark") == mark for name, mark in wanted.items())
+    stored, draws = _read(done[0].folder.parent / ARM_SUMMARY), _draws_digest(done)
+    return all(stored.get(one.name, {}).get("mark") == _mark(one, draws) for one in sections if one.pool)
 
 
 def _size(cell: StoredCell) -> int:
@@ -137,15 +133,15 @@ def _mark(section: Section, draws: str) -> str:
     return hashlib.sha256(f"{_code_digest(section)} {draws}".encode()).hexdigest()
 
 
-@functools.cache
-def _of_files(names: tuple[str, ...]) -> str:
-    return digest([PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names], PACKAGE)
-
-
 def _code_digest(section: Section) -> str:
     """Digest of the section's own file and of what it names besides."""
     made = section.summarise or section.pool
-    return _of_files((made.__module__, *section.code)) if made else ""
+    return _of_modules((made.__module__, *section.code)) if made else ""
+
+
+@functools.cache
+def _of_modules(names: tuple[str, ...]) -> str:
+    return digest([PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names], PACKAGE)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -157,8 +153,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    stored = _read_json(path)
-    return stored if all(isinstance(part, dict) for part in stored.values()) else {}
+    return {name: part for name, part in _read_json(path).items() if isinstance(part, dict)}
 
 
 def _cached(path: Path, draws: str, makers: dict[str, tuple[Section, Callable]], given: Any) -> Any:

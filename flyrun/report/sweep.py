@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,6 @@ def _view(frame: pd.DataFrame, keys: list[str]) -> View:
             columns.append(Column(head, measured(name) if f"{name}_sd" in frame else plain(name)))
     columns += [SEEDS] if "seeds_wanted" in frame else []
     if frame["exit_code"].any():
-        columns.append(
-            Column("problem", lambda row: textwrap.shorten(str(row["problem"]), 70, placeholder=" …"))
-        )
+        shortened = partial(textwrap.shorten, width=70, placeholder=" …")
+        columns.append(Column("problem", lambda row: shortened(str(row["problem"]))))
     return table_view(f"Sweep of {', '.join(keys)} (mean ± sd over seeds)", columns, frame.to_dict("records"))

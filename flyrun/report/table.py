@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.section import Row, Section
 
@@ -19,7 +20,7 @@ def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
     """
     own = next((section.table for section in sections if section.table), None)
     rows = own(run) if own else [_row(run, arm, sections) for arm in run.arms]
-    columns = dict.fromkeys(name for section in sections for name in section.columns)
+    columns = dict.fromkeys(name for section in sections for name in words.columns().get(section.name, ()))
     table = pd.DataFrame(rows, columns=list(columns), dtype=object)
     return table if own else table.apply(_typed)
 

@@ -81,7 +81,7 @@ def test_publish_copies_what_the_report_shows(results, capsys):
 
 
 def test_unfinished_runs_are_not_published(results, monkeypatch):
-    monkeypatch.setattr(figures, "draw", lambda *_: {})
+    monkeypatch.setattr(figures, "draw", lambda *_: ({}, []))
     with pytest.raises(StoreError, match="not every cell is finished"):
         publish(results / "runs" / "cifar_softmax", results / "measured")
     assert not (results / "measured").exists()

@@ -87,7 +87,7 @@ def test_arms_of_ones_own_differ_however_many():
 
 def test_lags_are_on_a_logarithmic_axis_and_long_axes_have_few_numbers(tmp_path):
     run = load(write_three_arms(tmp_path / "run", seeds=2))
-    drawn = chains.FIGURES["autocorrelation"][1](run.arms, styles_of(run.arms), "")
+    drawn = chains.SECTION.figures["autocorrelation"](run.arms, styles_of(run.arms), "")
     (axis,) = drawn.axes
     assert axis.get_xscale() == "log"
     assert axis.get_xlim()[0] == 1

@@ -15,6 +15,7 @@ from flyrun.paths import illustrations
 from flyrun.report import build
 from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap
 from flyrun.report.illustrations.flymc_illustration import one_datum, replay
+from flyrun.report.words import captions
 from flyrun.runner import store
 
 
@@ -74,7 +75,7 @@ def test_unknown_figures(toy, tmp_path):
 def test_every_plot_file_has_figures_with_captions():
     for module in (flymc_illustration, bound_distance):
         assert module.__name__.rpartition(".")[2] in illustrations()
-        assert all(caption and callable(plot) for caption, plot in module.FIGURES.values())
+        assert all(captions()[name] and callable(plot) for name, plot in module.FIGURES.items())
 
 
 def test_distances_are_the_points_of_the_axes():

@@ -12,7 +12,7 @@ from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
 from flyrun.report import build, figures
 from flyrun.report.sections import ess as ess_section
-from flyrun.report.sections.paper import COLUMNS
+from flyrun.report.words import columns
 from flyrun.runner import store
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
@@ -20,7 +20,7 @@ from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch):
     """Drawing takes a second and is not what is tested here."""
-    monkeypatch.setattr(figures, "draw", lambda *_: {})
+    monkeypatch.setattr(figures, "draw", lambda *_: ({}, []))
 
 
 def _row(table, arm):
@@ -30,7 +30,7 @@ def _row(table, arm):
 def test_columns_are_the_promised_ones_in_order(tmp_path):
     result = build(write_three_arms(tmp_path / "run", seeds=2))
     stored = pd.read_csv(tmp_path / "run" / "table.csv")
-    assert tuple(stored.columns[: len(COLUMNS)]) == COLUMNS
+    assert stored.columns[: len(columns()["paper"])].tolist() == columns()["paper"]
     assert stored["arm"].tolist() == ["regular", "untuned", "map_tuned"]
     assert stored["queries_per_iter"].dtype == float
     assert _row(stored, "regular")["dataset"] == "mnist_7v9"

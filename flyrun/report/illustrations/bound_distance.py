@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,11 @@ PAPER_SHARE = 575_528 / 18_182_764
 
 def bright_against_distance(run: Run, run_dir: Path) -> Any:
     """Mean ± sd over seeds of the bright count, with and without 0 on the axis; None where no arm is done."""
-    found = distances(run)
-    if not found:
+    if not (points := distances(run)):
         return None
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axis = figure.subplots()
-    k, mean, sd = (np.array(column) for column in zip(*found, strict=True))
+    k, mean, sd = (np.array(column) for column in zip(*points, strict=True))
     n_data = next(arm.fact("n_data") for arm in run.arms if arm.done)
     at_map = mean[k == 0]
     if at_map.size:
@@ -67,18 +65,9 @@ def distances(run: Run) -> list[tuple[float, float, float]]:
         k = points.get(arm.name)
         if arm.has("bright_mean") and k is not None and k == arm.setting("bound", "offset_sds"):
             counts = arm.each("bright_mean")
-            rows.append(
-                (float(k), float(counts.mean()), float(counts.std(ddof=1)) if len(counts) > 1 else 0.0)
-            )
+            sd = float(counts.std(ddof=1)) if len(counts) > 1 else 0.0
+            rows.append((float(k), float(counts.mean()), sd))
     return sorted(rows)
 
 
-FIGURES: dict[str, tuple[str, Callable[[Run, Path], Any]]] = {
-    "bound_distance": (
-        "Bright data against the distance of the point where the bounds touch the likelihoods from the"
-        " MAP, in posterior sds, every direction off by as much on average; mean ± 1 sd over chains. "
-        "At the MAP they are a few, whatever the number of data; the paper's share needs a MAP "
-        "estimate that is far off.",
-        bright_against_distance,
-    ),
-}
+FIGURES = {"bound_distance": bright_against_distance}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 from flyrun.report.arms import Run
 from flyrun.report.colours import PALETTE
 from flyrun.report.figures import INK
+from flyrun.report.sections.coefficients import effect_per
 
 MOST = 40
 
@@ -21,20 +21,17 @@ def intervals(run: Run, run_dir: Path) -> Any:
     rows = [row for row in run.info.get("fit", {}).get("coefficients", []) if "effect_mean" in row]
     if not rows:
         return None
-    names = list(dict.fromkeys(row["coefficient"] for row in rows))
-    largest = {
-        name: max(abs(row["effect_mean"]) for row in rows if row["coefficient"] == name) for name in names
-    }
-    shown = sorted(names, key=lambda name: -largest[name])[:MOST]
+    largest: dict[str, float] = {}
+    for row in rows:
+        name = row["coefficient"]
+        largest[name] = max(abs(row["effect_mean"]), largest.get(name, 0.0))
+    shown = sorted(largest, key=lambda name: -largest[name])[:MOST]
     classes = list(dict.fromkeys(row["class"] for row in rows))
-    figure = Figure(
-        figsize=(6.4, 1.1 + 0.2 * len(shown) * max(1.0, 0.6 * len(classes))), layout="constrained"
-    )
+    height = 1.1 + 0.2 * len(shown) * max(1.0, 0.6 * len(classes))
+    figure = Figure(figsize=(6.4, height), layout="constrained")
     axis = figure.subplots()
     for k, one in enumerate(classes):
-        mine = {
-            row["coefficient"]: row for row in rows if row["class"] == one and row["coefficient"] in shown
-        }
+        mine = {row["coefficient"]: row for row in rows if row["class"] == one}
         place = np.arange(len(shown)) + (k - (len(classes) - 1) / 2) * 0.7 / len(classes)
         mean, low, high = (
             np.array([mine[name][f"effect_{key}"] for name in shown]) for key in ("mean", "q03", "q97")
@@ -43,28 +40,18 @@ def intervals(run: Run, run_dir: Path) -> Any:
         axis.hlines(place, low, high, color=colour, linewidth=1.4)
         axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
     axis.axvline(0.0, color=INK, linewidth=0.7)
-    axis.set_yticks(np.arange(len(shown)))
-    axis.set_yticklabels([_short(name) for name in shown], parse_math=False)
+    short = [name if len(name) <= 32 else name[:31] + "…" for name in shown]
+    axis.set_yticks(np.arange(len(shown)), short, parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     layout = run.info["fit"]["layout"]
-    per = "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
+    per = effect_per(run)
     unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
     axis.set_xlabel(f"coefficient per {per} of its column, or of a level ({unit})")
-    left_out = f" (the {MOST} largest of {len(names)})" if len(names) > MOST else ""
+    left_out = f" (the {MOST} largest of {len(largest)})" if len(largest) > MOST else ""
     axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)
     if len(classes) > 1:
         axis.legend(title=f"against {layout['target']['levels'][0]}", loc="best")
     return figure
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else name[:31] + "…"
-
-
-FIGURES: dict[str, tuple[str, Callable[..., Any]]] = {
-    "coefficients": (
-        "Posterior means and 94 % intervals of the coefficients, per standard deviation of a number's "
-        "column, for a category's level its difference from the first; largest first.",
-        intervals,
-    ),
-}
+FIGURES = {"coefficients": intervals}

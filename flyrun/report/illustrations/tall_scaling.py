@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,10 @@ def against_size(run: Run, run_dir: Path) -> Any:
         for arm in run.arms
         if arm.name in along and of_cost.SECTION.about(arm)
     ]
-    if not rows:
+    if len({row["n_data"] for row in rows}) < 2:
         return None
     table = pd.DataFrame(rows).sort_values("n_data")
     sizes = table["n_data"].to_numpy(dtype=float)
-    if len(np.unique(sizes)) < 2:
-        return None
     figure = Figure(figsize=(6.8, 5.0), layout="constrained")
     (cost, speed), (setup, memory) = figure.subplots(2, 2, sharex=True)
     for axis, name, label in (
@@ -45,12 +42,10 @@ def against_size(run: Run, run_dir: Path) -> Any:
         (memory, "peak_mb", "peak memory (MB)"),
     ):
         values = table[name].to_numpy(dtype=float)
-        spread = table[f"{name}_sd"].to_numpy(dtype=float) if f"{name}_sd" in table else np.zeros(len(sizes))
+        spread = np.nan_to_num(table.get(f"{name}_sd", 0.0 * table[name]).to_numpy(dtype=float))
         colour = KNOWN["firefly_hmc"]
-        axis.errorbar(
-            sizes, values, np.nan_to_num(spread), color=colour, marker="o", capsize=3, linewidth=1.5
-        )
-        for x, y, top in zip(sizes, values, values + np.nan_to_num(spread), strict=True):
+        axis.errorbar(sizes, values, spread, color=colour, marker="o", capsize=3, linewidth=1.5)
+        for x, y, top in zip(sizes, values, values + spread, strict=True):
             text = f"{y:,.0f}" if y >= 10 else f"{y:.2g}"
             axis.annotate(text, (x, top), (0, 6), textcoords="offset points", fontsize=8, ha="center")
         axis.set(xscale="log", ylabel=label)
@@ -74,11 +69,4 @@ def against_size(run: Run, run_dir: Path) -> Any:
     return figure
 
 
-FIGURES: dict[str, tuple[str, Callable[[Run, Path], Any]]] = {
-    "tall_scaling": (
-        "Against the number of data: likelihood queries per effective sample and effective samples per second"
-        " of sampling, mean ± 1 sd over chains; seconds of set-up (MAP, bounds, rates); the most memory that"
-        " a process held, pages of the mapped features included.",
-        against_size,
-    ),
-}
+FIGURES = {"tall_scaling": against_size}

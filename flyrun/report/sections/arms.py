@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
 
 import numpy as np
 
@@ -21,9 +21,9 @@ def row(run: Run, arm: ArmResult) -> Row:
         "seeds_wanted": arm.wanted,
     }
     if arm.done < arm.wanted:
-        states = [state for state in arm.states.values() if state != "done"]
-        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-        values["note"] = f"{arm.done}/{arm.wanted} seeds ({counts})"
+        counts = Counter(state for state in arm.states.values() if state != "done")
+        missing = ", ".join(f"{n} {state}" for state, n in counts.items())
+        values["note"] = f"{arm.done}/{arm.wanted} seeds ({missing})"
     if arm.done:
         values |= {name: arm.setting(name, "name") for name in ("dataset", "model")}
         values |= {name: arm.fact(name) for name in ("update", "n_data", "n_params", "exact")}
@@ -60,25 +60,19 @@ def unfinished(run: Run, arm: ArmResult) -> list[str]:
 
 
 def _caveats(run: Run) -> list[str]:
-    machines = {_machine(info) for arm in run.done for info in arm.infos}
+    environments = [info.get("environment", {}) for arm in run.done for info in arm.infos]
+    machines = {tuple(str(one.get(key)) for key in _MACHINE) for one in environments}
     lines = []
     if len(machines) > 1:
         lines.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")
     for arm in run.done:
-        times = [_seconds_per_iteration(info) for info in arm.infos]
+        times = [
+            info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
+            for info in arm.infos
+        ]
         if len(times) > 1 and np.std(times) > 0.5 * np.mean(times):
             lines.append(f"{arm.name}: times differ much between seeds; something else used the machine.")
     return lines
 
 
-def _machine(info: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(info.get("environment", {}).get(key)) for key in _MACHINE)
-
-
-def _seconds_per_iteration(info: dict[str, Any]) -> float:
-    return info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
-
-
-SECTION = Section(
-    "arms", row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats,
-)  # fmt: skip
+SECTION = Section("arms", row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats)

@@ -12,7 +12,7 @@ from flyrun.report.arms import ArmResult
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, axes, band, common, legend_below, round_numbers
-from flyrun.report.section import Figures, Row, Section
+from flyrun.report.section import Row, Section
 
 _CURVE_BINS = 240
 _SHORT_LAGS, _LONG_LAGS = 100, 250
@@ -28,15 +28,11 @@ def summarise(draws: Draws) -> Row:
         return {}
     curve_iteration, curve_queries = _binned(queries)
     lags, autocorrelation = _autocorrelation(draws.positions(), int(draws.info.get("thin", 1)))
-    trace = [draws.values("trace", name) for name in ("iteration", "log_posterior")]
-    trace_iteration, trace_log_posterior = (
-        [] if one is None else one.astype(float).tolist() for one in trace
-    )
+    trace = {name: draws.values("trace", name) for name in ("iteration", "log_posterior")}
     return {
         "curve_iteration": curve_iteration.tolist(),
         "curve_queries": curve_queries.tolist(),
-        "trace_iteration": trace_iteration,
-        "trace_log_posterior": trace_log_posterior,
+        **{f"trace_{name}": [] if of is None else of.astype(float).tolist() for name, of in trace.items()},
         "lags": lags.tolist(),
         "autocorrelation": autocorrelation.tolist(),
     }
@@ -141,30 +137,15 @@ def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str
         correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
         reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
     first, longest = (min(arm.cells[0].lags[1] for arm in arms), max(arm.cells[0].lags[-1] for arm in arms))
-    axis.set(
-        xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", xlim=(first, min(reach, longest)),
-        ylim=(-0.15, 1.02),
-    )  # fmt: skip
+    axis.set(xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", ylim=(-0.15, 1.02))
+    axis.set_xlim(first, min(reach, longest))
     round_numbers(axis.xaxis)
     axis.axhline(0, color=INK, linewidth=0.6)
     legend_below(figure, axis)
     return figure
 
 
-FIGURES: Figures = {
-    "convergence": (
-        "Log posterior from the start of the chain (above) and likelihood queries per iteration (below), "
-        "mean ± 1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; "
-        "it is computed after the run and not counted as queries.",
-        _convergence,
-    ),
-    "autocorrelation": (
-        "Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs; lags on a "
-        "logarithmic axis, from the first on.",
-        _autocorrelations,
-    ),
-}
 SECTION = Section(
     "chains", reads=("autocorrelation",), summarise=summarise, code=("flyrun.diagnostics.coda",),
-    figures=FIGURES,
+    figures={"convergence": _convergence, "autocorrelation": _autocorrelations},
 )  # fmt: skip

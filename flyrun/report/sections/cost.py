@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
 from flyrun.report.render import ARM, SEEDS, Column, View, decimals, known, measured, plain, table_view
-from flyrun.report.section import Figures, Row, Section, no_row
+from flyrun.report.section import Row, Section, no_row
 from flyrun.report.sections import ess
 from flyrun.report.table import put
 
-_GROWTH_POINTS, _GROWTH_COORDINATES = 8, 8
+_GROWTH_POINTS, _GROWTH_COORDINATES = 8, 8  # the caption names the latter
 
 
 def summarise(draws: Draws) -> Row:
@@ -41,9 +42,8 @@ def row(run: Run, arm: ArmResult) -> Row:
         put(values, name, ess.per_seed(arm, name))
     if base is not None:
         ours, theirs = ess.per_seed(arm, "ess_per_s"), ess.per_seed(base, "ess_per_s")
-        values["wall_speedup"] = ess.ratio(values["ess_per_s"], theirs.mean())
-        spread = 0.0 if arm is base else values["wall_speedup"] * ess.cv_of_ratio(ours, theirs)
-        values["wall_speedup_sd"] = spread
+        speedup = values["wall_speedup"] = ess.ratio(values["ess_per_s"], theirs.mean())
+        values["wall_speedup_sd"] = 0.0 if arm is base else speedup * ess.cv_of_ratio(ours, theirs)
     return values
 
 
@@ -77,17 +77,8 @@ _AGAINST_SIZE = [
 
 
 def _legend(run: Run) -> list[str]:
-    lines = [
-        "ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up "
-        "left out."
-    ]
-    if len({arm.fact("n_data") for arm in run.arms if SECTION.about(arm)}) > 1:
-        lines.append(
-            "queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and"
-            " rates. peak MB: the most resident memory, pages of mapped files included, that a process held "
-            "while setting up or sampling."
-        )
-    return lines
+    several_sizes = len({arm.fact("n_data") for arm in SECTION.arms(run)}) > 1
+    return words.lines("legend/cost", several_sizes=several_sizes)
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -104,17 +95,8 @@ def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str
     return figure
 
 
-_FIGURES: Figures = {
-    "ess_time": (
-        f"Effective draws (R-CODA, mean over at most {_GROWTH_COORDINATES} coordinates) against seconds of "
-        "sampling after burn-in, mean ± 1 sd over runs.",
-        _ess_against_time,
-    ),
-}
 SECTION = Section(
-    "cost", reads=("growth_ess",), summarise=summarise, code=("flyrun.report.sections.ess",
-    "flyrun.diagnostics.coda"), columns=("us_per_iter", "ess_per_s", "wall_speedup", "setup_queries",
-    "setup_s", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd", "queries_per_ess",
-    "queries_per_ess_sd", "peak_mb"), row=row, planned=no_row,
-    views=_views, figures=_FIGURES, legend=_legend,
+    "cost", reads=("growth_ess",), summarise=summarise, row=row, planned=no_row, views=_views,
+    figures={"ess_time": _ess_against_time}, legend=_legend,
+    code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
 )  # fmt: skip

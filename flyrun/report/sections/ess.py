@@ -15,20 +15,10 @@ from typing import Any
 import numpy as np
 
 from flyrun.diagnostics import coda, ess
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import (
-    ARM,
-    NOTHING,
-    SEEDS,
-    Column,
-    View,
-    decimals,
-    known,
-    measured,
-    plain,
-    table_view,
-)
+from flyrun.report.render import ARM, SEEDS, Column, View, decimals, exact, known, measured, plain, table_view
 from flyrun.report.section import Row, Section, no_row
 from flyrun.report.table import mean_sd, put
 
@@ -127,25 +117,24 @@ def _classes(facts: dict[str, Any]) -> int:
 
 def per_seed(arm: ArmResult, name: str) -> np.ndarray:
     """One value per finished seed of a column of the table; NaN for what its cells do not have."""
-    ess_of, square, free, free_square = (
+    means, square, free, free_square = (
         np.array([np.mean(values) if (values := getattr(cell, key)) else math.nan for cell in arm.cells])
         for key in ("ess", "square", "free", "free_square")
     )
+    gauge_free = np.where(np.isnan(free), means, free)
     squares_ = np.where(np.isnan(free), square, free_square)
     queries, n_iterations = arm.each("queries_per_iter"), arm.each("n_iterations")
     seconds = np.array([info["timings"]["sampling_s"] for info in arm.infos], dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "queries_per_iter": queries,
-            "ess_per_1000": 1000 * ess_of / n_iterations,
+            "ess_per_1000": 1000 * means / n_iterations,
             "ess_gauge_free_per_1000": 1000 * free / n_iterations,
             "ess_square_per_1000": 1000 * squares_ / n_iterations,
-            "ess_worse_per_1000": 1000
-            * np.minimum(np.where(np.isnan(free), ess_of, free), squares_)
-            / n_iterations,
-            "queries_per_ess": queries * n_iterations / ess_of,
+            "ess_worse_per_1000": 1000 * np.minimum(gauge_free, squares_) / n_iterations,
+            "queries_per_ess": queries * n_iterations / means,
             "us_per_iter": 1e6 * seconds / n_iterations,
-            "ess_per_s": ess_of / seconds,
+            "ess_per_s": means / seconds,
         }[name]
 
 
@@ -216,25 +205,22 @@ def judged_by_the_worse(rows: list[Row], first: Column) -> list[View]:
     gauge = any(known(row["ess_gauge_free_per_1000"]) for row in rows)
     if not gauge and not any(row["gradients"] is True for row in rows):
         return []
-    columns = [first]
-    if gauge:
-        columns.append(Column("gauge-free ESS", measured("ess_gauge_free_per_1000")))
-        columns.append(Column("speedup", measured("speedup_gauge_free")))
-    columns.append(Column("square ESS", measured("ess_square_per_1000")))
-    columns.append(Column("worse ESS", measured("ess_worse_per_1000")))
-    columns.append(Column("speedup", measured("speedup_worse")))
+    columns = [
+        ("gauge-free ESS", "ess_gauge_free_per_1000"),
+        ("speedup", "speedup_gauge_free"),
+        ("square ESS", "ess_square_per_1000"),
+        ("worse ESS", "ess_worse_per_1000"),
+        ("speedup", "speedup_worse"),
+    ][0 if gauge else 2 :]
     title = ("Without the gauge, and by" if gauge else "By") + " the worse of means and squares"
-    return [table_view(f"{title} (ESS/1000 iter)", [*columns, SEEDS], rows)]
-
-
-def _exact(row: Row) -> str:
-    return {True: "yes", False: "no"}.get(row["exact"], NOTHING)
+    shown = [first, *(Column(head, measured(name)) for head, name in columns), SEEDS]
+    return [table_view(f"{title} (ESS/1000 iter)", shown, rows)]
 
 
 _TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
 _COLUMNS = [
     ARM,
-    Column("exact", _exact),
+    exact("no"),
     Column("R-hat max", decimals("rhat_max", 3)),
     Column("bulk ESS", plain("ess_bulk_min_per_1000", 2)),
     Column("tail ESS", plain("ess_tail_min_per_1000", 2)),
@@ -246,110 +232,52 @@ _COLUMNS = [
 
 
 def _legend(run: Run) -> list[str]:
-    lines = [
-        "bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which "
-        "antithetic chains cannot flatter."
-    ]
-    if any(arm.fact("gauge") for arm in run.arms):
-        lines.append(
-            "gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the "
-            "posterior is the prior."
-        )
-    if any(arm.fact("gauge") or arm.fact("gradients") for arm in run.arms):
-        lines.append(
-            "square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; "
-            "worse: the smaller of means' and squares'."
-        )
-    return lines
+    known_of = {name: any(arm.fact(name) for arm in run.arms) for name in ("gauge", "gradients")}
+    return words.lines("legend/ess", **known_of)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    lines = []
-    if arm.fact("exact") is False:
-        lines.append("this sampler is biased: its draws do not follow the posterior exactly.")
-    still = [
-        str(info["seed"]) for info, cell in zip(arm.infos, arm.cells, strict=True) if np.max(cell.ess) == 0
-    ]
-    if still:
-        lines.append(f"the chain of seed {', '.join(still)} never moved; it counts with an ESS of 0.")
-    lines += _few_draws(arm, float(np.min(arm.pooled.free_bulk or arm.pooled.bulk)))
-    rhat = np.nan_to_num(np.array(arm.pooled.rhat), nan=1.0)
-    if rhat.max(initial=1.0) > HIGH_RHAT:
-        lines.append(
-            f"the runs do not agree yet: R-hat is {rhat.max():.2f} for {arm.pooled.names[int(rhat.argmax())]}"
-            f" and above {HIGH_RHAT} for {(rhat > HIGH_RHAT).sum()} of {rhat.size} coordinates; run longer."
-        )
-    lines += about_a_gaussian(arm)
+    pooled, seeds = arm.pooled, [info["seed"] for info in arm.infos]
+    # The ESS itself is an estimate: with few effective draws it may be off by half.
+    worst = float(np.min(pooled.free_bulk or pooled.bulk))
+    total = float(sum(np.mean(cell.free or cell.ess) for cell in arm.cells))
     target, rate = arm.setting("sampler", "target_accept"), arm.each("accept_rate").mean()
-    fixed = arm.setting("sampler", "step") is not None
-    if target and not fixed and abs(rate - target) > ACCEPTANCE_SLACK * target:
-        lines.append(
-            f"acceptance is {rate:.2f}, not near its target {target:g}; a longer burn-in tunes better."
-        )
-    return lines
+    tuned = target and arm.setting("sampler", "step") is None
+    return words.lines(
+        "caveats/ess",
+        biased=arm.fact("exact") is False,
+        still=[seed for seed, cell in zip(seeds, arm.cells, strict=True) if np.max(cell.ess) == 0],
+        few=not (np.isnan(worst) or min(total, worst) >= FEW_DRAWS),
+        mistuned=tuned and abs(rate - target) > ACCEPTANCE_SLACK * target,
+        gaussian=about_a_gaussian(arm),
+        rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0),
+        names=pooled.names, high=HIGH_RHAT, n_runs=arm.done, total=total, worst=worst, rate=rate,
+        target=target,
+    )  # fmt: skip
 
 
 def about_a_gaussian(arm: ArmResult) -> list[str]:
     """That a sampler is about a Gaussian, or a t, where the posterior is far from one."""
     sampler, share = arm.setting("sampler", "name"), arm.fact("n_data", 0) / max(arm.fact("n_params", 0), 1)
     apart = np.nanmax([1.0, *(arm.pooled.rhat if arm.pooled else ())]) > HIGH_RHAT
-    if sampler == "elliptical_slice" and arm.setting("protocol", "init") == "prior" and apart:
-        return [
-            "elliptical slice sampling is about a Gaussian and hardly moves far out, where the posterior "
-            "falls off more slowly; let chains start near the mode: protocol.init=map."
-        ]
-    heavy = [
-        words
-        for group, name, words in (
-            ("model", "student_t", "a Student-t likelihood"),
-            ("prior", "laplace", "a Laplace prior"),
-        )
-        if arm.setting(group, "name") == name
-    ]
-    if sampler == "independence" and heavy and 0 < share < FEW_DATA:
-        return [
-            f"its proposals are a t at the MAP, and a posterior of {' and '.join(heavy)} with {share:.2g} "
-            f"data a coefficient, below {FEW_DATA}, is far from it: chains can stay put for long; "
-            "sampler=hmc moves."
-        ]
-    return []
-
-
-def _few_draws(arm: ArmResult, worst: float) -> list[str]:
-    """The ESS itself is an estimate: with few effective draws it may be off by half."""
-    total = float(sum(np.mean(cell.free or cell.ess) for cell in arm.cells))
-    if np.isnan(worst) or min(total, worst) >= FEW_DRAWS:
-        return []
-    return [
-        f"its estimates rest on few effective draws ({total:,.0f} by R-CODA on average over coordinates, "
-        f"{worst:,.0f} by ArviZ for the worst one, over {arm.done} {'run' if arm.done == 1 else 'runs'}); "
-        "means and ESS are rough."
-    ]
+    far_out = sampler == "elliptical_slice" and arm.setting("protocol", "init") == "prior" and apart
+    tails = {"student_t": "a Student-t likelihood", "laplace": "a Laplace prior"}
+    names = [arm.setting(group, "name") for group in ("model", "prior")]
+    few = sampler == "independence" and 0 < share < FEW_DATA
+    heavy = [tails[name] for name in names if few and name in tails]
+    return words.lines("caveats/gaussian", far_out=far_out, heavy=heavy, share=share, least=FEW_DATA)
 
 
 def _caveats(run: Run) -> list[str]:
-    lengths = {arm.name: arm.cells[0].n_iterations for arm in run.arms if SECTION.about(arm)}
+    lengths = {arm.name: arm.cells[0].n_iterations for arm in SECTION.arms(run)}
     if len(set(lengths.values())) < 2:
         return []
     listed = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
     return [f"The arms differ in iterations after burn-in ({listed}); compare ESS at equal length only."]
 
 
-# fmt: off
 SECTION = Section(
-    "ess",
-    reads=("ess",), summarise=summarise, pool=pool,
+    "ess", reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row, views=_views,
+    legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.diagnostics.ess"),
-    columns=(
-        "seeds_wanted", "burn_in", "ess_median_per_1000", "ess_min_per_1000", "ess_tail_min_per_1000",
-        "ess_square_min_per_1000", "ess_bulk_min", "us_per_iter_sd", "ess_per_s_sd", "wall_speedup_sd",
-        "accept_target", "note", "ess_gauge_free_per_1000",
-        "ess_gauge_free_per_1000_sd", "speedup_gauge_free", "speedup_gauge_free_sd", "ess_square_per_1000",
-        "ess_square_per_1000_sd", "ess_worse_per_1000", "ess_worse_per_1000_sd", "speedup_worse",
-        "speedup_worse_sd", "ess_gauge_free_bulk_min_per_1000", "ess_gauge_free_square_min_per_1000",
-        "gradients",
-    ),
-    row=_row, planned=no_row, views=_views, legend=_legend, arm_caveats=_arm_caveats,
-    caveats=_caveats,
-)
-# fmt: on
+)  # fmt: skip

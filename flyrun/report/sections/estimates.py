@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, table_view
+from flyrun.report.render import ARM, SEEDS, Column, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
 
@@ -42,10 +43,6 @@ def _other_answers(run: Run) -> list[ArmResult]:
     return [arm for arm in run.done if arm.infos[0].get("answers", "draws") != "draws"]
 
 
-def _when(run: Run) -> bool:
-    return bool(_other_answers(run))
-
-
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     put(row, "total_queries", arm.each("total_queries"))
@@ -53,9 +50,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
     base = reference(run)
     if base is None:
         return row
-    means, sds = (
-        np.array([getattr(cell, name) for cell in base.cells]) for name in ("draws_mean", "draws_sd")
-    )
+    means, sds = np.array([[cell.draws_mean, cell.draws_sd] for cell in base.cells]).swapaxes(0, 1)
     mean, sd = means.mean(axis=0), np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
     sizes = np.sum([cell.ess for cell in base.cells], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -70,10 +65,6 @@ def _row(run: Run, arm: ArmResult) -> Row:
 
 def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2)))
-
-
-def _views(rows: list[Row]) -> list[View]:
-    return [table_view("E θ at the end (mean ± sd over seeds)", _COLUMNS, rows)]
 
 
 _COLUMNS = [
@@ -91,19 +82,13 @@ _COLUMNS = [
 
 def _legend(run: Run) -> list[str]:
     base = reference(run)
-    if base is None:
-        return ["off: not known, as no exact arm with draws is finished."]
-    return [
-        f"off: how far E θ is from that of {base.name}, in sds of its posterior, root mean square over "
-        "coordinates and the worst one; reference's error: the Monte Carlo error of that mean itself, "
-        "likewise, below which nothing is seen. queries, seconds: of a seed, set-up included."
-    ]
+    return words.lines("legend/estimates", reference=base and base.name)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    if arm.fact("exact") is not False or arm not in _other_answers(run):
-        return []
-    return [f"{arm.fact('update')} is an approximation: however long it runs, it is not the posterior."]
+    biased = arm.fact("exact") is False and arm in _other_answers(run)
+    text = f"{arm.fact('update')} is an approximation: however long it runs, it is not the posterior."
+    return [text] if biased else []
 
 
 def _caveats(run: Run) -> list[str]:
@@ -112,16 +97,8 @@ def _caveats(run: Run) -> list[str]:
     return ["No exact arm of this run has draws, so how far the others are from the posterior is not known."]
 
 
-# fmt: off
 SECTION = Section(
-    "estimates",
-    reads=("final_mean",), when=_when, summarise=summarise,
-    columns=(
-        "experiment", "dataset", "model", "update", "arm", "n_data", "n_params", "seeds", "iterations",
-        "exact", "seeds_wanted", "note", "setup_queries", "setup_s", "answers", "total_queries",
-        "total_queries_sd", "total_seconds", "total_seconds_sd", "off", "off_sd", "off_worst", "off_worst_sd",
-        "off_reference", "off_floor", "off_floor_worst",
-    ),
-    row=_row, views=_views, legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
-)
-# fmt: on
+    "estimates", reads=("final_mean",), when=lambda run: bool(_other_answers(run)), summarise=summarise,
+    row=_row, views=lambda rows: [table_view("E θ at the end (mean ± sd over seeds)", _COLUMNS, rows)],
+    legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
+)  # fmt: skip

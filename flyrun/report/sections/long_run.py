@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun import paths
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, NOTHING, Column, View, measured, table_view
+from flyrun.report.render import ARM, NOTHING, Column, View, known, measured, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.marginal_error import EXACT, mean_se, sampler_of
 
@@ -45,7 +46,7 @@ def summarise(draws: Draws) -> Row:
 
 def reference(run: Run) -> Reference | None:
     """What this run's arms are held against; None where no plain Gibbs run is at hand."""
-    arms = [arm for arm in run.arms if SECTION.about(arm)]
+    arms = SECTION.arms(run)
     return _stored(arms[0]) or _own(arms) if arms else None
 
 
@@ -95,18 +96,18 @@ def _row(run: Run, arm: ArmResult) -> Row:
 
 
 def _views(rows: list[Row]) -> list[View]:
-    known = next((row for row in rows if str(row["reference"]).startswith("stored")), None)
-    if known is not None:  # a row for the long run, which is none of the arms
+    stored = next((row for row in rows if str(row["reference"]).startswith("stored")), None)
+    if stored is not None:  # a row for the long run, which is none of the arms
         names = ("energy", "energy_se", "agreement", "agreement_se")
         row = {"arm": "long Gibbs run", "exact": True, "energy_off": None, "agreement_off": None}
-        rows = [row | {name: known[f"reference_{name}"] for name in names}, *rows]
+        rows = [row | {name: stored[f"reference_{name}"] for name in names}, *rows]
     return [table_view(_TITLE, _COLUMNS, rows)]
 
 
 def _off(name: str) -> Column:
     def text(row: Row) -> str:
         value = row[f"{name}_off"]
-        if value is None or math.isnan(value):
+        if not known(value):
             return NOTHING
         return f"{value:+.1f} s.e." + (" !" if abs(value) > FAR else "")
 
@@ -126,24 +127,17 @@ _COLUMNS = [
 
 def _legend(run: Run) -> list[str]:
     long_run = reference(run)
-    lines = [
-        "⟨ζ⟩/Ψ: mean energy; neighbours agree: share of neighbouring pairs of one value; off: difference to "
-        f"a long run of plain Gibbs ({long_run.what if long_run else 'none at hand'}) in standard errors, of "
-        f"both together, from the spread over chains; ! marks those beyond {FAR:g}. By symmetry the true "
-        "marginals are uniform, so a biased sampler has a small error too; here it is seen.",
-    ]
-    biased = ", ".join(arm.name for arm in run.arms if SECTION.about(arm) and arm.fact("exact") is False)
-    if biased:
-        lines.append(f"biased: {biased}; no stationary distribution of it is known.")
-    return lines
+    biased = [arm.name for arm in SECTION.arms(run) if arm.fact("exact") is False]
+    what = long_run.what if long_run else "none at hand"
+    return words.lines("legend/long_run", reference=what, far=FAR, biased=biased)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     row = _row(run, arm)
     far = [
-        f"{what} is {row[column]:+.1f} standard errors off the long Gibbs run"
-        for what, column in (("mean energy", "energy_off"), ("agreement of neighbours", "agreement_off"))
-        if abs(row.get(column, 0.0)) > FAR
+        f"{what} is {off:+.1f} standard errors off the long Gibbs run"
+        for what, name in (("mean energy", "energy"), ("agreement of neighbours", "agreement"))
+        if abs(off := row.get(f"{name}_off", 0.0)) > FAR
     ]
     if arm.fact("exact") is False:
         text = "this sampler is biased: its draws do not follow the model exactly"
@@ -151,15 +145,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     return [f"{' and '.join(far)}, though it is exact: it has not settled, so run longer."] if far else []
 
 
-# fmt: off
 SECTION = Section(
-    "long_run",
-    reads=("energy", "agreement"), summarise=summarise,
-    columns=(
-        "energy", "energy_se", "energy_off", "agreement", "agreement_se", "agreement_off", "setup_s", "note",
-        "reference", "reference_energy", "reference_energy_se", "reference_agreement",
-        "reference_agreement_se",
-    ),
-    row=_row, views=_views, legend=_legend, arm_caveats=_arm_caveats,
-)
-# fmt: on
+    "long_run", reads=("energy", "agreement"), summarise=summarise, row=_row, views=_views, legend=_legend,
+    arm_caveats=_arm_caveats,
+)  # fmt: skip

@@ -8,24 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, measured, number, plain, table_view
+from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, exact, measured, number, plain, table_view
 from flyrun.report.section import Figures, Row, Section
+from flyrun.report.sections import arms as heads
 from flyrun.report.table import mean_sd, put
 
 _CURVE_POINTS = 160
 # Summary -> column of its mean over seeds; its sd is beside it.
 _MEASURED = {
-    "error": "error",
-    "nominal": "factors_nominal",
-    "actual": "factors_actual",
-    "us_per_update": "us_per_update",
-    "accepted": "accept_rate",
-    "changed": "changed",
-}
+    "error": "error", "nominal": "factors_nominal", "actual": "factors_actual",
+    "us_per_update": "us_per_update", "accepted": "accept_rate", "changed": "changed",
+}  # fmt: skip
+# Column -> fact.
+_FACTS = {
+    "n_variables": "n_variables", "n_values": "n_values", "L": "local_energy_bound",
+    "Psi": "total_energy_bound", "Delta": "largest_degree", "estimator": "estimator",
+}  # fmt: skip
 # What the options batch, second_batch of a sampler are multiples of.
 _UNITS = {
     "min_gibbs": ("Ψ²",),
@@ -50,19 +53,18 @@ def summarise(draws: Draws) -> Row:
     costs. All over the whole chain.  curve_*: error at log-spaced numbers of updates, and factor evaluations
     (nominal) and seconds up to there.
     """
-    names = ("error", "nominal", "actual", "accepted", "changed", "seconds")
-    known = [values for name in names if (values := draws.whole(name)) is not None]
-    if len(known) < len(names):
+    means = ("nominal", "actual", "accepted", "changed")
+    whole = {
+        name: values for name in ("error", "seconds", *means) if (values := draws.whole(name)) is not None
+    }
+    if len(whole) < 6:
         return {}
-    error, nominal, actual, accepted, changed, seconds = known
+    error, seconds, nominal = whole["error"], whole["seconds"], whole["nominal"]
     n_variables = int(draws.facts["n_variables"])
     points = np.unique(np.rint(np.geomspace(1, error.size, _CURVE_POINTS)).astype(int))
     return {
         "error": float(error[-1]),
-        "nominal": float(nominal.mean()),
-        "actual": float(actual.mean()),
-        "accepted": float(accepted.mean()),
-        "changed": float(changed.mean()),
+        **{name: float(whole[name].mean()) for name in means},
         "us_per_update": float(1e6 * seconds.mean() / n_variables),
         "curve_updates": (points * float(n_variables)).tolist(),
         "curve_error": error[points - 1].tolist(),
@@ -92,14 +94,9 @@ def row(run: Run, arm: ArmResult) -> Row:
     """Sizes of the graph, batches, and what was measured."""
     values: Row = {
         "updates": arm.infos[0].get("iterations", 0) * arm.fact("n_variables", 0),
-        "n_variables": arm.fact("n_variables"),
-        "n_values": arm.fact("n_values"),
-        "L": arm.fact("local_energy_bound"),
-        "Psi": arm.fact("total_energy_bound"),
-        "Delta": arm.fact("largest_degree"),
+        **{column: arm.fact(fact) for column, fact in _FACTS.items()},
         "batch": batch_text(arm),
         "mean_batches": " + ".join(number(size, 4) for size in arm.fact("batches", [])),
-        "estimator": arm.fact("estimator"),
         "note": "biased: has no known stationary distribution" if arm.fact("exact") is False else "",
     }
     for name, column in _MEASURED.items():
@@ -127,32 +124,20 @@ def _ratio(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
 
 
 def _views(rows: list[Row]) -> list[View]:
+    # L, Ψ and Δ of the graph, to four digits or more
+    known = [row for row in rows if row["seeds"]]
+    graph = "; L = {L:.5g}, Ψ = {Psi:.5g}, Δ = {Delta:,.0f}".format(**known[0]) if known else ""
     return [
-        table_view(f"Error at the end, mean ± sd{_constants(rows)}", _ERROR, rows),
+        table_view(f"Error at the end, mean ± sd{graph}", _ERROR, rows),
         table_view("Cost of an update (mean ± sd over seeds)", _COST, rows),
     ]
 
 
-def _constants(rows: list[Row]) -> str:
-    """L, Ψ and Δ of the graph, to four digits or more."""
-    known = next((row for row in rows if row["seeds"]), None)
-    if known is None:
-        return ""
-    return f"; L = {known['L']:.5g}, Ψ = {known['Psi']:.5g}, Δ = {known['Delta']:,.0f}"
-
-
 def _text(name: str, head: str) -> Column:
-    def text(row: Row) -> str:
-        return row[name] if isinstance(row[name], str) and row[name] else NOTHING
-
-    return Column(head, text)
+    return Column(head, lambda row: (isinstance(row[name], str) and row[name]) or NOTHING)
 
 
-def _exact(row: Row) -> str:
-    return {True: "yes", False: "no: biased"}.get(row["exact"], NOTHING)
-
-
-EXACT = Column("exact", _exact)
+EXACT = exact("no: biased")
 _ERROR = [
     ARM,
     _text("batch", "batch (our choice)"),
@@ -175,74 +160,53 @@ _COST = [
 
 def label(arm: ArmResult) -> str:
     """What the legend calls an arm: its sampler, its batch sizes, and that it is biased where it is."""
-    words = [str(arm.fact("update") or arm.name), batch_text(arm)]
-    return ", ".join(word for word in words if word) + ("" if arm.fact("exact", True) else " (biased)")
+    parts = [str(arm.fact("update") or arm.name), batch_text(arm)]
+    return ", ".join(part for part in parts if part) + ("" if arm.fact("exact", True) else " (biased)")
+
+
+def mean_curve(arm: ArmResult, name: str) -> np.ndarray:
+    """One of the curves, mean over seeds: they differ in what the same number of updates costs."""
+    return common(arm, "curve_updates", name)[1].mean(axis=0)
+
+
+def plot_error(axis: Any, arm: ArmResult, x: str, look: Look) -> Any:
+    """An arm's error against the curve x, as a band; returns its line."""
+    _, error = common(arm, "curve_updates", "curve_error")
+    band(axis, mean_curve(arm, x), error, look, label(arm), positive=True)
+    return axis.lines[-1]
+
+
+def error_axes(axis: Any) -> None:
+    """The scales of the error against something, and its name."""
+    axis.set(xscale="log", yscale="log", ylabel="error: mean ℓ2 distance\nof marginals to uniform")
+    round_numbers(axis.yaxis)
 
 
 def _error_against(x: str, name: str, arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, (axis,) = axes(1, title, height=3.8)
     for place, arm in enumerate(arms):
-        _, error = common(arm, "curve_updates", "curve_error")
-        # Seeds differ in what the same number of updates costs.
-        along = common(arm, "curve_updates", x)[1].mean(axis=0)
-        band(axis, along, error, styles[arm.name], label(arm), positive=True)
-        every = max(1, len(along) // _MARKS_PER_LINE)
-        places = np.arange(place * 3 % every, len(along), every)
-        axis.lines[-1].set(marker=MARKERS[place % len(MARKERS)], markersize=4, markevery=places.tolist())
-    axis.set(xlabel=name, ylabel="error: mean ℓ2 distance\nof marginals to uniform")
-    axis.set(xscale="log", yscale="log")
-    round_numbers(axis.yaxis)
+        line = plot_error(axis, arm, x, styles[arm.name])
+        size = len(line.get_xdata())
+        every = max(1, size // _MARKS_PER_LINE)
+        places = np.arange(place * 3 % every, size, every)
+        line.set(marker=MARKERS[place % len(MARKERS)], markersize=4, markevery=places.tolist())
+    axis.set_xlabel(name)
+    error_axes(axis)
     legend_below(figure, axis)
     return figure
 
 
-_CAPTION = "Error of the running marginals (mean ℓ2 distance to uniform) against {}, mean ± 1 sd over seeds. "
 _FIGURES: Figures = {
-    "error_updates": (
-        _CAPTION.format("single-variable updates") + "It cannot see a bias: by symmetry a biased sampler may "
-        "look better than plain Gibbs. Batch sizes are our choice.",
-        partial(_error_against, "curve_updates", "updates of one variable"),
-    ),
-    "error_factors": (
-        _CAPTION.format("factor evaluations") + "Counted nominally: each batch at its full size, as if every "
-        "factor in it were looked at, whichever estimator was used.",
-        partial(_error_against, "curve_factors", "factor evaluations (nominal)"),
-    ),
-    "error_seconds": (
-        _CAPTION.format("seconds of sampling, one chain on one core")
-        + "Without compiling and without what watching the chain costs.",
-        partial(_error_against, "curve_seconds", "seconds of sampling"),
-    ),
+    "error_updates": partial(_error_against, "curve_updates", "updates of one variable"),
+    "error_factors": partial(_error_against, "curve_factors", "factor evaluations (nominal)"),
+    "error_seconds": partial(_error_against, "curve_seconds", "seconds of sampling"),
 }
 
 
-def _about(run: Run) -> list[ArmResult]:
-    return [arm for arm in run.arms if SECTION.about(arm)]
-
-
 def _lead(run: Run) -> list[str]:
-    arm = _about(run)[0]
-    info, n = arm.infos[0], arm.fact("n_variables", 0)
-    sweeps, burn_in = info["iterations"], info["burn_in"]
-    return [
-        f"{arm.setting('dataset', 'name')}, {arm.setting('model', 'name')}: {n:,} variables of up to "
-        f"{arm.fact('n_values'):,} values; L = {arm.fact('local_energy_bound'):.5g}, "
-        f"Ψ = {arm.fact('total_energy_bound'):.5g}, Δ = {arm.fact('largest_degree'):,}.",
-        f"{sweeps:,} sweeps of {n:,} updates, {sweeps * n:,} in all, from variables all equal (error "
-        f"{arm.fact('start_error'):.3f}). The error counts all of them; energy and agreement leave out the "
-        f"first {burn_in:,} sweeps.",
-    ]
-
-
-def _legend(run: Run) -> list[str]:
-    return [
-        "error: mean over variables of the ℓ2 distance between the running marginal and uniform, after the "
-        "last update. × Gibbs: relative to plain Gibbs. Batch sizes are our choice (the paper's are not "
-        "known to us), in multiples of L² or Ψ², or in factors; a mean batch is of Poisson draws.",
-        "factors: factor evaluations per update. Nominal charges each batch at its full size, as the "
-        "algorithm states it; actual is what was done. estimator: faithful draws a batch factor by factor, "
-        "superposed draws the same sum as one Poisson number, in O(1). µs: per update, sampling only.",
-    ]
+    arm = SECTION.arms(run)[0]
+    values = heads.row(run, arm) | row(run, arm)
+    return words.lines("lead/marginal_error", **values, start_error=arm.fact("start_error"))
 
 
 def sticks(arm: ArmResult) -> list[str]:
@@ -253,11 +217,7 @@ def sticks(arm: ArmResult) -> list[str]:
     batch, total = arm.fact("batches")[-1], arm.fact("total_energy_bound")
     if math.log1p(total / batch) * math.sqrt(batch) <= _MOST_SPREAD:
         return []
-    return [
-        f"its mean batch λ = {number(batch, 4)} is {batch / total**2:.2g} Ψ²: it is exact, but below Ψ²/4 "
-        "the estimate of the energy that it keeps can vary by an sd above 2, so that it sticks at large ones "
-        f"and mixes very slowly; raise sampler.{key}, which counts in Ψ²."
-    ]
+    return words.lines("caveats/sticks", key=key, batch=number(batch, 4), share=batch / total**2)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -268,30 +228,14 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 def _caveats(run: Run) -> list[str]:
-    lines, arms = [], _about(run)
-    if plain_gibbs(run) is None:
-        lines.append(
-            "No arm of this run is plain Gibbs with a finished seed; there is nothing to compare with."
-        )
-    if len({arm.infos[0]["iterations"] for arm in arms}) > 1:
-        lines.append("The arms differ in length; compare errors at equal numbers of updates only.")
-    if any(arm.done == 1 for arm in arms):
-        lines.append("One seed has no spread: standard deviations and errors are not known.")
-    return lines
+    arms = SECTION.arms(run)
+    several_lengths = len({arm.infos[0]["iterations"] for arm in arms}) > 1
+    facts = {"no_gibbs": plain_gibbs(run) is None, "single_seed": any(arm.done == 1 for arm in arms)}
+    return words.lines("caveats/marginal_error", several_lengths=several_lengths, **facts)
 
 
-# fmt: off
 SECTION = Section(
-    "marginal_error",
-    reads=("error", "curve_error"), summarise=summarise,
-    columns=(
-        "experiment", "dataset", "model", "update", "arm", "exact", "seeds", "seeds_wanted", "iterations",
-        "burn_in", "updates", "n_variables", "n_values", "L", "Psi", "Delta", "batch", "mean_batches",
-        "estimator", "error", "error_sd", "error_ratio", "error_ratio_se", "factors_nominal",
-        "factors_nominal_sd", "factors_actual", "factors_actual_sd", "us_per_update", "us_per_update_sd",
-        "time_ratio", "accept_rate", "accept_rate_sd", "changed", "changed_sd",
-    ),
-    row=row, views=_views, figures=_FIGURES, lead=_lead, legend=_legend, arm_caveats=_arm_caveats,
-    caveats=_caveats,
-)
-# fmt: on
+    "marginal_error", reads=("error", "curve_error"), summarise=summarise, row=row, views=_views,
+    figures=_FIGURES, lead=_lead, legend=lambda run: words.lines("legend/marginal_error"),
+    arm_caveats=_arm_caveats, caveats=_caveats,
+)  # fmt: skip

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
+from flyrun.report import render, words
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.render import (
-    ARM,
-    SEEDS,
-    Column,
-    View,
-    delta_from_paper,
-    known,
-    measured,
-    plain,
-    table_view,
-)
+from flyrun.report.render import ARM, SEEDS, Column, View, known, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 from flyrun.report.table import put
-
-# Stable: people and scripts read these by name.
-# fmt: off
-COLUMNS = (
-    "experiment", "dataset", "model", "update", "arm", "n_data", "n_params", "seeds", "iterations",
-    "queries_per_iter", "queries_per_iter_sd", "ess_per_1000", "ess_per_1000_sd", "speedup", "speedup_sd",
-    "paper_queries_per_iter", "paper_ess_per_1000", "paper_speedup", "ess_bulk_min_per_1000", "rhat_max",
-    "accept_rate", "bright_mean", "us_per_iter", "ess_per_s", "wall_speedup", "setup_queries", "setup_s",
-    "exact",
-)
-# fmt: on
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
@@ -55,33 +34,22 @@ def _published(run: Run, arm: ArmResult) -> Row:
     return row
 
 
-def _views(rows: list[Row]) -> list[View]:
-    return [against_the_paper(rows, ARM)]
-
-
 def against_the_paper(rows: list[Row], first: Column) -> View:
     """Ours beside the paper's; ours alone where it has no values."""
     paper = any(known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
     columns = [first]
-    for head, name in (
-        ("queries/iter", "queries_per_iter"),
-        ("ESS/1000 iter", "ess_per_1000"),
-        ("speedup", "speedup"),
-    ):
+    heads = {"queries_per_iter": "queries/iter", "ess_per_1000": "ESS/1000 iter", "speedup": "speedup"}
+    for name, head in heads.items():
         columns.append(Column(head, measured(name)))
         if paper:
-            columns.append(Column("paper", plain(f"paper_{name}"), delta_from_paper(name)))
+            columns.append(Column("paper", plain(f"paper_{name}"), render.delta_from_paper(name)))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
     return table_view(title, [*columns, SEEDS], rows)
 
 
-def _starred(row: dict[str, Any]) -> str:
-    return f"{row['arm']}{' *' if row['beyond_paper'] else ''}"
-
-
 def views_of_several(table: pd.DataFrame) -> list[View]:
     """Tables of several experiments, one after the other: against the paper, and by the worse ESS."""
-    views, first = [], Column("arm", _starred)
+    views, first = [], Column("arm", lambda row: f"{row['arm']}{' *' if row['beyond_paper'] else ''}")
     for experiment, part in table.groupby("experiment", sort=False):
         rows = part.to_dict("records")
         judged = [row for row in rows if row["gradients"] is True]
@@ -91,22 +59,13 @@ def views_of_several(table: pd.DataFrame) -> list[View]:
     return views
 
 
-def _legend(run: Run) -> list[str]:
-    return [
-        "queries/iter: likelihoods evaluated per iteration after burn-in; set-up work is in its own column. "
-        "ESS/1000 iter: R-CODA's effective samples per 1,000 iterations, mean over coordinates. "
-        "speedup: ESS per query relative to the regular arm; its sd takes both arms' spreads over seeds, "
-        "speedup · sqrt(cv² + cv_regular²).",
-        *([f"paper: {run.source}."] if run.source else []),
-    ]
-
-
 def _caveats(run: Run) -> list[str]:
     missing = bool(run.done) and run.baseline is None
     return ["No arm of this run is the baseline, so there is no speedup."] if missing else []
 
 
 SECTION = Section(
-    "paper", reads=("ess",), columns=COLUMNS, row=_row, planned=_published, views=_views,
-    legend=_legend, caveats=_caveats,
+    "paper", reads=("ess",), row=_row, planned=_published, caveats=_caveats,
+    views=lambda rows: [against_the_paper(rows, ARM)],
+    legend=lambda run: words.lines("legend/paper", source=run.source),
 )  # fmt: skip

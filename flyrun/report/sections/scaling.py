@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
-from flyrun.report.figures import axes, band, common, legend_below, new_figure, round_numbers
+from flyrun.report.figures import axes, legend_below, new_figure
 from flyrun.report.render import ARM, SEEDS, Column, View, measured, number, plain, plus_minus, table_view
-from flyrun.report.section import Figures, Row, Section
+from flyrun.report.section import Row, Section
 from flyrun.report.sections import arms as heads
 from flyrun.report.sections import marginal_error as errors
 from flyrun.report.sections.marginal_error import MARKERS, batch_text, sampler_of
@@ -36,10 +37,7 @@ _ALIKE = 0.01  # sizes that differ by less count as equal
 
 @dataclass(frozen=True)
 class Cost:
-    """An algorithm's cost of an update as published. text: its O(); terms: what is added up in it.
-
-    paper: where it stands.
-    """
+    """An algorithm's cost of an update as published in `paper`. text: its O(); terms: what is added up."""
 
     text: str
     terms: tuple[Callable[[Sizes], float], ...]
@@ -104,25 +102,17 @@ def swept(arms: list[ArmResult]) -> dict[tuple[str, str], list[ArmResult]]:
     return sweeps
 
 
-def _about(run: Run) -> list[ArmResult]:
-    return [arm for arm in run.arms if SECTION.about(arm)]
-
-
-def _when(run: Run) -> bool:
-    return bool(swept(_about(run)))
-
-
 def _row(run: Run, arm: ArmResult) -> Row:
     row = errors.row(run, arm)
     row |= {"graph": arm.problem, "sampler": sampler_of(arm), "batch": batch_text(arm), "D": row["n_values"]}
-    sweeps = swept(_about(run))
+    arms = SECTION.arms(run)
+    sweeps = swept(arms)
     grows = {parameter for (_, parameter), own in sweeps.items() if arm in own}
     row["compared"] = " ".join(name for name in PARAMETERS if name in grows)
     if not row["compared"] and arm.problem not in {one.problem for own in sweeps.values() for one in own}:
         row["compared"] = "regime"
-    alike = [one for one in _about(run) if one.problem == arm.problem and sampler_of(one) == "gibbs"]
-    if alike:
-        base = alike[0]
+    alike = (one for one in arms if one.problem == arm.problem and sampler_of(one) == "gibbs")
+    if base := next(alike, None):
         row["speedup_per_update"] = base.each("us_per_update").mean() / row["us_per_update"]
         row["gibbs_error_s"], row["speedup_equal_error"] = equal_error(arm, base)
     return row
@@ -134,26 +124,18 @@ def equal_error(arm: ArmResult, base: ArmResult) -> tuple[float, float]:
     Errors are means over seeds; the last time that the arm's falls through, read between points on
     logarithmic scales. NaN where it never does.
     """
-    error, seconds = _curve(base)
-    goal, whole = error[-1], seconds[-1]
+    goal, whole = (errors.mean_curve(base, name)[-1] for name in ("curve_error", "curve_seconds"))
     if arm is base:
         return float(whole), 1.0
-    error, seconds = _curve(arm)
+    error, seconds = (errors.mean_curve(arm, name) for name in ("curve_error", "curve_seconds"))
     above = np.flatnonzero(error > goal)
     if not above.size or above[-1] + 1 == error.size:
         return math.nan, math.nan
-    k = above[-1]
-    logs = np.log(error[k : k + 2]), np.log(seconds[k : k + 2])
-    share = (logs[0][0] - math.log(goal)) / (logs[0][0] - logs[0][1])
-    reached = math.exp(logs[1][0] + share * (logs[1][1] - logs[1][0]))
+    around = slice(above[-1], above[-1] + 2)
+    (high, low), (earlier, later) = np.log(error[around]), np.log(seconds[around])
+    share = (high - math.log(goal)) / (high - low)
+    reached = math.exp(earlier + share * (later - earlier))
     return reached, float(whole / reached)
-
-
-def _curve(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-    error, seconds = (
-        common(arm, "curve_updates", name)[1].mean(axis=0) for name in ("curve_error", "curve_seconds")
-    )
-    return error, seconds
 
 
 def sweeps_of(rows: list[Row]) -> list[tuple[str, str, list[Row]]]:
@@ -169,17 +151,11 @@ def sweeps_of(rows: list[Row]) -> list[tuple[str, str, list[Row]]]:
 
 def _views(rows: list[Row]) -> list[View]:
     """Slopes, a table for each parameter; what each regime gives; and the arms that are not finished."""
-    views = []
-    grown: dict[str, list[Row]] = {}
+    grown: dict[str, list[tuple[str, list[Row]]]] = {}
     for sampler, parameter, own in sweeps_of(rows):
-        grown.setdefault(parameter, []).append(_slopes(sampler, parameter, own))
-    for parameter, own in grown.items():
-        views.append(table_view(_grown_title(parameter, own[0]), _SLOPES, own))
-    regimes: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["compared"] == "regime":
-            regimes.setdefault(row["graph"], []).append(row)
-    views += [table_view(_regime_title(own[0]), _REGIME, own) for own in regimes.values()]
+        grown.setdefault(parameter, []).append((sampler, own))
+    views = [_slopes_view(parameter, sweeps) for parameter, sweeps in grown.items()]
+    views += map(_regime_view, _by_graph(rows).values())
     unfinished = [row for row in rows if row["seeds"] < row["seeds_wanted"]]
     if unfinished:
         columns = [ARM, SEEDS, Column("why", lambda row: str(row["note"]))]
@@ -187,56 +163,59 @@ def _views(rows: list[Row]) -> list[View]:
     return views
 
 
-def _slopes(sampler: str, parameter: str, rows: list[Row]) -> Row:
-    """One row of the table of slopes."""
-    sizes = np.array([row[parameter] for row in rows], float)
-    slopes: Row = {"update": rows[0]["update"], "sizes": sizes, "held": rows[0]}
-    for name, column in (("factors", "factors_actual"), ("time", "us_per_update")):
-        cost = np.array([one[column] for one in rows], float)
-        slopes[name], slopes[f"{name}_se"] = slope(sizes, cost)
-        slopes[f"{name}_times"] = cost[-1] / cost[0]
-    slopes["formula"] = slope(sizes, np.array([COSTS[sampler].at(one) for one in rows], float))[0]
-    slopes["exponent"] = COSTS[sampler].exponent(parameter)
-    return slopes
+def _by_graph(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows that show where minibatches win, graph by graph."""
+    graphs: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["compared"] == "regime":
+            graphs.setdefault(row["graph"], []).append(row)
+    return graphs
 
 
-def _grown_title(parameter: str, row: Row) -> str:
-    held = row["held"]
-    others = ", ".join(f"{SYMBOL[name]} = {held[name]:,.4g}" for name in PARAMETERS if name != parameter)
-    first, last = row["sizes"][0], row["sizes"][-1]
-    return f"Slopes as {SYMBOL[parameter]} grows from {first:,.4g} to {last:,.6g} ({others})"
+def _slopes_view(parameter: str, sweeps: list[tuple[str, list[Row]]]) -> View:
+    rows = [_slopes(sampler, parameter, own) for sampler, own in sweeps]
+    smallest, *_, largest = sweeps[0][1]
+    others = ", ".join(f"{SYMBOL[name]} = {smallest[name]:,.4g}" for name in PARAMETERS if name != parameter)
+    title = (
+        f"Slopes as {SYMBOL[parameter]} grows from {smallest[parameter]:,.4g} to {largest[parameter]:,.6g} "
+        f"({others})"
+    )
+    return View(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
-def _regime_title(row: Row) -> str:
-    sizes = ", ".join(f"{SYMBOL[name]} = {row[name]:,.6g}" for name in PARAMETERS)
-    return f"Where minibatches can win: {row['n_variables']:,} variables, {sizes}"
+def _slopes(sampler: str, parameter: str, rows: list[Row]) -> dict[str, str]:
+    """One row of the table of slopes, by heading."""
+    sizes, factors, time = (
+        np.array([row[name] for row in rows], float)
+        for name in (parameter, "factors_actual", "us_per_update")
+    )
+    formula, _ = slope(sizes, np.array([COSTS[sampler].at(row) for row in rows], float))
+    return {
+        "algorithm": str(rows[0]["update"]),
+        "slope of factors": _fitted(sizes, factors),
+        "as published": COSTS[sampler].exponent(parameter),
+        "formula here": f"{abs(formula):.2f}",
+        "slope of time": _fitted(sizes, time),
+        "factors, last / first": f"{number(factors[-1] / factors[0])} ×",
+        "time, last / first": f"{number(time[-1] / time[0])} ×",
+    }
 
 
-def _times(name: str) -> Column:
-    return Column(f"{name}, last / first", lambda row: f"{number(row[f'{name}_times'])} ×")
+def _fitted(sizes: np.ndarray, cost: np.ndarray) -> str:
+    value, se = slope(sizes, cost)
+    return plus_minus(value, se) if se >= 0.005 else f"{value:.2f}"
 
 
-def _fitted(name: str) -> Column:
-    def text(row: Row) -> str:
-        value, se = row[name], row[f"{name}_se"]
-        return plus_minus(value, se) if se >= 0.005 else f"{value:.2f}"
-
-    return Column(f"slope of {name}", text)
+def _regime_view(rows: list[Row]) -> View:
+    sizes = ", ".join(f"{SYMBOL[name]} = {rows[0][name]:,.6g}" for name in PARAMETERS)
+    title = f"Where minibatches can win: {rows[0]['n_variables']:,} variables, {sizes}"
+    return table_view(title, _REGIME, rows)
 
 
 def _won(head: str, name: str) -> Column:
     return Column(head, lambda row: "1" if row["sampler"] == "gibbs" else number(row[name]))
 
 
-_SLOPES = [
-    Column("algorithm", lambda row: str(row["update"])),
-    _fitted("factors"),
-    Column("as published", lambda row: str(row["exponent"])),
-    Column("formula here", lambda row: f"{abs(row['formula']):.2f}"),
-    _fitted("time"),
-    _times("factors"),
-    _times("time"),
-]
 _REGIME = [
     Column("algorithm", lambda row: row["update"] + ("" if row.get("exact", True) else " (biased)")),
     Column("batch", lambda row: row["batch"] or "-"),
@@ -255,27 +234,25 @@ def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure = new_figure(figsize=(max(6.4, 2.4 * len(columns) + 0.6), 5.6), layout="constrained")
     panels = figure.subplots(2, len(columns), sharex="col", sharey="row", squeeze=False)
     figure.suptitle(title, parse_math=False, fontsize=10)
-    for column, parameter in enumerate(columns):
+    for parameter, pair in zip(columns, panels.T, strict=True):
         ticks: set[float] = set()
         for own in (own for (_, grows), own in lines.items() if grows == parameter):
             sizes = [sizes_of(arm)[parameter] for arm in own]
             ticks |= set(sizes)
-            style: dict[str, Any] = {
-                "color": styles[own[0].name].colour,
-                "marker": _marker(own[0]),
-                "markersize": 4,
-                "linewidth": 1.4,
-                "label": str(own[0].fact("update")) + ("" if own[0].fact("exact") else " (biased)"),
-            }
-            for row, name in enumerate(("actual", "us_per_update")):
-                panels[row, column].plot(sizes, [arm.each(name).mean() for arm in own], **style)
-        axis = panels[1, column]
-        axis.set(xscale="log", xlabel=f"{SYMBOL[parameter]}, {PARAMETERS[parameter][2]}")
-        axis.set_xticks(sorted(ticks), [_short(tick) for tick in sorted(ticks)])
-        axis.minorticks_off()
-        for row in (0, 1):
-            panels[row, column].set_yscale("log")
-            panels[row, column].grid(axis="y", linewidth=0.4, alpha=0.4)
+            label = str(own[0].fact("update")) + ("" if own[0].fact("exact") else " (biased)")
+            for axis, name in zip(pair, ("actual", "us_per_update"), strict=True):
+                axis.plot(
+                    sizes, [arm.each(name).mean() for arm in own], color=styles[own[0].name].colour,
+                    marker=_marker(own[0]), markersize=4, linewidth=1.4, label=label,
+                )  # fmt: skip
+        pair[1].set(xscale="log", xlabel=f"{SYMBOL[parameter]}, {PARAMETERS[parameter][2]}")
+        pair[1].set_xticks(
+            sorted(ticks), [f"{tick / 1000:g}k" if tick >= 1000 else f"{tick:.4g}" for tick in sorted(ticks)]
+        )
+        pair[1].minorticks_off()
+        for axis in pair:
+            axis.set_yscale("log")
+            axis.grid(axis="y", linewidth=0.4, alpha=0.4)
     panels[0, 0].set_ylabel("factor evaluations an update")
     panels[1, 0].set_ylabel("µs an update")
     legend_below(figure, *panels[0])
@@ -284,10 +261,6 @@ def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 def _marker(arm: ArmResult) -> str:
     return MARKERS[list(COSTS).index(sampler_of(arm)) % len(MARKERS)]
-
-
-def _short(size: float) -> str:
-    return f"{size / 1000:g}k" if size >= 1000 else f"{size:.4g}"
 
 
 def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -301,20 +274,15 @@ def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, panels = axes(len(graphs), title, height=0.6 + 3.2 * len(graphs))
     for axis, own in zip(panels, graphs.values(), strict=True):
         for arm in own:
-            _, error = common(arm, "curve_updates", "curve_error")
-            seconds = common(arm, "curve_updates", "curve_seconds")[1].mean(axis=0)
-            band(axis, seconds, error, styles[arm.name], errors.label(arm), positive=True)
-            axis.lines[-1].set(marker=_marker(arm), markersize=4, markevery=max(1, len(seconds) // 6))
-        sizes = ", ".join(
+            line = errors.plot_error(axis, arm, "curve_seconds", styles[arm.name])
+            line.set(marker=_marker(arm), markersize=4, markevery=max(1, len(line.get_xdata()) // 6))
+        sizes = [
             f"{SYMBOL[name]} = {size:{',.0f' if size >= 1000 else '.4g'}}"
             for name, size in sizes_of(own[0]).items()
-        )
-        axis.annotate(
-            f"{own[0].fact('n_variables'):,} variables, {sizes}", (1, 1), xycoords="axes fraction",
-            ha="right", va="bottom", fontsize=8,
-        )  # fmt: skip
-        axis.set(xscale="log", yscale="log", ylabel="error: mean ℓ2 distance\nof marginals to uniform")
-        round_numbers(axis.yaxis)
+        ]
+        text = ", ".join([f"{own[0].fact('n_variables'):,} variables", *sizes])
+        axis.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
+        errors.error_axes(axis)
     panels[-1].set_xlabel("seconds of sampling")
     legend_below(figure, *panels)
     # The graph's sizes stand above each panel: the figure's title goes above the first one's.
@@ -322,104 +290,46 @@ def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     return figure
 
 
-_FIGURES: Figures = {
-    "costs": (
-        "Cost of an update as one of Δ, D, L and Ψ grows and the others stay: factor evaluations counted "
-        "(above) and time (below), mean over seeds, both axes logarithmic. Slopes are in the tables.",
-        _costs,
-    ),
-    "regimes": (
-        "Error of the running marginals against seconds of sampling, one chain on one core, mean ± 1 sd over "
-        "seeds, where minibatches can win. By symmetry the true marginals are uniform.",
-        _regimes,
-    ),
-}
-
-
 def _lead(run: Run) -> list[str]:
-    arms = _about(run)
-    return [
-        f"{len(arms)} arms on {len({arm.problem for arm in arms})} graphs. From one graph to the next one of "
-        "Δ, D, L and Ψ grows while the others stay; costs are means over a whole chain. One cell at a time, "
-        "as cells that run side by side slow each other down (executor.workers=1)."
-    ]
+    graphs = [arm.problem for arm in SECTION.arms(run)]
+    return words.lines("lead/scaling", n_arms=len(graphs), n_graphs=len(set(graphs)))
 
 
 def _legend(run: Run) -> list[str]:
-    published = "; ".join(f"{name} O({cost.text}) ({cost.paper})" for name, cost in COSTS.items())
-    return [
-        "factors: factor evaluations per update, counted as done, all estimators faithful on these graphs. "
-        "µs: per update, sampling only. Slopes: least squares of log cost on log size ± standard error from "
-        "the scatter. as published: exponent of the parameter in the published cost, a range where only one "
-        "of its terms grows; formula here: slope of that formula over the same graphs, constants left out.",
-        f"Published costs: {published}.",
-        "Batches λ of MIN-Gibbs Ψ², of MGPMH and Poisson-Gibbs L², of DoubleMIN-Gibbs L² and Ψ² (our "
-        "choice), so that they grow as the published costs have it. L is varied at fixed Ψ, and Ψ at "
-        "fixed L, by the number of variables: Ψ = nL/k for factors of k variables.",
-        "Time follows the count of factors where it is most of the work. A minibatch's factors lie anywhere "
-        "in memory, plain Gibbs reads its own in order: a factor costs a minibatch more, the more so the "
-        "larger the graph, which is why its time may grow with Δ while its count does not.",
-        "× faster an update: plain Gibbs' time by this one's. × faster at equal error: plain Gibbs' time by "
-        "the time until this one's mean error is down to where plain Gibbs ends; '-' where its chain ends "
-        "before that.",
-        *_left_out([heads.row(run, arm) | _row(run, arm) for arm in _about(run)]),
-    ]
-
-
-def _left_out(rows: list[Row]) -> list[str]:
-    """Where a method is not run because it cannot win, its cost by formula; and where one lost."""
-    lines = []
-    regimes = [row for row in rows if row["compared"] == "regime"]
-    for graph in dict.fromkeys(row["graph"] for row in regimes):
-        own = {row["sampler"]: row for row in regimes if row["graph"] == graph}
-        some = next(iter(own.values()))
-        gibbs, batch = some["D"] * some["Delta"], some["Psi"] ** 2
-        if batch > gibbs and not {"min_gibbs", "double_min"} & set(own):
-            lines.append(
-                f"MIN-Gibbs and DoubleMIN-Gibbs are left out at n = {some['n_variables']:,}: they do not win "
-                f"there. A batch of Ψ² is {batch:.3g} evaluations, {batch / gibbs:,.0f} times plain Gibbs' "
-                "DΔ; they are for few variables with many factors, where Ψ is small."
-            )
-        lines += [
-            f"{row['update']} does not win at n = {some['n_variables']:,}, Δ = {some['Delta']:,}: its "
-            f"updates take {1 / row['speedup_per_update']:.2g} times plain Gibbs'."
-            for row in own.values()
-            if row.get("speedup_per_update", math.nan) < 1
-        ]
-    lost: dict[str, list[str]] = {}
+    rows = [heads.row(run, arm) | _row(run, arm) for arm in SECTION.arms(run)]
+    slower: dict[str, list[str]] = {}
     for row in rows:
-        if row["compared"] not in ("", "regime") and row.get("speedup_per_update", math.nan) < 1:
+        if row["compared"] not in ("", "regime") and _loses(row):
             sizes = ", ".join(f"{symbol} = {row[name]:,.4g}" for name, symbol in SYMBOL.items())
-            lost.setdefault(row["update"], []).append(f"({sizes})")
-    if lost:
-        listed = "; ".join(f"{name} at {', '.join(where)}" for name, where in lost.items())
-        lines.append(
-            f"Where they do not win: an update took longer than plain Gibbs' on the same graph for {listed}."
-        )
-    return lines
+            slower.setdefault(row["update"], []).append(f"({sizes})")
+    regimes = [_regime(graph) for graph in _by_graph(rows).values()]
+    return words.lines("legend/scaling", costs=COSTS, regimes=regimes, slower=slower)
 
 
-def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    return errors.sticks(arm)
+def _regime(rows: list[Row]) -> Row:
+    """What a graph's methods are held against: plain Gibbs' evaluations, and those of a batch of Ψ²."""
+    by_sampler = {row["sampler"]: row for row in rows}
+    return {
+        **rows[0],
+        "gibbs": rows[0]["D"] * rows[0]["Delta"],
+        "whole_batch": rows[0]["Psi"] ** 2,
+        "has_whole_batch": bool({"min_gibbs", "double_min"} & set(by_sampler)),
+        "slower": [row for row in by_sampler.values() if _loses(row)],
+    }
+
+
+def _loses(row: Row) -> bool:
+    return row.get("speedup_per_update", math.nan) < 1
 
 
 def _caveats(run: Run) -> list[str]:
-    biased = dict.fromkeys(arm.fact("update") for arm in _about(run) if arm.fact("exact") is False)
+    biased = dict.fromkeys(arm.fact("update") for arm in SECTION.arms(run) if arm.fact("exact") is False)
     return [f"{name} is biased: its draws do not follow the model exactly." for name in biased]
 
 
-# fmt: off
-SECTION = Section(
-    "scaling",
-    reads=errors.SECTION.reads, when=_when, replaces=("marginal_error", "long_run"),
-    columns=(
-        "experiment", "graph", "arm", "sampler", "update", "exact", "seeds", "seeds_wanted", "updates",
-        "n_variables", "D", "Delta", "L", "Psi", "batch", "mean_batches", "estimator", "factors_nominal",
-        "factors_nominal_sd", "factors_actual", "factors_actual_sd", "us_per_update", "us_per_update_sd",
-        "accept_rate", "error", "error_sd", "speedup_per_update", "gibbs_error_s", "speedup_equal_error",
-        "compared", "note",
-    ),
-    row=_row, views=_views, figures=_FIGURES, lead=_lead, legend=_legend, arm_caveats=_arm_caveats,
+SECTION: Section = Section(
+    "scaling", reads=errors.SECTION.reads, when=lambda run: bool(swept(SECTION.arms(run))),
+    replaces=("marginal_error", "long_run"), row=_row, views=_views, lead=_lead, legend=_legend,
+    figures={"costs": _costs, "regimes": _regimes}, arm_caveats=lambda run, arm: errors.sticks(arm),
     caveats=_caveats,
-)
-# fmt: on
+)  # fmt: skip

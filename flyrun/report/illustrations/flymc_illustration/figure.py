@@ -5,7 +5,6 @@ Figure 2 runs a few iterations of a stored chain once more, for the brightness o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,13 @@ from flyrun.runner import store
 _WEIGHTS = (("x1", GREEN, "-"), ("x2", PINK, "--"), ("bias", SKY, "-."))
 _MARKS = {1: (ORANGE, "o", "class +1"), -1: (BLUE, "s", "class −1")}
 ITERATIONS = 60
-_PATH, _SAMPLE = 60, 100_000
+_PATH, _SAMPLE = 60, 100_000  # the caption names both
 
 
 def augmented_space(run: Run, run_dir: Path) -> Any:
     """Figure 1: a likelihood parted into bound and remainder, and a chain on θ and z."""
-    figure, (top, bottom) = _stacked()
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True)
     theta = np.linspace(-8, 8, 401)
     likelihood, bound = one_datum.likelihood(theta), one_datum.bound(theta)
     top.fill_between(theta, bound, color=BLUE, alpha=0.45, linewidth=0, label="bound $B_n$, dark")
@@ -69,7 +69,10 @@ def trajectories(run: Run, run_dir: Path) -> Any:
     stretch = replay.replay(cell, run_dir / "setup", first, n)
     at = telling_step(stretch.theta, stretch.bright)
     before, after = slice(at, at + 1), slice(at + 1, at + 2)
-    figure, panels, (path, raster) = _two_by_three()
+    figure = Figure(figsize=(6.8, 6.4), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.25))  # type: ignore[misc]
+    panels = above.subplots(1, 3, sharex=True, sharey=True)
+    path, raster = below.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
     points, labels = stretch.dataset.features, stretch.dataset.target
     scenes = (
         (f"iteration {first + at}", before, before, None),
@@ -118,13 +121,11 @@ def _drawable(info: dict[str, Any]) -> bool:
 
 def _scene(axis: Any, points: np.ndarray, labels: np.ndarray, bright: np.ndarray, changed: Any) -> None:
     for label, (colour, mark, _) in _MARKS.items():
-        for filled in (False, True):
-            here = (labels == label) & (bright == filled)
-            face = colour if filled else "none"
-            x, y = points[here, 0], points[here, 1]
+        for filled, face in ((False, "none"), (True, colour)):
+            x, y = points[(labels == label) & (bright == filled), :2].T
             axis.scatter(x, y, s=26, marker=mark, facecolor=face, edgecolor=colour, linewidth=1.1, zorder=2)
     if changed is not None:
-        x, y = points[changed, 0], points[changed, 1]
+        x, y = points[changed, :2].T
         axis.scatter(x, y, s=130, facecolor="none", edgecolor=INK, linewidth=1.0, zorder=3)
     reach = 1.1 * np.abs(points[:, :2]).max()
     axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$x_1$")
@@ -147,32 +148,4 @@ def _legend(axis: Any) -> None:
     axis.figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=4)
 
 
-def _stacked() -> tuple[Any, Any]:
-    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-    return figure, figure.subplots(2, 1, sharex=True)
-
-
-def _two_by_three() -> tuple[Any, Any, Any]:
-    figure = Figure(figsize=(6.8, 6.4), layout="constrained")
-    halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1.25))
-    above, below = halves
-    panels = above.subplots(1, 3, sharex=True, sharey=True)
-    return figure, panels, below.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
-
-
-FIGURES: dict[str, tuple[str, Callable[[Run, Path], Any]]] = {
-    "flymc_steps": (
-        "Firefly Monte Carlo on a toy logistic regression (Maclaurin & Adams 2014, Figure 2). Above: "
-        "one iteration in its two steps; the line is where both classes are equally likely (dotted: "
-        "before), data that change their brightness are ringed. Below: the components of θ, and which "
-        "data are bright, over some tens of iterations of the same chain.",
-        trajectories,
-    ),
-    "flymc_augmented": (
-        "The augmented space of one datum (Maclaurin & Adams 2014, Figure 1). Above: its likelihood, "
-        "the bound, tight at θ = ±1.5, and the remainder. Below: a simulated chain on (θ, z); 60 "
-        f"iterations as a path, {_SAMPLE:,} as histograms, which follow the prior N(0, 3²) times bound "
-        "(dark) and times remainder (bright), the lines. Both together are the posterior.",
-        augmented_space,
-    ),
-}
+FIGURES = {"flymc_steps": trajectories, "flymc_augmented": augmented_space}

@@ -22,12 +22,10 @@ _STEP, _Q = 2.5, 0.5
 
 
 class OneDatum(NamedTuple):
-    """What Figure 1 draws."""
+    """What Figure 1 draws. theta: (T,) positions of the chain.  bright: (T,) bool, its z."""
 
     theta: np.ndarray
-    """(T,): positions of the chain."""
     bright: np.ndarray
-    """(T,) bool: its z."""
 
 
 def likelihood(theta: np.ndarray) -> np.ndarray:

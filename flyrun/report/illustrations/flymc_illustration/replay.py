@@ -19,15 +19,15 @@ from flyrun.samplers.chain.method import prepare
 
 
 class Stretch(NamedTuple):
-    """States after `first` iterations and after each of the n that follow."""
+    """States after `first` iterations and after each of the n that follow: theta (n + 1, P).
+
+    bright: (n + 1, N) bool.  dataset: flyrun.data.Dataset that the chain ran on.
+    """
 
     first: int
     theta: np.ndarray
-    """(n + 1, P)."""
     bright: np.ndarray
-    """(n + 1, N) bool."""
     dataset: Any
-    """flyrun.data.Dataset that the chain ran on."""
 
 
 def replay(cell: StoredCell, setup: Path, first: int, n: int) -> Stretch:
