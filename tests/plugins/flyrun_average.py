@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyrun.config.firefly import NoBound, NoBrightness
+from flyrun.config.bound import NoBound
+from flyrun.config.brightness import NoBrightness
 from flyrun.config.sampler import Hmc, RandomWalk, Sampler
 from flyrun.config.schema import option
 from flyrun.samplers.method import Facts, Method
