@@ -1,7 +1,5 @@
 """Processes of our own: none hears Ctrl-C, which reaches the whole group, and none outlives its parent."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import multiprocessing.resource_tracker

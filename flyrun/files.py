@@ -4,8 +4,6 @@ Arrays go into uncompressed .npz archives without pickle, with a digest of all n
 that a file cut short or altered is told from a whole one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

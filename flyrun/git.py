@@ -1,7 +1,5 @@
 """Git is asked, read-only."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

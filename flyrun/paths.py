@@ -1,7 +1,5 @@
 """Where flyrun's own files are, in a checkout and in an installed wheel, and where it may cache."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

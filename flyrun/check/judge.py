@@ -5,8 +5,6 @@ and the machine are as stored, counts and draws must be too. Elsewhere the last 
 sooner or later, and means over the seeds are compared instead.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Short chains of an experiment's arms at fixed seeds, and what is kept of them: counts and digests."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The verb `flyrun check`: measure, judge and tell, or store anew what was measured."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

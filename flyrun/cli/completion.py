@@ -1,7 +1,5 @@
 """Tab completion: what Hydra offers, and the verbs, names and keys that it cannot know."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """What `flyrun --help`, `list`, `info` and `data` print."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import textwrap

@@ -4,8 +4,6 @@ Exit codes: 0; 1 when a cell failed; 2 for what a person can mend, told in one l
 FLYRUN_DEBUG=1 shows tracebacks.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

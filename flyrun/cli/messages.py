@@ -1,7 +1,5 @@
 """What is said on stderr: one line, whatever went wrong, and the exit code that it means."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The words after a command: plain ones, and options as KEY=VALUE, --KEY VALUE or --KEY=VALUE."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run prints: for a person, next to nothing (--quiet), or events for machines (--json)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`flyrun experiment=NAME ...` through hydra.main: -m, --cfg, --info, --config-dir, completion stay."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Published tables as a revision of a checkout holds them, for `flyrun compare`; git is asked, read-only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 

@@ -1,7 +1,5 @@
 """Two runs side by side: per arm and metric the difference, its uncertainty, and what to make of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -163,10 +161,21 @@ def judged(differences: list[Difference], level: float) -> list[Difference]:
     return [replace(one, verdict=verdict) for one, verdict in zip(differences, verdicts, strict=True)]
 
 
+_LEGEND = """
+B against A; the difference ± its standard error over seeds. `better`, `worse`: by Welch's t-test, together at
+level {{ level | spec("g") }} (Holm), so two equal runs get any with probability at most {{ level | spec("g")
+}}. `same`: shown to differ by less than {{ (100 * margin) | spec("g") }} % of A's value (margin={{ margin |
+spec("g") }}), by two one-sided t-tests of level {{ level | spec("g") }} for each metric.
+{% if undecided %}
+`undecided`: neither is shown; more seeds could.
+{% endif %}
+"""
+
+
 def _meaning(differences: list[Difference], level: float, margin: float) -> str:
     """What the columns and verdicts mean."""
     undecided = any(one.verdict == "undecided" for one in differences)
-    (line,) = words.lines("legend/compare", level=level, margin=margin, undecided=undecided)
+    (line,) = words.lines(_LEGEND, level=level, margin=margin, undecided=undecided)
     return line
 
 

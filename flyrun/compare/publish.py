@@ -1,7 +1,5 @@
 """A finished run's report as a folder to keep: report.md, table.csv and the figures it shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from flyrun import files

@@ -5,8 +5,6 @@ experiment's name. What was not run, or not to its end, is a row too. Under each
 of its run that the paper does not have.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What `flyrun compare` compares: rows of a run, of a published table, or of all that a commit holds."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

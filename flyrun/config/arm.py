@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 # that they are imported registers the choices
-from flyrun.config import bound, brightness, dataset, executor, model, plugins, prior, protocol  # noqa: F401
+from flyrun.config import acceptance, bound, brightness, dataset, executor, model, plugins, prior, protocol  # noqa: F401
 from flyrun.config.axes import Swept
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice, neutral

@@ -70,20 +70,6 @@ class Proposer(ThetaUpdate):
     suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=exact")
 
 
-class Acceptance(Choice):
-    """A rule that accepts or refuses proposals."""
-
-    home: ClassVar[str] = "flyrun.samplers.chain.acceptance"
-
-
-@option("acceptance", "exact")
-class Exact(Acceptance):
-    """Metropolis and Hastings' rule, by all that the target evaluates."""
-
-    neutral: ClassVar[bool] = True
-    idle: ClassVar[bool] = True
-
-
 @option("sampler", "random_walk")
 class RandomWalk(Proposer):
     """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.

@@ -1,7 +1,5 @@
 """Data: one loader a file, found by the dataset's name; registry.py keeps what is stored."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

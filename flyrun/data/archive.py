@@ -1,7 +1,5 @@
 """Arrays to and from .npz files: the same arrays give the same bytes, and no pickle is ever read."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Checks that every loader's rows pass before a sampler sees them; each failure is one DataError."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Three classes of CIFAR-10 (Krizhevsky 2009), from the first place that has them unaltered."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

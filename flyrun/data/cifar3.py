@@ -5,19 +5,14 @@ codes learnt by patch_codes.py from the 15,000 images of the training files, wit
 paper's features, but of the same number and kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flyrun.config.dataset import Cifar3
 from flyrun.data import cifar, features, patch_codes, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import Cifar3
 
 NAME = "cifar3"
 BITS, SEED = 256, 2014

@@ -1,7 +1,5 @@
 """Every pair of n variables: a graph whose factors are worked out from their pair (models/edge_tables.py)."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

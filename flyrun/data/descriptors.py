@@ -3,8 +3,6 @@
 datasets/descriptors.yaml lists them and says how they were chosen.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

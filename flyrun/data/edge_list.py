@@ -4,8 +4,6 @@ Variables are numbered from 0. The first line may be the header i,j,weight; empt
 with # are passed over.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

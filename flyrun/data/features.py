@@ -1,7 +1,5 @@
 """Features computed from stored rows, and a cache of them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -5,8 +5,6 @@ checked and verified. They are drawn block by block, each from its own stream, s
 beginning of a larger one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

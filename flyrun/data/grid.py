@@ -1,7 +1,5 @@
 """Variables on a square grid, every pair interacting: A_ij = exp(−γ d_ij²) (De Sa et al. 2018, app. B)."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

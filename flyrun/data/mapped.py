@@ -1,7 +1,5 @@
 """Folders of mapped arrays in a cache: written beside, renamed into place, opened without being read."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

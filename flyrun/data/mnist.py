@@ -1,7 +1,5 @@
 """The four files of MNIST (LeCun, Cortes, Burges), from the first place that has them unaltered."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import tempfile

@@ -1,18 +1,13 @@
 """MNIST's sevens against nines: principal component scores and a bias (Maclaurin & Adams 2014, Table 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flyrun.config.dataset import Mnist7v9
 from flyrun.data import archive, features, mnist, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import Mnist7v9
 
 NAME = "mnist_7v9"
 STORED = (7, 9)

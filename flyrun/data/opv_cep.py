@@ -4,20 +4,15 @@ The project (Hachmann et al. 2011) is where the paper's 1.8 million molecules ca
 not ours to hand on. 57 RDKit descriptors, computed once a file and kept in the per-user cache.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flyrun.config.dataset import OpvCep
 from flyrun.data import descriptors, features, regression, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import OpvCep
 
 NAME = "opv_cep"
 COLUMNS = ("smiles", "gap")

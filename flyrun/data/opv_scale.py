@@ -4,8 +4,6 @@ Recipe: x ~ N(0, S), S the second moments of qm9_gap's standardised descriptors;
 qm9_gap's least-squares coefficients, σ such that the noise has the variance of its residuals.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

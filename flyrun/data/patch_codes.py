@@ -6,8 +6,6 @@ and on one BLAS thread, and chance comes from numpy's RandomState, whose streams
 libraries round otherwise stays far below the distance of any feature from 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,17 +1,12 @@
 """HOMO-LUMO gaps of QM9's 130,831 molecules on 57 RDKit descriptors: in place of the paper's OPV data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flyrun.config.dataset import Qm9Gap
 from flyrun.data import checks, descriptors, qm9, registry, regression
 from flyrun.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import Qm9Gap
 
 NAME = "qm9_gap"
 ARRAYS = ("counts", "continuous", "low", "step", "gap")

@@ -4,8 +4,6 @@ The regime of De Sa et al. (2018) in which minibatches win: Δ factors a variabl
 that L and Ψ = n·L/width stay what they are however large Δ is.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,20 +12,13 @@ import numpy as np
 class SharedTables(NamedTuple):
     """Factors with masses M_f, several at one table of φ/M."""
 
-    sizes: np.ndarray
-    """(n,): values of each variable."""
-    scopes: np.ndarray
-    """(F, width) int32."""
-    masses: np.ndarray
-    """(F,): M_f."""
-    table_of: np.ndarray
-    """(F,): the number of each factor's table."""
-    table_first: np.ndarray
-    """(T,): where in `tables` each begins."""
-    tables: np.ndarray
-    """(T·D^width,), the last variable of a scope fastest."""
-    ends: np.ndarray
-    """(E, 2) int32: the pairs whose agreement is watched, those of the first factors."""
+    sizes: np.ndarray  # (n,): values of each variable
+    scopes: np.ndarray  # (F, width) int32
+    masses: np.ndarray  # (F,): M_f
+    table_of: np.ndarray  # (F,): the number of each factor's table
+    table_first: np.ndarray  # (T,): where in `tables` each begins
+    tables: np.ndarray  # (T·D^width,), the last variable of a scope fastest
+    ends: np.ndarray  # (E, 2) int32: the pairs whose agreement is watched, those of the first factors
 
 
 def load(config: Any) -> SharedTables:

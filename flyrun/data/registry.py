@@ -4,8 +4,6 @@ An entry without a file is of data that are generated or a person's own: its loa
 `state()`, `describe()`, `verify()` and `build(out, echo)` mean what the functions here mean.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

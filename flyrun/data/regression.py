@@ -6,17 +6,13 @@ paper. `bias=True` adds such a column (of D + 1 features the last) for a likelih
 not that of least squares.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from flyrun.config.dataset import OpvCep, Qm9Gap
 from flyrun.data import checks, features
 from flyrun.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import OpvCep, Qm9Gap
 
 TAIL = 1e-4  # share of the rows on either side of a column that are set to the quantile there
 HELD_OUT = 0.1

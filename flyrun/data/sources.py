@@ -1,7 +1,5 @@
 """Where raw data come from: try sources in order, take the first that verifies, say which and why."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -5,17 +5,13 @@ margins with standard deviation 1.5. A stored row is t·x, what logistic regress
 has to be copied to be used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from flyrun.config.dataset import Tall
 from flyrun.data import generated
 from flyrun.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import Tall
 
 NAME = "tall"
 FULL, SEED, BLOCK, SIZE = 10_000_000, 1977, 50_000, 21

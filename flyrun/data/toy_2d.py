@@ -3,18 +3,13 @@
 Recipe: t = +1 for the even rows, -1 for the odd ones; x ~ N(t·separation/2·u, I), u = (1, 1)/√2.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flyrun.config.dataset import Toy2d
 from flyrun.data import archive, features
 from flyrun.data.dataset import Dataset
-
-if TYPE_CHECKING:
-    from flyrun.config.dataset import Toy2d
 
 NAME = "toy_2d"
 

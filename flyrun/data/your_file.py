@@ -1,7 +1,5 @@
 """A file that a person has: found or refused in one line, and nothing of ours to verify or build."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path

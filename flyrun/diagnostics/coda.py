@@ -5,8 +5,6 @@ T · variance / (spectral density at frequency 0). The numbers follow R's `ar.yw
 line by line in what they compute, but all columns are worked on together.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -26,18 +24,11 @@ class Spectrum(NamedTuple):
 def effective_size(draws: np.ndarray) -> np.ndarray:
     """Effective number of draws of each column, (T, D) -> (D,) or (T,) -> scalar; 0 for a constant one."""
     columns, shape = _as_columns(draws)
-    spectrum = _spectrum(columns)
+    found = spectrum(columns)
     size = np.zeros(columns.shape[0])
-    moving = spectrum.density > 0
-    size[moving] = columns.shape[1] * columns[moving].var(axis=1, ddof=1) / spectrum.density[moving]
+    moving = found.density > 0
+    size[moving] = columns.shape[1] * columns[moving].var(axis=1, ddof=1) / found.density[moving]
     return size.reshape(shape)
-
-
-def spectrum0_ar(draws: np.ndarray) -> Spectrum:
-    """Spectral density at frequency 0 by an AR fit, (T, D) or (T,); 0 for a constant or linear one."""
-    columns, shape = _as_columns(draws)
-    spectrum = _spectrum(columns)
-    return Spectrum(spectrum.density.reshape(shape), spectrum.order.reshape(shape))
 
 
 def autocovariance(columns: np.ndarray, max_lag: int) -> np.ndarray:
@@ -85,7 +76,8 @@ def _as_columns(draws: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
     return np.ascontiguousarray(draws.reshape(draws.shape[0], -1).T), shape
 
 
-def _spectrum(columns: np.ndarray) -> Spectrum:
+def spectrum(columns: np.ndarray) -> Spectrum:
+    """Spectral density at frequency 0 by an AR fit, of rows (D, T); 0 for a constant or linear one."""
     n_columns, n_draws = columns.shape
     density = np.zeros(n_columns)
     order = np.zeros(n_columns, dtype=np.int64)

@@ -1,7 +1,5 @@
 """Whether two means over independent chains differ or agree, from means, sds and numbers of chains."""
 
-from __future__ import annotations
-
 import math
 
 from scipy import stats

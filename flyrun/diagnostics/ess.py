@@ -5,8 +5,6 @@ for τ iterations says the same when every (τ/10)-th is kept, so that is what A
 independent draws is given whole. One value differs from ArviZ's: a coordinate that never moves has ESS 0.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,15 +47,6 @@ def summary(chains: np.ndarray) -> Summary:
         if several:
             values[3, moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
     return Summary(*values)
-
-
-def mean_size(chains: np.ndarray) -> np.ndarray:
-    """ESS behind the posterior means of (C, T, D) draws, (D,); unlike `bulk` on the draws themselves."""
-    chains, usable, moving = _checked(chains)
-    values = np.where(usable, 0.0, np.nan)
-    if moving.any():
-        values[moving] = _ess(_thinned(chains[:, :, moving]), method="mean")
-    return values
 
 
 def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,7 +1,5 @@
 """From a table and a target to a job: the model, the exact sampler that serves it best, four chains."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

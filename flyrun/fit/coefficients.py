@@ -24,10 +24,8 @@ _STATS = ("log_joint", "accepted", "queries", "bright")
 class Scales:
     """How θ, on standardised columns, becomes β: β = factor·θ, and the intercept takes up means and shift."""
 
-    factor: np.ndarray
-    """(D,), the intercept last."""
-    means: np.ndarray
-    """(D,) of the columns, 0 for levels and the intercept."""
+    factor: np.ndarray  # (D,), the intercept last
+    means: np.ndarray  # (D,) of the columns, 0 for levels and the intercept
     shift: float
 
     @staticmethod

@@ -1,7 +1,5 @@
 """What `flyrun fit` is asked for."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Rounds of sampling, each going on where the last ended, until the chains agree or the budget ends."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

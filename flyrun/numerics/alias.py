@@ -14,19 +14,15 @@ from flyrun.numerics.compiled import implements, inlined, jit, outer_jit
 class Alias(NamedTuple):
     """One table per row; place r of a row is kept with probability share, else its alias is taken."""
 
-    first: np.ndarray
-    """(R + 1,) int64: where each row begins."""
-    share: np.ndarray
-    """(E,) in [0, 1]."""
-    other: np.ndarray
-    """(E,) int32: place in the row."""
+    first: np.ndarray  # (R + 1,) int64: where each row begins
+    share: np.ndarray  # (E,) in [0, 1]
+    other: np.ndarray  # (E,) int32: place in the row
 
 
 class Even(NamedTuple):
     """Rows of which every place has the same probability: no table is needed."""
 
-    first: np.ndarray
-    """(R + 1,) int64."""
+    first: np.ndarray  # (R + 1,) int64
 
 
 def alias_rows(first: np.ndarray, masses: np.ndarray) -> Alias | Even:

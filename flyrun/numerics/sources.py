@@ -1,7 +1,5 @@
 """Digests of source files: what compiled code, and what a cell's draws, depend on."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

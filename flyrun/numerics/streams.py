@@ -28,8 +28,7 @@ class Stream(NamedTuple):
 
     state: np.ndarray
     """(4, LANES) uint64: column k is the k-th generator's; all 0, which none's is, before its first use."""
-    room: np.ndarray
-    """(≥ n,), whole LANES: workspace for n numbers."""
+    room: np.ndarray  # (≥ n,), whole LANES: workspace for n numbers
 
 
 def stream(n: int) -> Stream:

@@ -1,7 +1,5 @@
 """The arms of a run as the report sees them: their cells, done or not, and what is known of the done ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any

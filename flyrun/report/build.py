@@ -1,7 +1,5 @@
 """A run's stored cells -> table.csv, table.json, report.md, report.html and figures/."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """What an arm looks like in figures: one colour for a method wherever it is drawn, and no two arms alike."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a report says, before it is a page or a Markdown file."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from typing import Any

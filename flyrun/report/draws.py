@@ -1,7 +1,5 @@
 """What a finished cell stored, opened when first needed."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures are drawn, in one style, and saved twice; what lines, bands and legends share."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import math
@@ -14,10 +12,9 @@ import numpy as np
 
 from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
-from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
-from flyrun.report.section import Section
+from flyrun.report.section import Plot, Section
 
 # Text and axes are drawn in this colour, which a page replaces by its own.
 INK = "#4d4d4c"
@@ -50,7 +47,7 @@ def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tup
     Returns name -> (caption, SVG text), and why some are left out.
     """
     title, styles = str(run.info.get("title") or run.info.get("name") or ""), styles_of(run.arms)
-    plots: dict[str, Callable[[], Any]] = {}
+    plots: dict[str, partial] = {}
     left_out = []
     for file in run.info.get("figures") or ():
         if file in illustrations():
@@ -65,10 +62,15 @@ def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tup
     for name, plot in plots.items():
         try:
             if text := _drawn(plot, folder / "figures" / name):
-                drawn[name] = words.captions()[name], text
+                drawn[name] = caption(plot.func), text
         except FlyrunError as error:
             left_out.append(f"figure {name} is left out: {error}.")
     return drawn, left_out
+
+
+def caption(plot: Plot) -> str:
+    """What stands beneath a figure: the first paragraph of what its plot says of itself."""
+    return " ".join((plot.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _drawn(plot: Callable[[], Any], path: Path) -> str:

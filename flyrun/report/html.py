@@ -1,7 +1,5 @@
 """The report as one page that needs no other file: tables, caveats, figures; light and dark, on any width."""
 
-from __future__ import annotations
-
 import re
 
 from markupsafe import Markup, escape

@@ -1,7 +1,5 @@
 """Several runs of one problem as one: every arm of all of them on one page."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The table as people read it: the same cells for the terminal, Markdown and HTML."""
 
-from __future__ import annotations
-
 import io
 import math
 import textwrap

@@ -1,7 +1,5 @@
 """A part of a report: what it reads of cells, its columns, tables, figures and words, in one file each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +9,9 @@ from flyrun.report.draws import Draws
 from flyrun.report.render import View
 
 Row = dict[str, Any]
-#: figure -> plot(arms, styles, title), which returns a matplotlib Figure, or None for nothing; the captions
-#: are in templates/captions.yaml
-Figures = dict[str, Callable[..., Any]]
+#: plot(arms, styles, title) returns a matplotlib Figure, or None for nothing; its docstring's first paragraph
+#: is the figure's caption
+Plot = Callable[..., Any]
 
 
 def no_row(*_: Any) -> Row:
@@ -32,9 +30,9 @@ class Section:
     summarise: of a cell's Draws, what to keep of it, by name, for JSON; {} where it lacks what is read.
     pool: the same of all finished cells of an arm together.  code: modules whose edit changes what these
     give, with the section's own.
-    row: an arm's values in table.csv, whose columns are listed in columns.yaml.  planned: of an arm without a
-    finished seed; with it the section is shown while no arm has one.  table: rows that stand for the whole
-    table, where it has none for the arms.
+    columns: of table.csv, in its order, space between; those of others may stand among them, to say where.
+    row: their values for an arm.  planned: of an arm without a finished seed; with it the section is shown
+    while no arm has one.  table: rows that stand for the whole table, where it has none for the arms.
     views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  replaces: sections that are not, where this one is.
     """
@@ -44,11 +42,12 @@ class Section:
     summarise: Callable[[Draws], Row] | None = None
     pool: Callable[[list[Draws]], Row] | None = None
     code: tuple[str, ...] = ()
+    columns: str = ""
     row: Callable[[Run, ArmResult], Row] = no_row
     planned: Callable[[Run, ArmResult], Row] | None = None
     table: Callable[[Run], list[Row]] | None = None
     views: Callable[[list[Row]], list[View]] = _no_lines
-    figures: Figures = field(default_factory=dict)
+    figures: dict[str, Plot] = field(default_factory=dict)
     lead: Callable[[Run], list[str]] = _no_lines
     legend: Callable[[Run], list[str]] = _no_lines
     arm_caveats: Callable[[Run, ArmResult], list[str]] = _no_lines

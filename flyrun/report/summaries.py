@@ -4,8 +4,6 @@
 first report. What a section kept there is used again while the draws and that section's code are the same.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """One table of a sweep: a row for each job and arm, what was swept before the columns of the jobs' tables."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterable

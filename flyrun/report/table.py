@@ -1,14 +1,11 @@
 """table.csv: a row per arm, the columns of all parts that a report shows."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.section import Row, Section
 
@@ -20,7 +17,7 @@ def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
     """
     own = next((section.table for section in sections if section.table), None)
     rows = own(run) if own else [_row(run, arm, sections) for arm in run.arms]
-    columns = dict.fromkeys(name for section in sections for name in words.columns().get(section.name, ()))
+    columns = dict.fromkeys(name for section in sections for name in section.columns.split())
     table = pd.DataFrame(rows, columns=list(columns), dtype=object)
     return table if own else table.apply(_typed)
 

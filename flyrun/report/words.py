@@ -1,19 +1,13 @@
-"""The words of reports lie in templates/: whole pages, lines above and below tables, captions."""
+"""Words with values in them, by Jinja: whole pages, in templates/, and the lines of a section."""
 
-from __future__ import annotations
-
-import functools
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from flyrun.report.render import escape_markdown, markdown
 
-_HERE = Path(__file__).parent
 #: only a page of HTML escapes what is put into it; the others escape Markdown where they say so
 TEMPLATES = Environment(
     loader=PackageLoader("flyrun.report"),
@@ -35,18 +29,7 @@ def fill(template: str, /, **values: Any) -> str:
     return TEMPLATES.get_template(f"{template}.j2").render(values)
 
 
-def lines(template: str, /, **values: Any) -> list[str]:
-    """The paragraphs of a template with these values, a line each."""
-    return [" ".join(part.split()) for part in fill(template, **values).split("\n\n") if part.strip()]
-
-
-@functools.cache
-def captions() -> dict[str, str]:
-    """Figure -> what stands beneath it."""
-    return yaml.safe_load((_HERE / "templates/captions.yaml").read_text(encoding="utf-8"))
-
-
-@functools.cache
-def columns() -> dict[str, list[str]]:
-    """Section -> its columns of table.csv, in their order."""
-    return yaml.safe_load((_HERE / "columns.yaml").read_text(encoding="utf-8"))
+def lines(text: str, /, **values: Any) -> list[str]:
+    """The paragraphs of a text with these values in it, a line each."""
+    filled = TEMPLATES.from_string(text).render(values)
+    return [" ".join(part.split()) for part in filled.split("\n\n") if part.strip()]

@@ -1,7 +1,5 @@
 """A cell, (arm, seed): the unit of work; its key, its folder, its log, how it ended."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -27,10 +25,8 @@ class Cell:
     arm: Any
     seed: int
     folder: Path
-    needs: tuple[Path, ...] = ()
-    """Folders of the cells that this one reads, of the same seed."""
-    depth: int = 0
-    """0 where it reads none, else above all that it reads."""
+    needs: tuple[Path, ...] = ()  # Folders of the cells that this one reads, of the same seed
+    depth: int = 0  # 0 where it reads none, else above all that it reads
 
     @property
     def key(self) -> str:
@@ -55,8 +51,7 @@ class Task:
     job: str = ""
     summarise: Callable[[Path], object] | None = None
     """Called with the cell's folder once it is finished; what it raises is no failure of the cell."""
-    ends: float | None = None
-    """When the run's time is over, as time.time(); None: never."""
+    ends: float | None = None  # When the run's time is over, as time.time(); None: never
     turns: int = 1
     """Cells that the worker has to run by then, this one and those after it: they share the time equally."""
 

@@ -3,8 +3,6 @@
 Where chunks begin and end depends on speed, never the draws: a method's `advance` guarantees that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import math

@@ -5,8 +5,6 @@ are read, or mapped, once in each. Draws and checkpoints go to the results folde
 tasks, events and outcomes travel. A cell whose worker dies goes on elsewhere from its last checkpoint.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

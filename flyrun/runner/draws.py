@@ -7,8 +7,6 @@ The chunk is renamed into place before the checkpoint that counts it, so a check
 draws that are not there; chunks past the newest checkpoint belong to no known state and are dropped.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

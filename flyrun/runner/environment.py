@@ -1,7 +1,5 @@
 """Where and with what a cell was computed: versions, processor, BLAS, commit, load, memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -4,8 +4,6 @@ Snapshots fall on fixed steps, six to a doubling. Of draws the estimate after k 
 last half, draws k//2 … k − 1 (Angelino, Johnson & Adams 2016, eq. 2.41): what lies before is burn-in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

@@ -16,8 +16,6 @@
 Every object has event and time (UTC) besides.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -4,8 +4,6 @@ An executor has outcomes(tasks), an iterator in order of finishing; stop(), afte
 their next chunk border; and kill(), which ends them at once. It loses nothing that was stored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -4,8 +4,6 @@ Order: lock the run's folder, plan and say why, prepare and compile each arm onc
 missing, and tell how it ended and how to go on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import shlex

@@ -4,8 +4,6 @@ The kernel's lock on the file decides, not the process number in it: it ends wit
 that died, and process numbers come again (in containers always the same few).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Which cells are finished, which go on, which begin, and why: said before anything runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ chain is. Iterations count from 0; the coordinate `draw` is the iteration number
 leave positions: those k with (k + 1) % thin == 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Workers send small events after each chunk; showing them costs the chains nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

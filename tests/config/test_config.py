@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flyrun.config import schema
+from flyrun.config.acceptance import Exact
 from flyrun.config.arm import ARM_GROUPS, Arm
 from flyrun.config.bound import Map, NoBound
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
@@ -21,7 +22,7 @@ from flyrun.config.executor import Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import Exact, RandomWalk, Slice
+from flyrun.config.sampler import RandomWalk, Slice
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
 

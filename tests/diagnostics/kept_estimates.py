@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from flyrun.diagnostics.spectral_gap import SmallGraph, _poisson, _softmax, poisson_vectors
+from tests.diagnostics.spectral_gap import SmallGraph, _poisson, _softmax, poisson_vectors
 
 
 def min_gibbs(graph: SmallGraph, batch: float) -> tuple[np.ndarray, np.ndarray]:

@@ -23,11 +23,20 @@ def means(chains: np.ndarray) -> Means:
     chains = np.asarray(chains, dtype=np.float64)
     if chains.ndim == 2:
         chains = chains[None]
-    size = ess.mean_size(chains)
+    size = mean_size(chains)
     sd = chains.reshape(-1, chains.shape[2]).std(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.where(size > 0, sd / np.sqrt(size), np.inf)
     return Means(chains.mean(axis=(0, 1)), error, sd, size)
+
+
+def mean_size(chains: np.ndarray) -> np.ndarray:
+    """ESS behind the means of (C, T, D) draws, (D,); unlike ess.summary's bulk on the draws themselves."""
+    chains, usable, moving = ess._checked(chains)
+    values = np.where(usable, 0.0, np.nan)
+    if moving.any():
+        values[moving] = ess._ess(ess._thinned(chains[:, :, moving]), method="mean")
+    return values
 
 
 def differences(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from scipy.signal import lfilter
 
 from flyrun.diagnostics import ess
 from tests.diagnostics import marginals
+from tests.diagnostics.marginals import mean_size
 
 
 def _chains(kind: str) -> np.ndarray:
@@ -57,9 +58,7 @@ def test_equals_arviz(kind):
     np.testing.assert_allclose(ours.tail, tail, rtol=1e-8)
     np.testing.assert_allclose(ours.square, array_stats.ess(chains, method="sd", **axes), rtol=1e-8)
     np.testing.assert_allclose(ours.rhat, array_stats.rhat(chains, method="rank", **axes), rtol=1e-10)
-    np.testing.assert_allclose(
-        ess.mean_size(chains), array_stats.ess(chains, method="mean", **axes), rtol=1e-8
-    )
+    np.testing.assert_allclose(mean_size(chains), array_stats.ess(chains, method="mean", **axes), rtol=1e-8)
 
 
 def test_thinning_sticky_chains_changes_little():
@@ -80,7 +79,7 @@ def test_chains_at_rest_have_no_effective_draws():
     assert found.bulk[1:].tolist() == found.tail[1:].tolist() == found.square[1:].tolist() == [0, 0]
     assert np.isnan(found.rhat[1])
     assert found.rhat[2] == np.inf
-    assert ess.mean_size(chains)[1] == 0
+    assert mean_size(chains)[1] == 0
 
 
 def test_too_short_or_not_finite_is_nan():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.diagnostics import spectral_gap
-from flyrun.diagnostics.spectral_gap import SmallGraph, gap
-from tests.diagnostics import kept_estimates
+from tests.diagnostics import kept_estimates, spectral_gap
+from tests.diagnostics.spectral_gap import SmallGraph, gap
 
 PAIR = SmallGraph(2, 2, [((0, 1), np.eye(2)), ((0,), np.array([0.0, 0.5]))])
 THREE = SmallGraph(2, 3, [((0, 1), 0.6 * np.eye(3))])

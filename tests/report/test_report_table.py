@@ -12,7 +12,7 @@ from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
 from flyrun.report import build, figures
 from flyrun.report.sections import ess as ess_section
-from flyrun.report.words import columns
+from flyrun.report.sections import paper
 from flyrun.runner import store
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
@@ -30,7 +30,8 @@ def _row(table, arm):
 def test_columns_are_the_promised_ones_in_order(tmp_path):
     result = build(write_three_arms(tmp_path / "run", seeds=2))
     stored = pd.read_csv(tmp_path / "run" / "table.csv")
-    assert stored.columns[: len(columns()["paper"])].tolist() == columns()["paper"]
+    columns = paper.SECTION.columns.split()
+    assert stored.columns[: len(columns)].tolist() == columns
     assert stored["arm"].tolist() == ["regular", "untuned", "map_tuned"]
     assert stored["queries_per_iter"].dtype == float
     assert _row(stored, "regular")["dataset"] == "mnist_7v9"

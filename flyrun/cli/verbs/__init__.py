@@ -1,7 +1,5 @@
 """The commands, one a file, whose `run` does it; what `flyrun VERB --help` prints lies in flyrun/cli/help."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """flyrun check: short chains against stored ones."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from flyrun.check.run import check

@@ -1,7 +1,5 @@
 """flyrun compare: what differs between two runs, tables or commits."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from flyrun.cli.options import file_or_none, number, take

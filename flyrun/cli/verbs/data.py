@@ -1,7 +1,5 @@
 """flyrun data: the data files."""
 
-from __future__ import annotations
-
 from flyrun.cli import listing as lists
 from flyrun.cli.options import one_name, take
 from flyrun.config.schema import did_you_mean, listing

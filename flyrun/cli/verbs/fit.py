@@ -1,7 +1,5 @@
 """flyrun fit: a table of one's own to a posterior."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

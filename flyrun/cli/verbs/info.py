@@ -1,7 +1,5 @@
 """flyrun info: what is known of an option."""
 
-from __future__ import annotations
-
 from flyrun.cli import listing
 from flyrun.cli.options import one_name, take
 

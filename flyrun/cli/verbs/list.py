@@ -1,7 +1,5 @@
 """flyrun list: what there is to choose from."""
 
-from __future__ import annotations
-
 from flyrun.cli import listing
 from flyrun.cli.options import one_name, take
 

@@ -1,7 +1,5 @@
 """flyrun publish: finished runs' reports, copied."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from flyrun.cli.options import take

@@ -1,7 +1,5 @@
 """flyrun report: runs' reports anew, or one of several runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """flyrun table: a published table as a whole, ours beside."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.console import Console

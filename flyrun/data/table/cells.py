@@ -1,7 +1,5 @@
 """What a cell of text looks like: a number, a number that is written otherwise, a date, or words."""
 
-from __future__ import annotations
-
 import re
 
 _LONGEST = 60

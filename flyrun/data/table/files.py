@@ -4,8 +4,6 @@ A piece is a pandas frame of some rows of the columns asked for; its index count
 the header. A column without a name is called as pandas calls it, "Unnamed: 0".
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import warnings

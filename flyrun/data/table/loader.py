@@ -6,8 +6,6 @@ table nor rows need to fit in memory. They go as float32 and, where there are tw
 ±1, for a likelihood would copy them to multiply.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How many data are bright when the bounds touch k posterior sds away from the MAP, k by point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,12 @@ PAPER_SHARE = 575_528 / 18_182_764
 
 
 def bright_against_distance(run: Run, run_dir: Path) -> Any:
-    """Mean ± sd over seeds of the bright count, with and without 0 on the axis; None where no arm is done."""
+    """Bright data against the distance of the point where the bounds touch the likelihoods from the MAP, in
+    posterior sds, every direction off by as much on average; mean ± 1 sd over chains. At the MAP they are a
+    few, whatever the number of data; the paper's share needs a MAP estimate that is far off.
+
+    None where no arm is done.
+    """
     if not (points := distances(run)):
         return None
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")

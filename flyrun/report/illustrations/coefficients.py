@@ -1,7 +1,5 @@
 """A fit's coefficients with their intervals, each per sd of its column, so that they can be compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,11 @@ MOST = 40
 
 
 def intervals(run: Run, run_dir: Path) -> Any:
-    """Mean and 94 % interval, largest first, a colour for each class; None where there is no fit."""
+    """Posterior means and 94 % intervals of the coefficients, per standard deviation of a number's column,
+    for a category's level its difference from the first; largest first.
+
+    None where there is no fit.
+    """
     rows = [row for row in run.info.get("fit", {}).get("coefficients", []) if "effect_mean" in row]
     if not rows:
         return None

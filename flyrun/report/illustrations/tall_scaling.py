@@ -1,7 +1,5 @@
 """What the number of data costs: queries per effective sample, effective samples a second, set-up, memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,12 @@ BYTES = 4  # of a stored feature
 
 
 def against_size(run: Run, run_dir: Path) -> Any:
-    """Four panels over log N, of the arms along the axis n; None where fewer than two sizes are done.
+    """Against the number of data: likelihood queries per effective sample and effective samples per second of
+    sampling, mean ± 1 sd over chains; seconds of set-up (MAP, bounds, rates); the most memory that a process
+    held, pages of the mapped features included.
 
-    N is what each arm read, for a typed dataset.n_data counts more than the axis' point.
+    None where fewer than two sizes along the axis n are done. N is what each arm read, for a typed
+    dataset.n_data counts more than the axis' point.
     """
     along = swept(run.info, "n")
     rows = [

@@ -1,7 +1,5 @@
 """What every report says of its arms: what they are, which seeds are done, on what machines."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How chains run: the log posterior from their start, queries by iteration, autocorrelation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +59,10 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Log posterior from the start of the chain (above) and likelihood queries per iteration (below), mean ±
+    1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; it is computed
+    after the run and not counted as queries.
+    """
     figure, (top, bottom) = axes(2, title, height=5.6)
     plotted = []
     for arm in arms:
@@ -129,6 +131,9 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
 
 
 def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs; lags on a logarithmic
+    axis, from the first on.
+    """
     figure, (axis,) = axes(1, title)
     reach = 10.0  # a decade at least
     for arm in arms:

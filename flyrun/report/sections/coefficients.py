@@ -1,7 +1,5 @@
 """The report of `flyrun fit`: a table with a row per coefficient, from the run's fit.json."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -55,10 +53,21 @@ def lead(run: Run) -> list[str]:
     return [f"{first}.", *(line[0].upper() + line[1:] + "." for line in others), f"{length} out."]
 
 
+_LEGEND = """
+A coefficient is in {{ "units of the target" if regression else "log odds" }} per unit of its column;
+name[level] is that level's difference from the first. 3 % and 97 %: quantiles of the posterior, the ends of a
+94 % interval. ESS: effective draws of all chains (rank-normalised bulk, and the smaller of the 5 % and 95 %
+tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
+
+posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns are per {{
+per }} of a number column{% if regression %}, in {{ per }}s of the target{% endif %}.
+"""
+
+
 def legend(run: Run) -> list[str]:
     """What the columns mean."""
     regression = run.info["fit"]["layout"]["task"] == "regression"
-    return words.lines("legend/coefficients", regression=regression, per=effect_per(run))
+    return words.lines(_LEGEND, regression=regression, per=effect_per(run))
 
 
 def effect_per(run: Run) -> str:
@@ -129,6 +138,10 @@ _COLUMNS = [
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.
 SECTION = Section(
-    "coefficients", when=lambda run: "fit" in run.info, table=_rows, views=views, lead=lead,
+    "coefficients",
+    columns="""
+        class coefficient mean sd q03 q97 ess_bulk ess_tail rhat effect_mean effect_q03 effect_q97
+    """,
+    when=lambda run: "fit" in run.info, table=_rows, views=views, lead=lead,
     legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates"),
 )  # fmt: skip

@@ -1,7 +1,5 @@
 """What draws cost in time and memory, what setting up does, and how both depend on the number of data."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -76,12 +74,26 @@ _AGAINST_SIZE = [
 ]
 
 
+_LEGEND = """
+ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up left out.
+
+{% if several_sizes %}
+queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and rates. peak
+MB: the most resident memory, pages of mapped files included, that a process held while setting up or
+sampling.
+{% endif %}
+"""
+
+
 def _legend(run: Run) -> list[str]:
     several_sizes = len({arm.fact("n_data") for arm in SECTION.arms(run)}) > 1
-    return words.lines("legend/cost", several_sizes=several_sizes)
+    return words.lines(_LEGEND, several_sizes=several_sizes)
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Effective draws (R-CODA, mean over at most 8 coordinates) against seconds of sampling after burn-in,
+    mean ± 1 sd over runs.
+    """
     figure, (axis,) = axes(1, title)
     for arm in arms:
         _, values = common(arm, "growth_s", "growth_ess")
@@ -96,7 +108,12 @@ def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str
 
 
 SECTION = Section(
-    "cost", reads=("growth_ess",), summarise=summarise, row=row, planned=no_row, views=_views,
+    "cost",
+    columns="""
+        us_per_iter ess_per_s wall_speedup setup_queries setup_s us_per_iter_sd ess_per_s_sd wall_speedup_sd
+        queries_per_ess queries_per_ess_sd peak_mb
+    """,
+    reads=("growth_ess",), summarise=summarise, row=row, planned=no_row, views=_views,
     figures={"ess_time": _ess_against_time}, legend=_legend,
     code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
 )  # fmt: skip

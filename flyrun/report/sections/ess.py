@@ -6,8 +6,6 @@ counted without it too: each column of Θ minus its mean over classes. A method 
 {"classes": K}, θ being Θ row by row.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -231,9 +229,56 @@ _COLUMNS = [
 ]
 
 
+_LEGEND = """
+bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which antithetic
+chains cannot flatter.
+
+{% if gauge %}
+gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the posterior is the
+prior.
+
+{% endif %}
+{% if gauge or gradients %}
+square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; worse: the
+smaller of means' and squares'.
+{% endif %}
+"""
+
+
 def _legend(run: Run) -> list[str]:
     known_of = {name: any(arm.fact(name) for arm in run.arms) for name in ("gauge", "gradients")}
-    return words.lines("legend/ess", **known_of)
+    return words.lines(_LEGEND, **known_of)
+
+
+_ARM_CAVEATS = """
+{% if biased %}
+this sampler is biased: its draws do not follow the posterior exactly.
+
+{% endif %}
+{% if still %}
+the chain of seed {{ still | join(", ") }} never moved; it counts with an ESS of 0.
+
+{% endif %}
+{% if few %}
+its estimates rest on few effective draws ({{ total | spec(",.0f") }} by R-CODA on average over coordinates,
+{{ worst | spec(",.0f") }} by ArviZ for the worst one, over {{ n_runs }} {{ "run" if n_runs == 1 else "runs"
+}}); means and ESS are rough.
+
+{% endif %}
+{% if rhat.max(initial=1.0) > high %}
+the runs do not agree yet: R-hat is {{ rhat.max() | spec(".2f") }} for {{ names[rhat.argmax()] }} and above {{
+high }} for {{ (rhat > high).sum() }} of {{ rhat.size }} coordinates; run longer.
+
+{% endif %}
+{% for text in gaussian %}
+{{ text }}
+
+{% endfor %}
+{% if mistuned %}
+acceptance is {{ rate | spec(".2f") }}, not near its target {{ target | spec("g") }}; a longer burn-in tunes
+better.
+{% endif %}
+"""
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -244,7 +289,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     target, rate = arm.setting("sampler", "target_accept"), arm.each("accept_rate").mean()
     tuned = target and arm.setting("sampler", "step") is None
     return words.lines(
-        "caveats/ess",
+        _ARM_CAVEATS,
         biased=arm.fact("exact") is False,
         still=[seed for seed, cell in zip(seeds, arm.cells, strict=True) if np.max(cell.ess) == 0],
         few=not (np.isnan(worst) or min(total, worst) >= FEW_DRAWS),
@@ -256,6 +301,19 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     )  # fmt: skip
 
 
+_GAUSSIAN_CAVEATS = """
+{% if far_out %}
+elliptical slice sampling is about a Gaussian and hardly moves far out, where the posterior falls off more
+slowly; let chains start near the mode: protocol.init=map.
+
+{% endif %}
+{% if heavy %}
+its proposals are a t at the MAP, and a posterior of {{ heavy | join(" and ") }} with {{ share | spec(".2g")
+}} data a coefficient, below {{ least }}, is far from it: chains can stay put for long; sampler=hmc moves.
+{% endif %}
+"""
+
+
 def about_a_gaussian(arm: ArmResult) -> list[str]:
     """That a sampler is about a Gaussian, or a t, where the posterior is far from one."""
     sampler, share = arm.setting("sampler", "name"), arm.fact("n_data", 0) / max(arm.fact("n_params", 0), 1)
@@ -265,7 +323,7 @@ def about_a_gaussian(arm: ArmResult) -> list[str]:
     names = [arm.setting(group, "name") for group in ("model", "prior")]
     few = sampler == "independence" and 0 < share < FEW_DATA
     heavy = [tails[name] for name in names if few and name in tails]
-    return words.lines("caveats/gaussian", far_out=far_out, heavy=heavy, share=share, least=FEW_DATA)
+    return words.lines(_GAUSSIAN_CAVEATS, far_out=far_out, heavy=heavy, share=share, least=FEW_DATA)
 
 
 def _caveats(run: Run) -> list[str]:
@@ -277,7 +335,15 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "ess", reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row, views=_views,
+    "ess",
+    columns="""
+        seeds_wanted burn_in ess_median_per_1000 ess_min_per_1000 ess_tail_min_per_1000
+        ess_square_min_per_1000 ess_bulk_min us_per_iter_sd ess_per_s_sd wall_speedup_sd accept_target note
+        ess_gauge_free_per_1000 ess_gauge_free_per_1000_sd speedup_gauge_free speedup_gauge_free_sd
+        ess_square_per_1000 ess_square_per_1000_sd ess_worse_per_1000 ess_worse_per_1000_sd speedup_worse
+        speedup_worse_sd ess_gauge_free_bulk_min_per_1000 ess_gauge_free_square_min_per_1000 gradients
+    """,
+    reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row, views=_views,
     legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.diagnostics.ess"),
 )  # fmt: skip

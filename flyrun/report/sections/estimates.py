@@ -1,7 +1,5 @@
 """How far answers of every kind are from the posterior mean, once an arm does not answer with draws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flyrun.report import words
@@ -80,9 +78,20 @@ _COLUMNS = [
 ]
 
 
+_LEGEND = """
+{% if reference %}
+off: how far E θ is from that of {{ reference }}, in sds of its posterior, root mean square over coordinates
+and the worst one; reference's error: the Monte Carlo error of that mean itself, likewise, below which nothing
+is seen. queries, seconds: of a seed, set-up included.
+{% else %}
+off: not known, as no exact arm with draws is finished.
+{% endif %}
+"""
+
+
 def _legend(run: Run) -> list[str]:
     base = reference(run)
-    return words.lines("legend/estimates", reference=base and base.name)
+    return words.lines(_LEGEND, reference=base and base.name)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -98,7 +107,13 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "estimates", reads=("final_mean",), when=lambda run: bool(_other_answers(run)), summarise=summarise,
+    "estimates",
+    columns="""
+        experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
+        setup_queries setup_s answers total_queries total_queries_sd total_seconds total_seconds_sd off off_sd
+        off_worst off_worst_sd off_reference off_floor off_floor_worst
+    """,
+    reads=("final_mean",), when=lambda run: bool(_other_answers(run)), summarise=summarise,
     row=_row, views=lambda rows: [table_view("E θ at the end (mean ± sd over seeds)", _COLUMNS, rows)],
     legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

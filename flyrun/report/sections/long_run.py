@@ -4,8 +4,6 @@ Of some graphs one is stored, in results/reference/long_gibbs beside the script 
 run's own plain Gibbs arm with the most sweeps serves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -125,11 +123,23 @@ _COLUMNS = [
 ]
 
 
+_LEGEND = """
+⟨ζ⟩/Ψ: mean energy; neighbours agree: share of neighbouring pairs of one value; off: difference to a long run
+of plain Gibbs ({{ reference }}) in standard errors, of both together, from the spread over chains; ! marks
+those beyond {{ far | spec("g") }}. By symmetry the true marginals are uniform, so a biased sampler has a
+small error too; here it is seen.
+
+{% if biased %}
+biased: {{ biased | join(", ") }}; no stationary distribution of it is known.
+{% endif %}
+"""
+
+
 def _legend(run: Run) -> list[str]:
     long_run = reference(run)
     biased = [arm.name for arm in SECTION.arms(run) if arm.fact("exact") is False]
     what = long_run.what if long_run else "none at hand"
-    return words.lines("legend/long_run", reference=what, far=FAR, biased=biased)
+    return words.lines(_LEGEND, reference=what, far=FAR, biased=biased)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -146,6 +156,11 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "long_run", reads=("energy", "agreement"), summarise=summarise, row=_row, views=_views, legend=_legend,
+    "long_run",
+    columns="""
+        energy energy_se energy_off agreement agreement_se agreement_off setup_s note reference
+        reference_energy reference_energy_se reference_agreement reference_agreement_se
+    """,
+    reads=("energy", "agreement"), summarise=summarise, row=_row, views=_views, legend=_legend,
     arm_caveats=_arm_caveats,
 )  # fmt: skip

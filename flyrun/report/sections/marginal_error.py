@@ -1,9 +1,6 @@
 """Error of running marginals, and factor evaluations of an update (De Sa et al. 2018, Figures 1 and 2)."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,7 @@ from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
 from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, exact, measured, number, plain, table_view
-from flyrun.report.section import Figures, Row, Section
+from flyrun.report.section import Plot, Row, Section
 from flyrun.report.sections import arms as heads
 from flyrun.report.table import mean_sd, put
 
@@ -182,31 +179,67 @@ def error_axes(axis: Any) -> None:
     round_numbers(axis.yaxis)
 
 
-def _error_against(x: str, name: str, arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    figure, (axis,) = axes(1, title, height=3.8)
-    for place, arm in enumerate(arms):
-        line = plot_error(axis, arm, x, styles[arm.name])
-        size = len(line.get_xdata())
-        every = max(1, size // _MARKS_PER_LINE)
-        places = np.arange(place * 3 % every, size, every)
-        line.set(marker=MARKERS[place % len(MARKERS)], markersize=4, markevery=places.tolist())
-    axis.set_xlabel(name)
-    error_axes(axis)
-    legend_below(figure, axis)
-    return figure
+def _error_against(x: str, name: str, caption: str) -> Plot:
+    def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+        figure, (axis,) = axes(1, title, height=3.8)
+        for place, arm in enumerate(arms):
+            line = plot_error(axis, arm, x, styles[arm.name])
+            size = len(line.get_xdata())
+            every = max(1, size // _MARKS_PER_LINE)
+            places = np.arange(place * 3 % every, size, every)
+            line.set(marker=MARKERS[place % len(MARKERS)], markersize=4, markevery=places.tolist())
+        axis.set_xlabel(name)
+        error_axes(axis)
+        legend_below(figure, axis)
+        return figure
+
+    plot.__doc__ = f"Error of the running marginals (mean ℓ2 distance to uniform) against {caption}"
+    return plot
 
 
-_FIGURES: Figures = {
-    "error_updates": partial(_error_against, "curve_updates", "updates of one variable"),
-    "error_factors": partial(_error_against, "curve_factors", "factor evaluations (nominal)"),
-    "error_seconds": partial(_error_against, "curve_seconds", "seconds of sampling"),
+_FIGURES = {
+    "error_updates": _error_against(
+        "curve_updates",
+        "updates of one variable",
+        "single-variable updates, mean ± 1 sd over seeds. It cannot see a bias: by symmetry a biased "
+        "sampler may look better than plain Gibbs. Batch sizes are our choice.",
+    ),
+    "error_factors": _error_against(
+        "curve_factors",
+        "factor evaluations (nominal)",
+        "factor evaluations, mean ± 1 sd over seeds. Counted nominally: each batch at its full size, as if "
+        "every factor in it were looked at, whichever estimator was used.",
+    ),
+    "error_seconds": _error_against(
+        "curve_seconds",
+        "seconds of sampling",
+        "seconds of sampling, one chain on one core, mean ± 1 sd over seeds. Without compiling and without "
+        "what watching the chain costs.",
+    ),
 }
+
+
+_LEAD = """
+{{ dataset }}, {{ model }}: {{ n_variables | spec(",") }} variables of up to {{ n_values | spec(",") }}
+values; L = {{ L | spec(".5g") }}, Ψ = {{ Psi | spec(".5g") }}, Δ = {{ Delta | spec(",") }}.
+
+{{ iterations | spec(",") }} sweeps of {{ n_variables | spec(",") }} updates, {{ updates | spec(",") }} in
+all, from variables all equal (error {{ start_error | spec(".3f") }}). The error counts all of them; energy
+and agreement leave out the first {{ burn_in | spec(",") }} sweeps.
+"""
 
 
 def _lead(run: Run) -> list[str]:
     arm = SECTION.arms(run)[0]
     values = heads.row(run, arm) | row(run, arm)
-    return words.lines("lead/marginal_error", **values, start_error=arm.fact("start_error"))
+    return words.lines(_LEAD, **values, start_error=arm.fact("start_error"))
+
+
+_STICKS = """
+its mean batch λ = {{ batch }} is {{ share | spec(".2g") }} Ψ²: it is exact, but below Ψ²/4 the estimate of
+the energy that it keeps can vary by an sd above 2, so that it sticks at large ones and mixes very slowly;
+raise sampler.{{ key }}, which counts in Ψ².
+"""
 
 
 def sticks(arm: ArmResult) -> list[str]:
@@ -217,7 +250,7 @@ def sticks(arm: ArmResult) -> list[str]:
     batch, total = arm.fact("batches")[-1], arm.fact("total_energy_bound")
     if math.log1p(total / batch) * math.sqrt(batch) <= _MOST_SPREAD:
         return []
-    return words.lines("caveats/sticks", key=key, batch=number(batch, 4), share=batch / total**2)
+    return words.lines(_STICKS, key=key, batch=number(batch, 4), share=batch / total**2)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -227,15 +260,47 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     return lines
 
 
+_CAVEATS = """
+{% if no_gibbs %}
+No arm of this run is plain Gibbs with a finished seed; there is nothing to compare with.
+
+{% endif %}
+{% if several_lengths %}
+The arms differ in length; compare errors at equal numbers of updates only.
+
+{% endif %}
+{% if single_seed %}
+One seed has no spread: standard deviations and errors are not known.
+{% endif %}
+"""
+
+
 def _caveats(run: Run) -> list[str]:
     arms = SECTION.arms(run)
     several_lengths = len({arm.infos[0]["iterations"] for arm in arms}) > 1
     facts = {"no_gibbs": plain_gibbs(run) is None, "single_seed": any(arm.done == 1 for arm in arms)}
-    return words.lines("caveats/marginal_error", several_lengths=several_lengths, **facts)
+    return words.lines(_CAVEATS, several_lengths=several_lengths, **facts)
 
+
+_LEGEND = """
+error: mean over variables of the ℓ2 distance between the running marginal and uniform, after the last update.
+× Gibbs: relative to plain Gibbs. Batch sizes are our choice (the paper's are not known to us), in multiples
+of L² or Ψ², or in factors; a mean batch is of Poisson draws.
+
+factors: factor evaluations per update. Nominal charges each batch at its full size, as the algorithm states
+it; actual is what was done. estimator: faithful draws a batch factor by factor, superposed draws the same sum
+as one Poisson number, in O(1). µs: per update, sampling only.
+"""
 
 SECTION = Section(
-    "marginal_error", reads=("error", "curve_error"), summarise=summarise, row=row, views=_views,
-    figures=_FIGURES, lead=_lead, legend=lambda run: words.lines("legend/marginal_error"),
+    "marginal_error",
+    columns="""
+        experiment dataset model update arm exact seeds seeds_wanted iterations burn_in updates n_variables
+        n_values L Psi Delta batch mean_batches estimator error error_sd error_ratio error_ratio_se
+        factors_nominal factors_nominal_sd factors_actual factors_actual_sd us_per_update us_per_update_sd
+        time_ratio accept_rate accept_rate_sd changed changed_sd
+    """,
+    reads=("error", "curve_error"), summarise=summarise, row=row, views=_views,
+    figures=_FIGURES, lead=_lead, legend=lambda run: words.lines(_LEGEND),
     arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

@@ -4,8 +4,6 @@ What grows is read from the sweeps of the experiment: along an axis the one of t
 at all points. Arms that no sweep of three points holds show, graph by graph, where minibatches win.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -229,6 +227,9 @@ _REGIME = [
 
 
 def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Cost of an update as one of Δ, D, L and Ψ grows and the others stay: factor evaluations counted (above)
+    and time (below), mean over seeds, both axes logarithmic. Slopes are in the tables.
+    """
     lines = swept(arms)
     columns = [name for name in PARAMETERS if any(parameter == name for _, parameter in lines)]
     figure = new_figure(figsize=(max(6.4, 2.4 * len(columns) + 0.6), 5.6), layout="constrained")
@@ -264,6 +265,9 @@ def _marker(arm: ArmResult) -> str:
 
 
 def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Error of the running marginals against seconds of sampling, one chain on one core, mean ± 1 sd over
+    seeds, where minibatches can win. By symmetry the true marginals are uniform.
+    """
     in_sweeps = {arm.problem for own in swept(arms).values() for arm in own}
     graphs: dict[str, list[ArmResult]] = {}
     for arm in arms:
@@ -290,9 +294,58 @@ def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     return figure
 
 
+_LEAD = """
+{{ n_arms }} arms on {{ n_graphs }} graphs. From one graph to the next one of Δ, D, L and Ψ grows while the
+others stay; costs are means over a whole chain. One cell at a time, as cells that run side by side slow each
+other down (executor.workers=1).
+"""
+
+
 def _lead(run: Run) -> list[str]:
     graphs = [arm.problem for arm in SECTION.arms(run)]
-    return words.lines("lead/scaling", n_arms=len(graphs), n_graphs=len(set(graphs)))
+    return words.lines(_LEAD, n_arms=len(graphs), n_graphs=len(set(graphs)))
+
+
+_LEGEND = """
+factors: factor evaluations per update, counted as done, all estimators faithful on these graphs. µs: per
+update, sampling only. Slopes: least squares of log cost on log size ± standard error from the scatter. as
+published: exponent of the parameter in the published cost, a range where only one of its terms grows; formula
+here: slope of that formula over the same graphs, constants left out.
+
+Published costs: {% for name, cost in costs.items() %}{{ name }} O({{ cost.text }}) ({{ cost.paper }})
+{{- "; " if not loop.last }}{% endfor %}.
+
+Batches λ of MIN-Gibbs Ψ², of MGPMH and Poisson-Gibbs L², of DoubleMIN-Gibbs L² and Ψ² (our choice), so that
+they grow as the published costs have it. L is varied at fixed Ψ, and Ψ at fixed L, by the number of
+variables: Ψ = nL/k for factors of k variables.
+
+Time follows the count of factors where it is most of the work. A minibatch's factors lie anywhere in memory,
+plain Gibbs reads its own in order: a factor costs a minibatch more, the more so the larger the graph, which
+is why its time may grow with Δ while its count does not.
+
+× faster an update: plain Gibbs' time by this one's. × faster at equal error: plain Gibbs' time by the time
+until this one's mean error is down to where plain Gibbs ends; '-' where its chain ends before that.
+
+{% for graph in regimes %}
+{% if graph.whole_batch > graph.gibbs and not graph.has_whole_batch %}
+MIN-Gibbs and DoubleMIN-Gibbs are left out at n = {{ graph.n_variables | spec(",") }}: they do not win there.
+A batch of Ψ² is {{ graph.whole_batch | spec(".3g") }} evaluations, {{ (graph.whole_batch / graph.gibbs) |
+spec(",.0f") }} times plain Gibbs' DΔ; they are for few variables with many factors, where Ψ is small.
+
+{% endif %}
+{% for row in graph.slower %}
+{{ row["update"] }} does not win at n = {{ graph.n_variables | spec(",") }}, Δ = {{ graph.Delta | spec(",")
+}}: its updates take {{ (1 / row.speedup_per_update) | spec(".2g") }} times plain Gibbs'.
+
+{% endfor %}
+{% endfor %}
+{% if slower %}
+Where they do not win: an update took longer than plain Gibbs' on the same graph for
+{% for update, sizes in slower.items() %}
+{{ update }} at {{ sizes | join(", ") }}{{ "." if loop.last else ";" }}
+{% endfor %}
+{% endif %}
+"""
 
 
 def _legend(run: Run) -> list[str]:
@@ -303,7 +356,7 @@ def _legend(run: Run) -> list[str]:
             sizes = ", ".join(f"{symbol} = {row[name]:,.4g}" for name, symbol in SYMBOL.items())
             slower.setdefault(row["update"], []).append(f"({sizes})")
     regimes = [_regime(graph) for graph in _by_graph(rows).values()]
-    return words.lines("legend/scaling", costs=COSTS, regimes=regimes, slower=slower)
+    return words.lines(_LEGEND, costs=COSTS, regimes=regimes, slower=slower)
 
 
 def _regime(rows: list[Row]) -> Row:
@@ -328,7 +381,14 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION: Section = Section(
-    "scaling", reads=errors.SECTION.reads, when=lambda run: bool(swept(SECTION.arms(run))),
+    "scaling",
+    columns="""
+        experiment graph arm sampler update exact seeds seeds_wanted updates n_variables D Delta L Psi batch
+        mean_batches estimator factors_nominal factors_nominal_sd factors_actual factors_actual_sd
+        us_per_update us_per_update_sd accept_rate error error_sd speedup_per_update gibbs_error_s
+        speedup_equal_error compared note
+    """,
+    reads=errors.SECTION.reads, when=lambda run: bool(swept(SECTION.arms(run))),
     replaces=("marginal_error", "long_run"), row=_row, views=_views, lead=_lead, legend=_legend,
     figures={"costs": _costs, "regimes": _regimes}, arm_caveats=lambda run, arm: errors.sticks(arm),
     caveats=_caveats,

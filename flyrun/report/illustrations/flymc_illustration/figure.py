@@ -3,8 +3,6 @@
 Figure 2 runs a few iterations of a stored chain once more, for the brightness of each datum is not stored.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,11 @@ _PATH, _SAMPLE = 60, 100_000  # the caption names both
 
 
 def augmented_space(run: Run, run_dir: Path) -> Any:
-    """Figure 1: a likelihood parted into bound and remainder, and a chain on θ and z."""
+    """The augmented space of one datum (Maclaurin & Adams 2014, Figure 1). Above: its likelihood, the bound,
+    tight at θ = ±1.5, and the remainder. Below: a simulated chain on (θ, z); 60 iterations as a path, 100,000
+    as histograms, which follow the prior N(0, 3²) times bound (dark) and times remainder (bright), the lines.
+    Both together are the posterior.
+    """
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     theta = np.linspace(-8, 8, 401)
@@ -59,7 +61,13 @@ def augmented_space(run: Run, run_dir: Path) -> Any:
 
 
 def trajectories(run: Run, run_dir: Path) -> Any:
-    """Figure 2: one iteration in two steps, and the paths of θ and z; None before a Firefly cell is done."""
+    """Firefly Monte Carlo on a toy logistic regression (Maclaurin & Adams 2014, Figure 2). Above: one
+    iteration in its two steps; the line is where both classes are equally likely (dotted: before), data that
+    change their brightness are ringed. Below: the components of θ, and which data are bright, over some tens
+    of iterations of the same chain.
+
+    None before a Firefly cell is done.
+    """
     done = [cell for cell in store.open_cells(run_dir) if cell.state == "done" and _drawable(cell.info)]
     if not done:
         return None

@@ -3,8 +3,6 @@
 A one-dimensional logistic regression, x = 1 and t = +1, under the prior N(0, PRIOR_SD²).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

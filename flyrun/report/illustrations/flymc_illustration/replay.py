@@ -3,8 +3,6 @@
 The same state gives the same draws, so settings and seed are the chain; the stored draws vouch for it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,35 +1,9 @@
-"""Spectral gaps of samplers on graphs small enough to list every state, beside the bounds known for them.
+"""Spectral gaps of samplers on graphs small enough to list every state.
 
 Transition matrices are exact but for Poisson numbers cut off where their tail is below TAIL. They are worked
 out from the algorithms' definitions, apart from the samplers' code. All chains are reversible, so the gap is
 1 − (second largest eigenvalue).
-
-**The bound for MGPMH.** Write ζ_w for the energy of variable i's factors at value w, ε_w for its minibatch
-estimate, a_w = ε_w − ζ_w, p_w for the Gibbs conditional, and t = L²/λ. For states x ≠ y that differ at i,
-
-    T(x, y)/G(x, y) = E[ min(e^{a_x}, e^{a_y}) / Σ_w p_w e^{a_w} ] ≥ 1/E[Y],
-    Y = Σ_w p_w e^{a_w} · max(e^{−a_x}, e^{−a_y}),
-
-with T MGPMH's and G Gibbs' transitions; the inequality is Jensen's for 1/Y. A difference a_w − a_x is
-Σ (L/(λM))·d·s_φ − d over Poisson s_φ of mean λM/L, with |d| ≤ M, so for k = 1, 2 and z = kLd/(λM), of size
-at most kL/λ ≤ 1:
-
-    E e^{k(a_w − a_x)} = exp Σ (λM/L)(e^z − 1 − z) ≤ exp Σ (λM/L) z² ≤ e^{k² t}     (λ ≥ 2L).
-
-(1) max ≤ sum gives E[Y] ≤ 2e^t. (2) max(u, v) = (u + v)/2 + |u − v|/2 gives, with P = Σ p_w e^{a_w − a_x} and
-Q the same for y, E[Y] ≤ e^t + ½E|P − Q|. Here E(P − Q)² = E P² + E Q² − 2 E PQ ≤ 2e^{4t} − 2: P² and Q² by
-the line above with k = 2 and Jensen over w, and E PQ ≥ 1 since each of its exponents has mean 0. Hence
-
-    T ≥ c·G off the diagonal,  c = max( ½e^{−t}, 1/(e^t + √((e^{4t} − 1)/2)) ),
-
-and as both chains have the same π, gap(MGPMH) ≥ c·gap(Gibbs), by comparing Dirichlet forms.
-
-The bound recalled for Theorem 4, e^{−t}, does not hold: with two binary variables and one factor 1[x₁ = x₂]
-the ratio of gaps is 0.905 at λ = 16 where e^{−t} is 0.939. Rejection costs to first order in the noise, there
-about √(t/(2π)).
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -126,19 +100,6 @@ def gap(matrix: np.ndarray, stationary: np.ndarray) -> float:
     root = np.sqrt(stationary)
     symmetric = root[:, None] * matrix / root[None, :]
     return float(1.0 - np.linalg.eigvalsh(0.5 * (symmetric + symmetric.T))[-2])
-
-
-def mgpmh_bound(largest_local: float, batch: float) -> float:
-    """c of this file's derivation: gap(MGPMH) ≥ c·gap(Gibbs) for batch ≥ 2L; 0 below, as nothing is shown."""
-    if batch < 2.0 * largest_local:
-        return 0.0
-    t = largest_local**2 / batch
-    return max(0.5 * math.exp(-t), 1.0 / (math.exp(t) + math.sqrt(0.5 * math.expm1(4.0 * t))))
-
-
-def recalled_mgpmh_bound(largest_local: float, batch: float) -> float:
-    """e^{−L²/λ}, Theorem 4 as it is recalled. It does not hold."""
-    return math.exp(-(largest_local**2) / batch)
 
 
 def poisson_vectors(means: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
