@@ -227,7 +227,7 @@ BAD = {
     "report a --out b": "out= is for the report of several runs",
     "report a --result-dir x": "did you mean --results-dir?",
     "report a results_dir=": "a value is missing",
-    "report a name=b": "a: no such run under results/runs",
+    "report a name=b": "one name is enough",
     "compare a b --level 7": "level=7: must",
     "check --workers many": "workers=many: must",
     "table nothing --out x": "choose from firefly_table1",
