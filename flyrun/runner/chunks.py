@@ -160,7 +160,8 @@ class _Run:
         self.iteration += n
         means = {name: float(np.mean(array)) for name, array in draws.items() if array.ndim == 1}
         total = self.expected()
-        self.tell("chunk", iteration=self.iteration, total=total, rate=self.rate, means=means)
+        shown = {"unit": self.method.unit, "shown": self.method.shown, "means": means}
+        self.tell("chunk", iteration=self.iteration, total=total, rate=self.rate, **shown)
         self.log.pace(self.iteration, total, self.rate)
 
     def finish(self) -> dict[str, Any]:
@@ -233,6 +234,8 @@ class _Run:
             "burn_in": self.burn_in,
             "thin": protocol.thin,
             "means": means,
+            "unit": self.method.unit,
+            "shown": self.method.shown,
             "environment": {**self.task.environment, **environment.blas()},
             "timings": {
                 **{name: self.book[name] for name in ("sampling_s", "burn_in_s", "wall_s")},

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from flyrun.runner import plan, store
@@ -139,8 +140,7 @@ def describe(event: dict, named: bool = True) -> str:
     words = [f"{_name(event)} {100 * event['iteration'] / event['total']:.0f}%"] if named else []
     if event["kind"] == "chunk":
         left = (event["total"] - event["iteration"]) / event["rate"]
-        unit = "sweeps" if _sweeps(event["means"]) else "it"
-        words += [f"{_figure(event['rate'])} {unit}/s", *_means(event["means"]), f"{duration(left)} left"]
+        words += [f"{_figure(event['rate'])} {_short(event)}/s", *_means(event), f"{duration(left)} left"]
     return ", ".join(words)
 
 
@@ -149,11 +149,10 @@ def summary(outcome: Outcome) -> str:
     if outcome.state == "done":
         info = outcome.info
         seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
-        many, short = ("sweeps", "sweeps") if _sweeps(info["means"]) else ("iterations", "it")
         words = [
-            f"{info['iterations']:,} {many} in {duration(seconds)}",
-            f"{_figure(info['iterations'] / max(seconds, 1e-9))} {short}/s",
-            *_means(info["means"]),
+            f"{info['iterations']:,} {info['unit']}s in {duration(seconds)}",
+            f"{_figure(info['iterations'] / max(seconds, 1e-9))} {_short(info)}/s",
+            *_means(info),
         ]
         if info["sessions"] > 1:
             words.append(f"{info['sessions']} starts")
@@ -179,18 +178,20 @@ def _name(event: dict) -> str:
     return f"{event['arm']} seed={event['seed']}"
 
 
-def _means(means: dict[str, float]) -> list[str]:
-    words = [f"accepted {means['accepted']:.2f}"] if "accepted" in means else []
-    if _sweeps(means):
-        words.append(f"{_figure(means['nominal'])} factors/update ({_figure(means['actual'])} looked at)")
-    elif "queries" in means:
-        words.append(f"{_figure(means['queries'])} queries/iter")
-    return words
+def _short(told: dict) -> str:
+    return "it" if told["unit"] == "iteration" else f"{told['unit']}s"
 
 
-def _sweeps(means: dict[str, float]) -> bool:
-    """Whether these are of a chain on a graph, whose iterations are sweeps of single-variable updates."""
-    return "nominal" in means
+class _Number(float):
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else _figure(self)
+
+
+def _means(told: dict) -> list[str]:
+    """What the method shows of its records' means; a line that names another is left out."""
+    means = {name: _Number(value) for name, value in told["means"].items()}
+    names = {line: [name for _, name, *_ in Formatter().parse(line) if name] for line in told["shown"]}
+    return [line.format(**means) for line, needed in names.items() if set(needed) <= set(means)]
 
 
 def _figure(value: float) -> str:

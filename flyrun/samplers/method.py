@@ -48,6 +48,9 @@ class Method(Protocol):
     """One arm, ready to run from any seed. Derive from it: what has a body here may be left as it is."""
 
     answers: Literal["draws", "weighted", "density"] = "draws"
+    unit: str = "iteration"  # what a step is called
+    #: what is shown of the means of a step's records, while it runs and at its end
+    shown: tuple[str, ...] = ("accepted {accepted:.2f}", "{queries} queries/iter")
 
     @property
     def parts(self) -> tuple[Any, ...]:

@@ -45,6 +45,9 @@ def _observe(graph, ends, states, energy, agreement):
 class SingleSite(Method):
     """One arm, ready to run chains from any seed."""
 
+    unit = "sweep"
+    shown = ("accepted {accepted:.2f}", "{nominal} factors/update ({actual} looked at)")
+
     def __init__(self, arm: Any):
         started = time.perf_counter()
         data = arm.dataset.code.load(arm.dataset)
