@@ -46,8 +46,8 @@ def checkout(tmp_path_factory):
     return root
 
 
-def run(checkout, *words):
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+def run(checkout, *words, compiled=True):
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "NUMBA_DISABLE_JIT": str(int(not compiled))}
     # compiled code that knows these files stays out of flyrun's own cache
     environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.run(
@@ -69,7 +69,15 @@ def test_imports_are_where_it_says(checkout):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(checkout, command):
-    done = run(checkout, "-m", *command.split())
+    """Not compiled, which takes longer than 300 iterations; below what is added is, all of it at once."""
+    done = run(checkout, "-m", *command.split(), compiled=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_the_text_adds_compiles(checkout):
+    arm = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "executor.workers=1"]
+    added = ["acceptance=barker", "brightness=everyone", "bound=origin"]
+    done = run(checkout, "-m", "flyrun", *arm, *added)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
