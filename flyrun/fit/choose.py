@@ -14,7 +14,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.overrides import read
 from flyrun.config.schema import build, listing
 from flyrun.data.dataset import Dataset
-from flyrun.data.table.columns import Layout
+from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
 from flyrun.fit.request import Request, TypedTable
 from flyrun.models.problem import Fit, bind, posterior_curvature

@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from flyrun import files
-from flyrun.data.table.columns import INTERCEPT, Layout
+from flyrun.data.table.layout import INTERCEPT, Layout
 from flyrun.diagnostics import ess
 from flyrun.runner.store import StoredCell
 
@@ -31,7 +31,7 @@ class Scales:
     @staticmethod
     def of(layout: Layout) -> Scales:
         """The scales of a table."""
-        columns = [column for column in layout.features for _ in range(column.width)]
+        columns = [column for column in layout.features for _ in column.encoded]
         sd_y, mean_y = layout.target.sd, layout.target.mean
         factor = np.array([sd_y / column.sd for column in columns] + [sd_y])
         means = np.array([column.mean if column.levels is None else 0.0 for column in columns] + [0.0])

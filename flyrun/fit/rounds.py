@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +242,7 @@ class _Rounds:
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
                 "caveats": [*self.task.caveats, *self._caveats()],
-                "layout": layout.as_dict(),
+                "layout": asdict(layout),
                 "agreed": good,
                 "budget": str(self.request.budget),
                 "iterations": total,

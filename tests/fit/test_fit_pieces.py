@@ -7,7 +7,7 @@ from scipy import optimize, special, stats
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.compose import compose_job
-from flyrun.data.table.columns import Column, Layout
+from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import choose, coefficients
 from flyrun.models.fits.noise_fit import noise_scale

@@ -1,19 +1,13 @@
-"""What a table's columns are, found in one pass over the file, and their numbers for a likelihood.
-
-A column is a number or a category. A category of L levels becomes L-1 columns of 0 and 1, `name[level]`; the
-first level in order, the reference, has none. Numbers are standardised, 0-1 columns are not; a column of
-ones, "intercept", comes last.
+"""What a table's columns are, numbers or categories, found in one pass over the file.
 
 Text is a category unless it seems to be meant as numbers: more than half of its rows, or of its different
 values, are numbers, dates, or numbers written otherwise (table_cells.kind), and two of these differ. That is
 refused, for one cell gone wrong would make a category of a number; `categorical` says that it is one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,75 +18,17 @@ from flyrun.config.dataset import Table
 from flyrun.config.schema import listing
 from flyrun.data.table import files as table_files
 from flyrun.data.table.cells import kind
+from flyrun.data.table.layout import INTERCEPT, Column, Layout
 from flyrun.errors import DataError
 
 MOST_LEVELS = 100
 #: whole numbers of so few different values are taken for classes, unless the model says otherwise
 FEW_NUMBERS = 10
-INTERCEPT = "intercept"
 COUNTED = "rows count from 0 below the header"
 #: squares of numbers up to here, and of sds down to its inverse, can be added up
 _LARGEST = 1e100
 #: sd over mean below which a number's last digits, which rounding spoils, are all that tells rows apart
 _LEAST_SD = 1e-12
-
-
-@dataclass
-class Column:
-    """One column. levels: of a category, in order; text: whether these stand in the file as they are spelled
-    here, not as numbers; mean, sd: of a number (0 and 1 leave it be)."""
-
-    name: str
-    levels: list[str] | None = None
-    text: bool = False
-    mean: float = 0.0
-    sd: float = 1.0
-
-    @property
-    def width(self) -> int:
-        """How many columns it becomes."""
-        return 1 if self.levels is None else len(self.levels) - 1
-
-    @property
-    def encoded(self) -> list[str]:
-        """Their names."""
-        return [self.name] if self.levels is None else [f"{self.name}[{one}]" for one in self.levels[1:]]
-
-
-@dataclass
-class Layout:
-    """What a table holds. task: "binary", "classes" or "regression"; rows: those used; dropped: for missing
-    values; row_numbers: columns left out, for they have no name and count the rows."""
-
-    task: str
-    target: Column
-    features: list[Column]
-    rows: int = 0
-    dropped: int = 0
-    row_numbers: list[str] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """Of the encoded columns, the intercept last."""
-        return [name for column in self.features for name in column.encoded] + [INTERCEPT]
-
-    @property
-    def text(self) -> set[str]:
-        """Columns to be read as strings, so that every piece spells a level alike."""
-        return {column.name for column in [*self.features, self.target] if column.text}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, from which `from_dict` makes it again."""
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(values: dict[str, Any]) -> Layout:
-        """Undo as_dict."""
-        columns = {
-            "target": Column(**values["target"]),
-            "features": [Column(**one) for one in values["features"]],
-        }
-        return Layout(**{**values, **columns})
 
 
 @dataclass
@@ -374,30 +310,3 @@ def _target(seen: _Seen) -> tuple[str, Column]:
         said = f"has {count} values, {shown}; {options.say('model', 'logistic')} takes two: choose {other}"
         raise seen.error(said, "target")
     return task, _category(seen, seen.leave_out() if seen.text else f"choose {student_t}")
-
-
-def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(features (n, D), target (n,)) of a piece: float64 ±1, class numbers, or standardised values."""
-    parts = [_parts(piece[column.name], column) for column in layout.features]
-    rows = np.column_stack([*parts, np.ones(len(piece))])
-    aim = layout.target
-    if aim.levels is None:
-        return rows, (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
-    codes = _codes(piece[aim.name], aim)
-    return rows, codes * 2.0 - 1.0 if layout.task == "binary" else codes
-
-
-def _parts(values: pd.Series, column: Column) -> np.ndarray:
-    if column.levels is None:
-        return (values.to_numpy(np.float64) - column.mean) / column.sd
-    return _codes(values, column)[:, None] == np.arange(1, len(column.levels))
-
-
-def _codes(values: pd.Series, column: Column) -> np.ndarray:
-    """Number of each value's level, (n,) int64."""
-    assert column.levels is not None
-    known: list[Any] = column.levels if column.text else [float(level) for level in column.levels]
-    codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
-    if (codes < 0).any():
-        raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
-    return codes.astype(np.int64)

@@ -9,7 +9,7 @@ table nor rows need to fit in memory. They go as float32 and, where there are tw
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from flyrun.config.schema import did_you_mean, listing
 from flyrun.data import archive, features, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.table import files as table_files
-from flyrun.data.table.columns import Layout, encode, scan, usable
+from flyrun.data.table.columns import scan, usable
+from flyrun.data.table.layout import Layout, encode
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 
@@ -34,7 +35,7 @@ ENCODING = 3
 def load(config: Table) -> Dataset:
     """Features (N, D), the intercept last, and the target; no test rows.
 
-    info: "layout" (table_columns.Layout as plain values) tells names, levels, means and sds.
+    info: "layout" (layout.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
     """
     path, digest = _path(config), fingerprint(config)
@@ -72,7 +73,7 @@ def load(config: Table) -> Dataset:
             "source": f"your file {path.name}",
             "rows": layout.rows,
             "dropped": layout.dropped,
-            "layout": layout.as_dict(),
+            "layout": asdict(layout),
         },
         task=layout.task,  # type: ignore[arg-type]
         folded=stored and layout.task == "binary",
@@ -173,4 +174,4 @@ def _write(folder: Path, layout: Layout, pieces: Encoded) -> None:
     _fill(rows, aim, pieces)
     rows.flush()
     np.save(folder / "target.npy", aim)
-    (folder / "layout.json").write_text(json.dumps(layout.as_dict()), encoding="utf-8")
+    (folder / "layout.json").write_text(json.dumps(asdict(layout)), encoding="utf-8")

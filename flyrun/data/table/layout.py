@@ -1,0 +1,88 @@
+"""What a table holds, once that is known: its columns, and the numbers that a likelihood is given for them.
+
+A category of L levels becomes L-1 columns of 0 and 1, `name[level]`; the first level in order, the reference,
+has none. Numbers are standardised, 0-1 columns are not; a column of ones, "intercept", comes last.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flyrun.errors import DataError
+
+INTERCEPT = "intercept"
+
+
+@dataclass
+class Column:
+    """One column. levels: of a category, in order; text: whether these stand in the file as they are spelled
+    here, not as numbers; mean, sd: of a number (0 and 1 leave it be)."""
+
+    name: str
+    levels: list[str] | None = None
+    text: bool = False
+    mean: float = 0.0
+    sd: float = 1.0
+
+    @property
+    def encoded(self) -> list[str]:
+        """Names of the columns that it becomes."""
+        return [self.name] if self.levels is None else [f"{self.name}[{one}]" for one in self.levels[1:]]
+
+
+@dataclass
+class Layout:
+    """What a table holds. task: "binary", "classes" or "regression"; rows: those used; dropped: for missing
+    values; row_numbers: columns left out, for they have no name and count the rows."""
+
+    task: str
+    target: Column
+    features: list[Column]
+    rows: int = 0
+    dropped: int = 0
+    row_numbers: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the encoded columns, the intercept last."""
+        return [name for column in self.features for name in column.encoded] + [INTERCEPT]
+
+    @property
+    def text(self) -> set[str]:
+        """Columns to be read as strings, so that every piece spells a level alike."""
+        return {column.name for column in [*self.features, self.target] if column.text}
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> "Layout":
+        """Undo `asdict`."""
+        target, features = Column(**values["target"]), [Column(**one) for one in values["features"]]
+        return Layout(**{**values, "target": target, "features": features})
+
+
+def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(features (n, D), target (n,)) of a piece: float64 ±1, class numbers, or standardised values."""
+    parts = [_parts(piece[column.name], column) for column in layout.features]
+    rows = np.column_stack([*parts, np.ones(len(piece))])
+    aim = layout.target
+    if aim.levels is None:
+        return rows, (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
+    codes = _codes(piece[aim.name], aim)
+    return rows, codes * 2.0 - 1.0 if layout.task == "binary" else codes
+
+
+def _parts(values: pd.Series, column: Column) -> np.ndarray:
+    if column.levels is None:
+        return (values.to_numpy(np.float64) - column.mean) / column.sd
+    return _codes(values, column)[:, None] == np.arange(1, len(column.levels))
+
+
+def _codes(values: pd.Series, column: Column) -> np.ndarray:
+    """Number of each value's level, (n,) int64."""
+    assert column.levels is not None
+    known: list[Any] = column.levels if column.text else [float(level) for level in column.levels]
+    codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
+    if (codes < 0).any():
+        raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
+    return codes.astype(np.int64)
