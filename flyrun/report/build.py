@@ -1,7 +1,6 @@
 """A run's stored cells -> table.csv, table.json, report.md, report.html and figures/."""
 
 import contextlib
-import importlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,13 @@ from flyrun.report import document, figures, html, render, summaries, table
 from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
 from flyrun.report.render import View
-from flyrun.report.section import Section, shown
+from flyrun.report.section import Section, import_section, shown
 from flyrun.runner import store
 
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
 _BARE = ("cpu", "blas")  # whose values name them
 _PARTS = "arms coefficients paper ess chains cost marginal_error long_run scaling estimates"
-SECTIONS: tuple[Section, ...] = tuple(
-    importlib.import_module(f"flyrun.report.sections.{name}").SECTION for name in _PARTS.split()
-)
+SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 
 
 @dataclass(frozen=True)
@@ -66,13 +63,8 @@ def views(run: Run, whole: pd.DataFrame) -> list[View]:
 def caveats(run: Run) -> list[str]:
     """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
     parts = shown(run, SECTIONS)
-    by_arm = [
-        f"{arm.name}: {text}"
-        for arm in run.arms
-        for section in parts
-        if section.about(arm)
-        for text in section.arm_caveats(run, arm)
-    ]
+    about = [(arm, section) for arm in run.arms for section in parts if section.about(arm)]
+    by_arm = [f"{arm.name}: {text}" for arm, section in about for text in section.arm_caveats(run, arm)]
     return by_arm + [text for section in parts for text in section.caveats(run)]
 
 

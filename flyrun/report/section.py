@@ -1,5 +1,6 @@
 """A part of a report: what it reads of cells, its columns, tables, figures and words, in one file each."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,10 @@ class Section:
     when: Callable[[Run], bool] = lambda run: True
     replaces: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        """To another process goes where it stands: functions without a name could not."""
+        return import_section, (self.name,)
+
     def about(self, arm: ArmResult) -> bool:
         """Whether an arm has what this part reads; a part that reads nothing is about all of them."""
         return not self.reads or arm.has(*self.reads)
@@ -73,6 +78,11 @@ class Section:
         if self.about(arm):
             return self.row(run, arm)
         return self.planned(run, arm) if self.planned and not arm.done else {}
+
+
+def import_section(name: str) -> Section:
+    """The part of flyrun/report/sections/<name>.py."""
+    return importlib.import_module(f"flyrun.report.sections.{name}").SECTION
 
 
 def shown(run: Run, sections: tuple[Section, ...]) -> list[Section]:

@@ -33,9 +33,9 @@ Sections = tuple[Section, ...]
 
 def load(run_dir: Path, sections: Sections) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    info = store.read_run(run_dir)
+    info, fit = store.read_run(run_dir), _read_json(run_dir / FIT)
     # The file of an earlier fit of this name may lie there still.
-    if (fit := _read_json(run_dir / FIT)) and fit.get("key") in (None, *(arm["key"] for arm in info["arms"])):
+    if fit and fit.get("key") in (None, *(arm["key"] for arm in info["arms"])):
         info["fit"] = fit
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
     for cell in store.open_cells(run_dir):
@@ -158,12 +158,9 @@ def _cached(path: Path, draws: str, makers: dict[str, tuple[Section, Callable]],
     """The parts stored at `path` whose marks are right, the others made anew and stored if possible."""
     stored, parts = _read(path), {}
     for name, (section, make) in makers.items():
-        mark = _mark(section, draws)
-        known = stored.get(name, {})
-        if known.get("mark") == mark and isinstance(known.get("values"), dict):
-            parts[name] = known
-        else:
-            parts[name] = {"mark": mark, "values": make(given)}
+        mark, known = _mark(section, draws), stored.get(name, {})
+        right = known.get("mark") == mark and isinstance(known.get("values"), dict)
+        parts[name] = known if right else {"mark": mark, "values": make(given)}
     if parts != {name: stored.get(name) for name in makers}:
         # In a results folder that cannot be written the next report only takes longer.
         with contextlib.suppress(OSError):

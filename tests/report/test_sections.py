@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -163,6 +164,17 @@ def test_an_edit_of_one_section_makes_only_that_ones_summaries_anew(tmp_path, mo
     monkeypatch.setattr(summaries, "_code_digest", edited)
     pd.testing.assert_frame_equal(build(root).table, first)
     assert set(made) == {("summary.json", "chains")}
+
+
+def test_a_large_runs_arms_are_read_side_by_side_to_the_same_report(tmp_path, monkeypatch):
+    assert all(pickle.loads(pickle.dumps(section)) is section for section in SECTIONS)
+    here, elsewhere = (write_three_arms(tmp_path / name, seeds=1) for name in ("here", "elsewhere"))
+    build(here)
+    monkeypatch.setattr(summaries, "_WORTH_BYTES", 0)
+    monkeypatch.setattr(summaries, "_cached", None)  # nothing is summarised in this process
+    build(elsewhere)
+    for name in ("table.csv", "report.md"):
+        assert (elsewhere / name).read_text() == (here / name).read_text()
 
 
 def test_every_sections_digest_is_of_its_own_file():
