@@ -26,11 +26,12 @@ class Summary(NamedTuple):
     rhat: np.ndarray
 
 
-def summary(chains: np.ndarray) -> Summary:
+def summary(chains: np.ndarray, largest: float = 0.0) -> Summary:
     """Diagnostics of (C, T, D) draws; `square`: ESS of (θ - mean)², which antithetic chains cannot flatter.
 
     All NaN with fewer than 4 draws a chain or a value that is not finite (per coordinate). Where nothing
-    moves ESS is 0, and R-hat infinite if the chains rest at different places.
+    moves ESS is 0, and R-hat infinite if the chains rest at different places. largest: R-CODA's ESS of the
+    best chain's best coordinate, where it is known.
     """
     chains, usable, moving = _checked(chains)
     values = np.full((4, chains.shape[2]), np.nan)
@@ -40,7 +41,7 @@ def summary(chains: np.ndarray) -> Summary:
         apart = np.ptp(chains.mean(axis=1), axis=0) > 0
         values[3, usable & ~moving & apart] = np.inf
     if moving.any():
-        draws = _thinned(chains[:, :, moving])
+        draws = _thinned(chains[:, :, moving], largest)
         values[0, moving] = _ess(draws, method="bulk")
         values[1, moving] = _ess(draws, method="tail", prob=TAIL_PROBABILITIES)
         values[2, moving] = _ess(draws, method="sd")
@@ -58,12 +59,12 @@ def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return chains, usable, usable & (np.ptp(chains, axis=1) > 0).any(axis=0)
 
 
-def _thinned(chains: np.ndarray) -> np.ndarray:
+def _thinned(chains: np.ndarray, largest: float = 0.0) -> np.ndarray:
     """Every k-th draw, with k a tenth of the shortest autocorrelation time among the coordinates."""
     n_draws = chains.shape[1]
     if n_draws <= _ENOUGH:
         return chains
-    largest = max(float(coda.effective_size(chain).max()) for chain in chains)
+    largest = largest or max(float(coda.effective_size(chain).max()) for chain in chains)
     time = n_draws / max(largest, 1.0)
     return chains[:, :: max(1, min(int(time / _PER_TIME), n_draws // _ENOUGH))]
 

@@ -17,6 +17,7 @@ class Draws:
     def __init__(self, cell: StoredCell):
         self.cell, self.info = cell, cell.info
         self.facts: dict[str, Any] = cell.info.get("facts", {})
+        self.kept: Any = None  # what the sections keep of the cell
         self._positions: np.ndarray | None = None
 
     @functools.cached_property

@@ -81,7 +81,7 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
     entry, cells, paper = listed
     states = {cell.seed: cell.state for cell in cells}
     messages = {cell.seed: cell.message for cell in cells if cell.message}
-    summaries, chains = [], []
+    chains = []
     with contextlib.ExitStack() as opened:
         for cell in cells:
             if cell.state == "unfinished":
@@ -90,7 +90,7 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
                 continue
             draws = opened.enter_context(contextlib.closing(Draws(cell)))
             try:
-                summaries.append(of_cell(draws, sections))
+                draws.kept = of_cell(draws, sections)
                 chains.append(draws)
             except (StoreError, KeyError, ValueError, OSError) as error:
                 states[cell.seed], messages[cell.seed] = "failed", f"its draws cannot be read: {error}"
@@ -99,7 +99,7 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
         name=entry["name"],
         wanted=len(cells),
         infos=tuple(draws.cell.info for draws in chains),
-        cells=tuple(summaries),
+        cells=tuple(draws.kept for draws in chains),
         pooled=pooled,
         states=states,
         messages=messages,

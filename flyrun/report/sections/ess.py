@@ -61,7 +61,8 @@ def pool(chains: list[Draws]) -> Row:
     parts = []
     for start in range(0, n_params, block):
         coordinates = slice(start, start + block) if block < n_params else slice(None)
-        parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains])))
+        largest = max(x for draws in chains for x in (0.0, *draws.kept.ess[coordinates]) if x >= 0)
+        parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains]), largest))
     columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
     free: list[list[float]] = [[], []]
     for rows in _blocks(n_params, block, _classes(chains[0].facts)):
