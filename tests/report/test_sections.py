@@ -12,6 +12,7 @@ import pytest
 
 from flyrun import files
 from flyrun.cli.main import main
+from flyrun.diagnostics import ess
 from flyrun.report import build, summaries
 from flyrun.report.build import SECTIONS, frame, load, summarise, views
 from flyrun.report.section import shown
@@ -134,6 +135,16 @@ def test_a_chain_without_what_is_optional_has_a_report(tmp_path):
     assert row["ess_per_1000"] > 0
     assert math.isnan(row["accept_rate"])
     assert math.isnan(row["bright_mean"])
+
+
+def test_chains_that_a_budget_ended_at_different_lengths_share_a_row(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1]})
+    long, short = (write_cell(root, "regular", seed, iterations=1200 - 150 * seed) for seed in (0, 1))
+    assert len(long) > len(short)
+    row = build(root).table.iloc[0]
+    expected = ess.summary(np.stack([long[-len(short) :], short]))
+    assert row["rhat_max"] == pytest.approx(expected.rhat.max(), rel=1e-6)
+    assert row["seeds"] == 2
 
 
 def _count(monkeypatch):

@@ -52,21 +52,21 @@ def summarise(draws: Draws) -> Row:
 
 
 def pool(chains: list[Draws]) -> Row:
-    """ESS in draws of all chains, and R-hat, by coordinate; blocks of these, so that memory stays bounded."""
+    """ESS in draws of all chains, and R-hat, by coordinate, in blocks; of unequal chains the last draws."""
     if not all(draws.real() for draws in chains):
         return {}
     theta = chains[0].tree["posterior"]["theta"]
-    _, n_draws, n_params = theta.shape
+    n_draws, n_params = min(draws.tree["posterior"]["theta"].shape[1] for draws in chains), theta.shape[2]
     block = max(1, _BLOCK_BYTES // (8 * n_draws * len(chains)))
     parts = []
     for start in range(0, n_params, block):
-        coordinates = slice(start, start + block) if block < n_params else slice(None)
-        largest = max(x for draws in chains for x in (0.0, *draws.kept.ess[coordinates]) if x >= 0)
-        parts.append(ess.summary(np.stack([draws.positions(coordinates) for draws in chains]), largest))
+        one = slice(start, start + block) if block < n_params else slice(None)
+        largest = max(x for draws in chains for x in (0.0, *draws.kept.ess[one]) if x >= 0)
+        parts.append(ess.summary(np.stack([draws.positions(one)[-n_draws:] for draws in chains]), largest))
     columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
     free: list[list[float]] = [[], []]
     for rows in _blocks(n_params, block, _classes(chains[0].facts)):
-        whole = [np.concatenate([draws.positions(one) for one in rows], axis=1) for draws in chains]
+        whole = [np.hstack([draws.positions(one)[-n_draws:] for one in rows]) for draws in chains]
         part = ess.summary(np.stack([centred(values, len(rows)) for values in whole]))
         free[0] += part.bulk.tolist()
         free[1] += part.square.tolist()
