@@ -15,6 +15,7 @@ from flyrun.errors import DataError
 # Of zip's methods bzip2 has one implementation whose output has not changed in years; that of deflate
 # differs between zlib and its replacements, and a rebuilt file must have the registered sha256.
 COMPRESSION = zipfile.ZIP_BZIP2
+_BROKEN = (zipfile.BadZipFile, zlib.error)
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray], compress: bool = True) -> bytes:
@@ -39,12 +40,11 @@ def from_bytes(content: bytes, names: Iterable[str], what: str) -> dict[str, np.
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in names}
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{what}: cannot be read as an .npz file of {', '.join(names)} ({error})") from error
-    except (NotImplementedError, RuntimeError) as error:  # a Python built without bz2
-        raise DataError(
-            f"{what}: this Python cannot decompress it ({error}); install its bz2 module"
-        ) from error
+    except (ValueError, KeyError, EOFError, OSError, RuntimeError, TypeError, *_BROKEN) as error:
+        # RuntimeError: encrypted, packed in a way that is not known, or by one that this Python lacks.
+        remedy = "; install this Python's bz2 module" if "bz2" in str(error) else ""
+        wanted = ", ".join(names)
+        raise DataError(f"{what}: cannot be read as an .npz file of {wanted} ({error}){remedy}") from error
 
 
 def sha256(content: bytes) -> str:

@@ -44,6 +44,42 @@ def test_damaged_bytes_are_one_error(spoil):
         archive.from_bytes(spoil(archive.to_bytes(ARRAYS)), ARRAYS, "here.npz")
 
 
+def _npy(content):
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    return file.getvalue()
+
+
+def _flagged(at, value):
+    """A zip whose headers, at the start and in the directory, say something else."""
+
+    def spoil(content):
+        changed = bytearray(content)
+        for mark, offset in ((b"PK\x03\x04", at), (b"PK\x01\x02", at + 2)):
+            changed[content.index(mark) + offset] = value
+        return bytes(changed)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"), [(_npy, "ndarray"), (_flagged(6, 1), "encrypted"), (_flagged(8, 97), "not supported")]
+)
+def test_other_kinds_of_files_are_one_error_without_a_remedy_that_is_none(spoil, said):
+    with pytest.raises(
+        DataError, match=rf"here\.npz: cannot be read as an \.npz file of b, a .*{said}"
+    ) as error:
+        archive.from_bytes(spoil(archive.to_bytes(ARRAYS)), ARRAYS, "here.npz")
+    assert "bz2" not in str(error.value)
+
+
+def test_a_python_without_bz2_is_told_what_it_lacks(monkeypatch):
+    content = archive.to_bytes(ARRAYS)
+    monkeypatch.setattr("zipfile.bz2", None)
+    with pytest.raises(DataError, match="install this Python's bz2 module"):
+        archive.from_bytes(content, ARRAYS, "here.npz")
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "file"
     archive.write(path, b"old")
