@@ -133,6 +133,8 @@ def common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
 def band(axis, x, values, look: Look, label: str, positive: bool = False, marker: str | None = None) -> None:
     """Mean line and a band of one sd; on a logarithmic axis the band stays above 0."""
     mean = values.mean(axis=0)
+    if positive and not (mean > 0).any():
+        return  # a chain at rest, or of too few draws, has nothing to show there
     axis.plot(
         x, mean, color=look.colour, linestyle=look.line, label=label.replace("_", " "), linewidth=1.4,
         marker=marker, markersize=3,

@@ -46,8 +46,9 @@ def plain(value: Any) -> Any:
 
 
 def mean_sd(values: np.ndarray) -> tuple[float, float]:
-    """Mean and sample sd; the sd of one value is NaN."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    """Mean and sample sd; the sd of one value, or where one is infinite, is NaN."""
+    spread = np.std(values, ddof=1) if len(values) > 1 and np.isfinite(values).all() else math.nan
+    return float(np.mean(values)), float(spread)
 
 
 def put(row: Row, name: str, values: np.ndarray) -> None:

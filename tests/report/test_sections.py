@@ -147,6 +147,15 @@ def test_chains_that_a_budget_ended_at_different_lengths_share_a_row(tmp_path):
     assert row["seeds"] == 2
 
 
+@pytest.mark.filterwarnings("error::UserWarning", "error::RuntimeWarning")
+@pytest.mark.parametrize("how", [{"rest": True}, {"iterations": 201}], ids=["at rest", "one draw"])
+def test_a_run_with_nothing_to_draw_has_a_report(tmp_path, how):
+    root = write_run(tmp_path, {"regular": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed, **how)
+    assert build(root).table.iloc[0]["seeds"] == 2
+
+
 def _count(monkeypatch):
     """Which sections work out something, from now on."""
     made = []

@@ -143,7 +143,7 @@ def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str
         reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
     first, longest = (min(arm.cells[0].lags[1] for arm in arms), max(arm.cells[0].lags[-1] for arm in arms))
     axis.set(xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", ylim=(-0.15, 1.02))
-    axis.set_xlim(first, min(reach, longest))
+    axis.set_xlim(first, max(2 * first, min(reach, longest)))
     round_numbers(axis.xaxis)
     axis.axhline(0, color=INK, linewidth=0.6)
     legend_below(figure, axis)

@@ -25,9 +25,7 @@ def summarise(draws: Draws) -> Row:
     positions = draws.positions()
     chosen = np.unique(np.linspace(0, positions.shape[1] - 1, _GROWTH_COORDINATES).astype(int))
     shares = np.arange(1, _GROWTH_POINTS + 1) / _GROWTH_POINTS
-    sizes = [
-        float(np.mean(ess.sizes(positions[: int(share * positions.shape[0]), chosen]))) for share in shares
-    ]
+    sizes = [float(np.mean(ess.sizes(positions[: int(one * len(positions)), chosen]))) for one in shares]
     return {"growth_s": (shares * float(draws.info["timings"]["sampling_s"])).tolist(), "growth_ess": sizes}
 
 
