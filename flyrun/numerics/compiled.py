@@ -49,7 +49,7 @@ class MissingMethodError(TypeError):
 # Compiled code makes no arrays and counts no references (_nrt): numba would count every array of a NamedTuple
 # in and out wherever one is handed on, with an atomic operation each, a microsecond an iteration. So a kernel
 # that allocates does not compile. Generic functions are compiled as what calls them.
-_KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 INLINE_KERNEL: Any = _KERNEL | {"forceinline": True}
@@ -132,7 +132,7 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     function.__doc__ = declaration.__doc__
     function.__module__ = declaration.__module__
     function.methods = methods
-    settings: Any = {"nogil": True, "error_model": "numpy", **(options or {})}
+    settings: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **(options or {})}
     overload(function, jit_options=settings)(scope["_typer"])
     return function
 

@@ -83,10 +83,13 @@ class Chain(Method):
         problem, arm = self.problem, self.arm
         bound, expected = arm.bound.code.build(arm.bound, self.setup, bool(arm.brightness.expects_tight))
         brightness = arm.brightness.code.build(arm.brightness, self.n_data, expected)
+        gradients = self.module.GRADIENTS
         if bound is None:
-            return full_data(problem.prior, problem.model, problem.features, self.n_params), brightness
-        base = self.setup.collapse(bound)
-        return firefly(base, problem.model, bound, problem.features, self.module.GRADIENTS), brightness
+            target = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
+        else:
+            base = self.setup.collapse(bound)
+            target = firefly(base, problem.model, bound, problem.features, gradients)
+        return target, brightness
 
     def _make_kernel(self) -> Any:
         """θ-update; one that is shaped by a Gaussian near the target is given it, as is one with a rule."""

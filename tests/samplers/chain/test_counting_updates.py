@@ -3,175 +3,41 @@
 Full data: N × density evaluations (1 for random walk and MALA; slices keep the start's). FlyMC: bright data
 × density evaluations + dark data proposed; darkening costs nothing. The random draws decide how many
 evaluations and proposals there are, so they are counted at the two doors through which all of them go.
+
+Counted in plain Python: the same code uncompiled, step for step (tests/samplers/test_plain_python.py), for
+compiling each pair would take a quarter of a minute.
 """
 
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from flyrun.numerics.compiled import implements, outer_jit
-from flyrun.samplers.chain import elliptical_slice, independence, mala, random_walk, slice
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.loop import empty_draws, run_chain
-from flyrun.samplers.chain.targets.firefly import brighten, darken, evaluate_dark, query, select
-from flyrun.samplers.chain.targets.target import (
-    bright_count,
-    data_gradient,
-    keep,
-    kept_log_data,
-    log_data,
-    start,
-)
-from tests.exactness.chains import firefly_target, full_target, reference, toy
+from tests.samplers.chain.counted import ITERATIONS, SWEEPS, UPDATES, N
 
 
-class Counted(NamedTuple):
-    """A target that counts what is asked of it and passes it on."""
-
-    base: Any
-    memory: Any
-    inner: Any
-    features: Any
-    evaluations: np.ndarray
-    queried: np.ndarray
-
-
-def counted(target):
-    return Counted(
-        target.base, target.memory, target, target.features, np.zeros(1, np.int64), np.zeros(1, np.int64)
-    )
-
-
-@implements(log_data, Counted)
-def _log_data(target, theta, gradient):
-    target.evaluations[0] += 1
-    return log_data(target.inner, theta, gradient)
-
-
-@implements(data_gradient, Counted)
-def _data_gradient(target, theta, gradient):
-    target.evaluations[0] += 1
-    data_gradient(target.inner, theta, gradient)
-
-
-@implements(query, Counted)
-def _query(target, index, theta):
-    target.queried[0] += index.shape[0]
-    query(target.inner, index, theta)
-
-
-@implements(evaluate_dark, Counted)
-def _look(target, index, theta):
-    target.queried[0] += index.shape[0]
-    evaluate_dark(target.inner, index, theta)
-
-
-@implements(select, Counted)
-def _choose(target, chosen, n):
-    select(target.inner, chosen, n)
-
-
-@implements(darken, Counted)
-def _dim(target, i):
-    darken(target.inner, i)
-
-
-@implements(brighten, Counted)
-def _light(target, n, j):
-    brighten(target.inner, n, j)
-
-
-@implements(keep, Counted)
-def _keep(target):
-    keep(target.inner)
-
-
-@implements(kept_log_data, Counted)
-def _kept_log_data(target, gradient):
-    return kept_log_data(target.inner, gradient)
-
-
-@implements(start, Counted)
-def _start(target, rng, theta):
-    start(target.inner, rng, theta)
-
-
-@implements(bright_count, Counted)
-def _bright_count(target):
-    return bright_count(target.inner)
-
-
-@outer_jit
-def _begin(target, rng, theta):
-    start(target, rng, theta)
-
-
-UPDATES = {
-    "random_walk": (random_walk, SimpleNamespace(target_accept=0.35, step=0.1)),
-    "mala": (mala, SimpleNamespace(target_accept=0.57, step=0.1)),
-    "slice": (slice, SimpleNamespace(width=0.1, most_widenings=20)),
-    "elliptical_slice": (elliptical_slice, SimpleNamespace()),
-    "independence": (independence, SimpleNamespace(freedom=8.0)),
-}
-SHAPED = ("elliptical_slice", "independence")
-N = 120
-SWEEPS = {
-    "regular": lambda: NoBrightness(),
-    "implicit": lambda: implicit(0.1, N),
-    "implicit, all proposed": lambda: implicit(1.0, N),
-    "explicit": lambda: explicit(0.3, "with_replacement", N),
-    "explicit, all visited": lambda: explicit(1.0, "sequential", N),
-}
-
-
-# Each pair compiles for ten seconds; explicit sweeps count alike under every update.
-PAIRS = [
-    pytest.param(
-        name, arm, marks=[pytest.mark.slow] if arm.startswith("explicit") and name != "random_walk" else []
-    )
-    for name in UPDATES
-    for arm in SWEEPS
-]
-
-
-@pytest.mark.parametrize(("name", "arm"), PAIRS)
-def test_queries_are_the_closed_forms(name, arm):
-    module, config = UPDATES[name]
-    problem, sweep = (
-        toy(n_data=N),
-        SWEEPS[arm](),
-    )  # logistic, the quickest to compile: the meter knows no model
-    if arm == "regular":
-        target = counted(full_target(problem))
-    else:
-        target = counted(firefly_target(problem, module.GRADIENTS))
-    theta, rng = problem.mode.copy(), np.random.default_rng(7)
-    shape = (reference(problem, target.inner),) if name in SHAPED else ()
-    kernel = module.build(config, theta.size, *shape)
-    _begin(target, rng, theta)
-    assert target.memory.queries[0] == N  # the first state looks at every datum once
-    evaluations, moved = [], 0
-    for i in range(300):
-        target.evaluations[0], target.queried[0] = 0, 0
-        n_bright = N if arm == "regular" else int(target.memory.partition.n_bright[0])
-        draws = empty_draws(1, 1, i, theta.size)
-        before = theta.copy()
-        run_chain(rng, target, kernel, sweep, theta, i, 0, 1, draws)
-        moved += bool(np.any(theta != before))
-        calls, asked = int(target.evaluations[0]), int(target.queried[0])
-        assert draws.queries[0] == n_bright * calls + asked
+@pytest.mark.parametrize("name", UPDATES)
+def test_queries_are_the_closed_forms(name):
+    said = subprocess.run(
+        [sys.executable, "-m", "tests.samplers.chain.counted", name],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(said.stdout)
+    assert list(found) == list(SWEEPS)
+    for arm, run in found.items():
+        assert run["first"] == N  # the first state looks at every datum once
+        n_bright, queries, calls, asked = np.array(run["rows"]).T
+        np.testing.assert_array_equal(queries, n_bright * calls + asked)
         if arm == "regular":
-            assert asked == 0
+            assert not asked.any()
         elif "all" in arm:
-            assert asked == N - n_bright
-        evaluations.append(calls)
-    assert moved > 100
-    if name.endswith("slice"):
-        assert min(evaluations) >= 1
-        assert np.mean(evaluations) > (3 if name == "slice" else 1)
-    else:
-        assert set(evaluations) == {1}
+            np.testing.assert_array_equal(asked, N - n_bright)
+        assert run["moved"] > ITERATIONS / 3
+        if name.endswith("slice"):
+            assert calls.min() >= 1
+            assert calls.mean() > (3 if name == "slice" else 1)
+        else:
+            assert (calls == 1).all()

@@ -26,7 +26,7 @@ class Explicit(NamedTuple):
     order: int  # its place in ORDERS
     deck: np.ndarray  # (N,) int64: the data, partly shuffled by draws without replacement
     place: np.ndarray  # (1,) int64: where the next sequential block starts
-    visits: np.ndarray  # (n_visits,) int64: workspace, the dark data of this sweep
+    visits: np.ndarray  # (n_visits,) uint32: workspace, the dark data of this sweep
     stamp: np.ndarray  # (N,) int64: workspace, the sweep that last visited a datum
     sweep: np.ndarray  # (1,) int64: number of the sweep
 
@@ -39,7 +39,7 @@ def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:
 def explicit(fraction: float, order: str, n_data: int) -> Explicit:
     """Algorithm 1 visiting ⌈fraction·N⌉ data a sweep, 0 < fraction ≤ 1, in an order named in ORDERS."""
     place, sweep = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    visits, stamp = np.zeros(int(np.ceil(fraction * n_data)), np.int64), np.zeros(n_data, np.int64)
+    visits, stamp = np.zeros(int(np.ceil(fraction * n_data)), np.uint32), np.zeros(n_data, np.int64)
     return Explicit(ORDERS.index(order), np.arange(n_data), place, visits, stamp, sweep)
 
 

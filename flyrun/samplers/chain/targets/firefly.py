@@ -42,7 +42,7 @@ def _pack(memory: Any) -> dict[str, np.ndarray]:
     return {
         "queries": memory.queries.copy(),
         "values": memory.values[:n_bright].copy(),
-        "slopes": memory.slopes[:n_bright].copy(),
+        **({} if memory.slopes is None else {"slopes": memory.slopes[:n_bright].copy()}),
         **{f"partition.{name}": values for name, values in partition.pack(memory.partition).items()},
         **{f"known.{name}": values.copy() for name, values in memory.known._asdict().items()},
     }
@@ -51,17 +51,14 @@ def _pack(memory: Any) -> dict[str, np.ndarray]:
 def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
     size, start = len(memory.values), "partition."
     placed = {name.removeprefix(start): values for name, values in arrays.items() if start in name}
-    # zeros, not copies: pages that are never written to take no memory
-    room = {
-        name: np.zeros(part.shape, part.dtype)
-        for name, part in memory._asdict().items()
-        if isinstance(part, np.ndarray)
-    }
-    room["queries"][:] = arrays["queries"]
-    room["values"][: len(arrays["values"])] = arrays["values"]
-    room["slopes"][: len(arrays["slopes"])] = arrays["slopes"]
-    known = KnownBase(*(arrays[f"known.{name}"].copy() for name in KnownBase._fields))
-    return type(memory)(**room, partition=partition.unpack(size, **placed), known=known)
+    room = memory._asdict()
+    for name, part in room.items():
+        if isinstance(part, np.ndarray):  # zeros, not copies: pages never written to take no memory
+            room[name] = np.zeros(part.shape, part.dtype)
+            if name in arrays:
+                room[name][: len(arrays[name])] = arrays[name]
+    room["known"] = KnownBase(*(arrays[f"known.{name}"].copy() for name in KnownBase._fields))
+    return type(memory)(**room | {"partition": partition.unpack(size, **placed)})
 
 
 @packed(_pack, _unpack)
@@ -71,10 +68,10 @@ class FireflyMemory(NamedTuple):
     queries: np.ndarray  # (1,) int64: the meter of likelihood queries
     partition: Partition
     values: np.ndarray  # (N,): log L̃ of the i-th bright datum at the current position, i < n_bright
-    slopes: np.ndarray  # (N, K): ∂ log L̃_n/∂η there; (0, K) when no update asks for gradients
+    slopes: np.ndarray | None  # (N, K): ∂ log L̃_n/∂η there; None when no update asks for gradients
     # (≥ N,): the same at the last proposal, in their order; or what looks at dark data leave
     proposed_values: np.ndarray
-    proposed_slopes: np.ndarray  # (≥ N or 0, K)
+    proposed_slopes: np.ndarray | None  # (≥ N, K)
     known: KnownBase
 
 
@@ -100,9 +97,9 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
         queries=np.zeros(1, np.int64),
         partition=all_dark(n_data),
         values=np.zeros(n_data),
-        slopes=np.zeros((n_data if gradients else 0, k)),
+        slopes=np.zeros((n_data, k)) if gradients else None,
         proposed_values=np.zeros(room),
-        proposed_slopes=np.zeros((room if gradients else 0, k)),
+        proposed_slopes=np.zeros((room, k)) if gradients else None,
         known=known_base(n_features * k),
     )
     padded = np.zeros(BLOCK + VECTOR, np.uint32)
@@ -110,38 +107,39 @@ def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -
 
 
 @inline_jit
-def _gaps(n, log_l, log_b, slopes_l, slopes_b, gaps, slopes):
-    """g and its slopes, unless None, of a block of n data from log L and log B."""
+def _gaps(first, n, log_l, log_b, slopes_l, slopes_b, gaps, slopes):
+    """g and, from place `first` on, its slopes, unless None, of a block of n data from log L and log B."""
     for i in range(n):
         gaps[i] = max(log_l[i] - log_b[i], TIGHT)
     if slopes is not None:
+        here = slopes[first : first + n]
         for i in range(n):
-            for k in range(slopes.shape[1]):
-                slopes[i, k] = slopes_l[i, k] - slopes_b[i, k]
+            for k in range(here.shape[1]):
+                here[i, k] = slopes_l[i, k] - slopes_b[i, k]
 
 
 @inline_jit
-def _pseudo(n, gaps, shares, values, slopes):
-    """log L̃, unless None, and its slopes, unless None, from g and its slopes, in their place.
+def _pseudo(first, n, gaps, shares, values, slopes):
+    """log L̃, unless None, and its slopes, unless None, of a block of n data: those from place `first` on.
 
-    gaps, shares, values: (n,); slopes: (n, K). shares is workspace.
+    gaps: (n,), g; shares: (n,), workspace; values: (≥ n,); slopes: (≥ n, K), those of g before.
     """
     for i in range(n):
-        share = one_minus_exp_negative(-gaps[i])
-        if values is not None:
-            values[i] = gaps[i] + log_positive(share)
-        if slopes is not None:
-            shares[i] = share
+        shares[i] = one_minus_exp_negative(-gaps[i])
+    if values is not None:
+        room = values[first : first + n]
+        for i in range(n):
+            room[i] = gaps[i] + log_positive(shares[i])
     if slopes is not None:
-        # a loop of its own, and with no inner loop for one predictor: else the compiler would do all of this,
-        # exponentials and logarithms included, number by number
-        if slopes.shape[1] == 1:
+        here = slopes[first : first + n]
+        # with no inner loop for one predictor: else the compiler would do all of this number by number
+        if here.shape[1] == 1:
             for i in range(n):
-                slopes[i, 0] /= shares[i]
+                here[i, 0] /= shares[i]
         else:
             for i in range(n):
-                for k in range(slopes.shape[1]):
-                    slopes[i, k] /= shares[i]
+                for k in range(here.shape[1]):
+                    here[i, k] /= shares[i]
 
 
 @inline_jit
@@ -161,8 +159,8 @@ def _fill_up(index, first, padded):
 
 @inline_jit
 def _query_block(target, index, first, theta, gaps, slopes):
-    """Query a block of index from `first` on: g and its slopes, unless None, into whole vectors of gaps,
-    (n,), and slopes, (n, K). Returns n."""
+    """Query a block of index from `first` on: g into whole vectors of gaps, (n,), and its slopes into those
+    from place `first` on, (≥ n, K), unless None. Returns n."""
     upper, lower = target.likelihood_work, target.bound_work
     block = target.padded[: _fill_up(index, first, target.padded)]
     predict(target.features, index[first : first + BLOCK], theta, upper.eta)
@@ -172,7 +170,7 @@ def _query_block(target, index, first, theta, gaps, slopes):
     else:
         log_likelihood(target.model, block, upper.eta, upper.values, upper.slopes)
         log_bound(target.bound, target.model, block, upper.eta, lower.values, lower.slopes)
-    _gaps(block.shape[0], upper.values, lower.values, upper.slopes, lower.slopes, gaps, slopes)
+    _gaps(first, block.shape[0], upper.values, lower.values, upper.slopes, lower.slopes, gaps, slopes)
     return block.shape[0]
 
 
@@ -185,9 +183,8 @@ def _evaluate(target, index, theta, values, slopes):
     gaps, shares = target.likelihood_work.values, target.bound_work.values
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
-        slope_room = None if slopes is None else slopes[first : first + BLOCK]
-        n = _query_block(target, index, first, theta, gaps, slope_room)
-        _pseudo(n, gaps, shares, None if values is None else values[first : first + n], slope_room)
+        n = _query_block(target, index, first, theta, gaps, slopes)
+        _pseudo(first, n, gaps, shares, values, slopes)
 
 
 @inlined
@@ -227,17 +224,21 @@ def _check(values, n):
         raise DensityError("a likelihood is not a number: look for huge values in the data")
 
 
+@inline_jit
+def _copy_row(there, i, here, j):
+    """there[i] = here[j], of arrays (n, K) or, where no slopes are kept, None."""
+    if there is not None:
+        for k in range(there.shape[1]):
+            there[i, k] = here[j, k]
+
+
 @implements(evaluate_dark, Firefly)
 def _evaluate_dark(target, index, theta):
     # what was kept of the last proposal is no longer needed once it is kept or refused
     gaps, slopes = target.memory.proposed_values, target.memory.proposed_slopes
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
-        if slopes.shape[0] == 0:
-            _query_block(target, index, first, theta, gaps[first : first + BLOCK], None)
-        else:
-            last = first + BLOCK
-            _query_block(target, index, first, theta, gaps[first:last], slopes[first:last])
+        _query_block(target, index, first, theta, gaps[first : first + BLOCK], slopes)
 
 
 @implements(select, Firefly)
@@ -246,35 +247,19 @@ def _select(target, chosen, n):
     gaps, shares = target.likelihood_work.values, target.bound_work.values
     for first in range(0, n, BLOCK):
         count = min(n - first, BLOCK)
-        last = first - (-count // VECTOR) * VECTOR
         for i in range(count):
             gaps[i] = values[chosen[first + i]]
-        if slopes.shape[0] == 0:
-            _pseudo(last - first, gaps, shares, values[first:last], None)
-        else:
-            for i in range(count):
-                for k in range(slopes.shape[1]):
-                    slopes[first + i, k] = slopes[chosen[first + i], k]
-            _pseudo(last - first, gaps, shares, values[first:last], slopes[first:last])
+        for i in range(count):
+            _copy_row(slopes, first + i, slopes, chosen[first + i])
+        _pseudo(first, -(-count // VECTOR) * VECTOR, gaps, shares, values, slopes)
     _check(values, n)
 
 
 @implements(query, Firefly)
 def _query(target, index, theta):
-    values, slopes = target.memory.proposed_values, target.memory.proposed_slopes
-    if slopes.shape[0] == 0:
-        _evaluate(target, index, theta, values, None)
-    else:
-        _evaluate(target, index, theta, values, slopes)
+    values = target.memory.proposed_values
+    _evaluate(target, index, theta, values, target.memory.proposed_slopes)
     _check(values, index.shape[0])
-
-
-@inline_jit
-def _copy_row(there, i, here, j):
-    """there[i] = here[j], of arrays (n, K) or, where no slopes are kept, (0, K)."""
-    if there.shape[0] > 0:
-        for k in range(there.shape[1]):
-            there[i, k] = here[j, k]
 
 
 @implements(brighten, Firefly)

@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
-from flyrun.numerics.compiled import copy_into, dot_jit, implements
+from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit
 from flyrun.samplers.chain.targets import target as targets
 from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
 
@@ -16,7 +16,7 @@ class FullDataMemory(NamedTuple):
 
     queries: np.ndarray  # (1,) int64: the meter of likelihood queries
     kept: np.ndarray  # (2,): Σ log L_n at the current position and at the last proposal
-    gradients: np.ndarray  # (2, P): their gradients, where an update asked for them
+    gradients: np.ndarray | None  # (2, P): their gradients, where an update asked; None where none does
     known: KnownBase
 
 
@@ -44,9 +44,10 @@ class FullData(NamedTuple):
     memory: FullDataMemory
 
 
-def full_data(base: Any, model: Any, features: Any, n_params: int) -> FullData:
-    """Full-data target with an empty memory."""
-    memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), known_base(n_params))
+def full_data(base: Any, model: Any, features: Any, n_params: int, gradients: bool = True) -> FullData:
+    """Full-data target with an empty memory. `gradients`: whether the θ-update will ask for them."""
+    room = np.zeros((2, n_params)) if gradients else None
+    memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), room, known_base(n_params))
     everyone = np.arange(features.rows.shape[0])
     return FullData(base, model, features, everyone, workspace(model.n_predictors), memory)
 
@@ -88,15 +89,29 @@ def _log_data(target, theta, gradient):
 implements(targets.data_gradient, FullData)(_log_data)
 
 
+@inline_jit
+def _keep_gradient(gradients):
+    if gradients is not None:
+        copy_into(gradients[0], gradients[1])
+
+
 @implements(targets.keep, FullData)
 def _keep(target):
     target.memory.kept[0] = target.memory.kept[1]
-    copy_into(target.memory.gradients[0], target.memory.gradients[1])
+    _keep_gradient(target.memory.gradients)
+
+
+@inline_jit
+def _first_look(target, theta, gradients):
+    if gradients is None:
+        targets.log_data(target, theta, None)
+    else:
+        targets.log_data(target, theta, gradients[0])  # what is added there, keep overwrites
 
 
 @implements(targets.start, FullData)
 def _start(target, rng, theta):
-    targets.log_data(target, theta, target.memory.gradients[0])  # what is added there, keep overwrites
+    _first_look(target, theta, target.memory.gradients)
     targets.keep(target)
 
 
