@@ -85,7 +85,7 @@ class Chain(Method):
         brightness = arm.brightness.code.build(arm.brightness, self.n_data, expected)
         gradients = self.module.GRADIENTS
         if bound is None:
-            target = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
+            target: Any = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
         else:
             base = self.setup.collapse(bound)
             target = firefly(base, problem.model, bound, problem.features, gradients)
