@@ -126,12 +126,15 @@ class _Run:
     def next_size(self, last: int) -> int:
         """Length of the next chunk: about chunk_seconds, whole thinning steps, cut at burn-in's end.
 
-        A method without draws is stopped for every snapshot, and under a budget after every step.
+        A method without draws is stopped for every snapshot, and where half a budget's rest would be spent if
+        steps go on to cost what they did: so it ends at the step that spends it.
         """
         thin, burn_in, total = self.protocol.thin, self.burn_in, self.protocol.iterations
         if not self.draws_come:
-            free = math.isinf(self.allowed)
-            total = min(total, estimates.next_snapshot(self.iteration) if free else self.iteration + 1)
+            total = min(total, estimates.next_snapshot(self.iteration))
+            if self.allowed < math.inf:
+                left = (self.allowed / max(self.book["queries"], 1.0) - 1) * self.iteration
+                total = min(total, self.iteration + max(1, int(left / 2)))
         # On a slow disk chunks grow, so that storing them takes at most a tenth of the time.
         seconds = max(self.protocol.chunk_seconds, 9 * self.saving_s)
         wanted = min(self.rate * seconds, last * _MAX_GROWTH, self.row_limit) if last else _FIRST_CHUNK

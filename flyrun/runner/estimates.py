@@ -2,6 +2,7 @@
 
 Snapshots fall on fixed steps, six to a doubling. Of draws the estimate after k of them is the mean over the
 last half, draws k//2 … k − 1 (Angelino, Johnson & Adams 2016, eq. 2.41): what lies before is burn-in.
+`mean_all` is over all of them (eq. 2.35).
 """
 
 from collections.abc import Callable, Iterable
@@ -104,8 +105,15 @@ class _Sums:
 
     def means(self) -> Arrays:
         """E f at every end, (ends, ...)."""
-        return {
+        if not self.ends.size:
+            return {}
+        halves = {
             name: np.stack([self.origin[name] + (kept[k] - kept[k // 2]) / (k - k // 2) for k in self.ends])
             for name, kept in self.kept.items()
-            if self.ends.size
         }
+        every = {
+            f"{name}_all": np.stack([self.origin[name] + kept[k] / k for k in self.ends])
+            for name, kept in self.kept.items()
+            if name == "mean"
+        }
+        return halves | every
