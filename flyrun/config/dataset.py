@@ -122,6 +122,34 @@ class Toy2d(Dataset):
     separation: float = ranged(3.0, at_least=0)
 
 
+@option("dataset", "german_credit")
+class GermanCredit(Dataset):
+    """German credit, 1,000 applicants, 24 numeric attributes and a bias; +1 is bad credit."""
+
+
+@option("dataset", "breast_cancer")
+class BreastCancer(Dataset):
+    """scikit-learn's breast cancer data, 569 rows, 30 measurements and a bias; +1 is benign."""
+
+
+@option("dataset", "two_modes")
+class TwoModes(Dataset):
+    """Generated regression of two groups, `low` rows at -1, the others at +1: two modes under Student-t."""
+
+    n_data: int = ranged(40, at_least=2)
+    low: int = ranged(20, at_least=0)
+    seed: int = ranged(0, at_least=0)
+
+
+@option("dataset", "few_events")
+class FewEvents(Dataset):
+    """Generated classes, `events` rows of +1 among n_data: a skewed posterior."""
+
+    n_data: int = ranged(2_000, at_least=2)
+    events: int = ranged(5, at_least=1)
+    seed: int = ranged(0, at_least=0)
+
+
 _MOST = 1 << 26  # numbers of one kind that a generated graph may hold: half a gigabyte
 
 

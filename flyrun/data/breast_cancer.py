@@ -1,0 +1,34 @@
+"""scikit-learn's breast cancer data (Street, Wolberg & Mangasarian 1993): two classes that a plane nearly
+parts.
+"""
+
+import numpy as np
+
+from flyrun.config.dataset import BreastCancer
+from flyrun.data import archive, features
+from flyrun.data.dataset import Dataset
+
+NAME = "breast_cancer"
+
+
+def load(config: BreastCancer) -> Dataset:
+    """Features (569, 31): 30 measurements, standardised, and a bias; target +1 benign, -1 malignant."""
+    from sklearn.datasets import load_breast_cancer  # late: half a second
+
+    found = load_breast_cancer()
+    rows = (found.data - found.data.mean(axis=0)) / found.data.std(axis=0)
+    return Dataset(
+        name=NAME,
+        features=features.with_bias(rows),
+        target=np.where(found.target == 1, 1.0, -1.0),
+        test_features=np.empty((0, 31)),
+        test_target=np.empty(0),
+        feature_names=(*map(str, found.feature_names), "bias"),
+        sha256=archive.sha256(found.data.tobytes()),
+        info={"title": "Breast cancer, diagnostic", "source": "UCI, as scikit-learn brings it"},
+    )
+
+
+def fingerprint(config: BreastCancer) -> str:
+    """Digest of the library's file."""
+    return load(config).sha256

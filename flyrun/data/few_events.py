@@ -1,0 +1,37 @@
+"""Two classes, one of them rare, generated: the posterior is skewed however many rows there are.
+
+Recipe: x a standard normal; the `events` rows with the largest x + 2·e, e standard normals, are +1.
+"""
+
+import json
+
+import numpy as np
+
+from flyrun.config.dataset import FewEvents
+from flyrun.data import archive, features
+from flyrun.data.dataset import Dataset
+
+NAME = "few_events"
+
+
+def load(config: FewEvents) -> Dataset:
+    """Features (n_data, 2): x and a bias; target ±1; no test rows."""
+    stream = np.random.RandomState(config.seed)  # whose streams are frozen for good
+    x, noise = stream.standard_normal((2, config.n_data))
+    target = np.full(config.n_data, -1.0)
+    target[np.argsort(x + 2 * noise)[-config.events :]] = 1.0
+    return Dataset(
+        name=NAME,
+        features=features.with_bias(x[:, None]),
+        target=target,
+        test_features=np.empty((0, 2)),
+        test_target=np.empty(0),
+        feature_names=("x", "bias"),
+        sha256=fingerprint(config),
+        info={"title": "A rare class", "source": "generated"},
+    )
+
+
+def fingerprint(config: FewEvents) -> str:
+    """Digest of the recipe's numbers."""
+    return archive.sha256(json.dumps([NAME, config.n_data, config.events, config.seed]).encode())

@@ -1,0 +1,38 @@
+"""Two groups of a quantity, generated: with a Student-t likelihood of small scale the posterior has two
+modes.
+
+Recipe: y = ±1 + 0.4·x + 0.1·e, `low` rows below and the others above; x and e standard normals.
+"""
+
+import json
+
+import numpy as np
+
+from flyrun.config.dataset import TwoModes
+from flyrun.data import archive, features
+from flyrun.data.dataset import Dataset
+
+NAME = "two_modes"
+
+
+def load(config: TwoModes) -> Dataset:
+    """Features (n_data, 2): x and a bias; target y; no test rows."""
+    stream = np.random.RandomState(config.seed)  # whose streams are frozen for good
+    x, noise = stream.standard_normal((2, config.n_data))
+    group = np.where(np.arange(config.n_data) < config.low, -1.0, 1.0)
+    return Dataset(
+        name=NAME,
+        features=features.with_bias(x[:, None]),
+        target=group + 0.4 * x + 0.1 * noise,
+        test_features=np.empty((0, 2)),
+        test_target=np.empty(0),
+        feature_names=("x", "bias"),
+        sha256=fingerprint(config),
+        info={"title": "Two groups of a quantity", "source": "generated"},
+        task="regression",
+    )
+
+
+def fingerprint(config: TwoModes) -> str:
+    """Digest of the recipe's numbers."""
+    return archive.sha256(json.dumps([NAME, config.n_data, config.low, config.seed]).encode())
