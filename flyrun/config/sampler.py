@@ -186,3 +186,29 @@ class PoissonGibbs(SiteUpdate):
         "Zhang and De Sa 2019, Poisson-Minibatching for Gibbs Sampling with Convergence Rates"
     )
     batch: float = ranged(1.0, above=0)
+
+
+class Approximation(Sampler):
+    """A density in place of the posterior, or what it takes to weigh draws from one."""
+
+    home: ClassVar[str] = "flyrun.samplers.approximations"
+    family: ClassVar[str] = "flyrun.samplers.approximations.method"
+
+
+@option("sampler", "laplace")
+class Laplace(Approximation):
+    """The Laplace approximation: a Gaussian at the MAP; one iteration is all it takes."""
+
+    paper: ClassVar[str] = "Laplace 1774; MacKay 2003, chapter 27"
+
+
+@option("sampler", "importance")
+class Importance(Approximation):
+    """Importance sampling from a t of `freedom` degrees at the MAP, or from a Gaussian (null).
+
+    fixed_point: steps from the MAP towards the Gaussian that is closest to the posterior, 16 passes each.
+    """
+
+    paper: ClassVar[str] = "Geweke 1989; fixed point, Opper and Archambeau 2009"
+    freedom: float | None = ranged(8.0, above=0)
+    fixed_point: int = ranged(0, at_least=0)

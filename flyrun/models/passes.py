@@ -97,6 +97,13 @@ def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) ->
     return kind(gathered(len(features.rows), work))
 
 
+def slopes(model: Any, eta: np.ndarray) -> np.ndarray:
+    """∂ log L_n/∂η, (n, K), of a part of the likelihood at predictors (n, K)."""
+    values, found = np.zeros(len(eta)), np.zeros(eta.shape)
+    _log_likelihoods(model, np.arange(len(eta)), np.ascontiguousarray(eta), values, found)
+    return found
+
+
 def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) -> np.ndarray:
     """Σ log L_n, (G,), at positions (G, P). N queries each."""
 

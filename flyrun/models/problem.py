@@ -73,6 +73,19 @@ def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.nd
     return prior, passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
 
 
+def scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
+    """∇ log posterior, (G, P), at positions (G, P). N queries each."""
+    model, features = problem.model, problem.features
+    slopes = [passes.slope(arm.model.code, model, features, theta)[1] for theta in thetas]
+    return np.array(slopes) + prior_scores(arm, problem, thetas)
+
+
+def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
+    """∇ log prior, (G, P), at positions (G, P)."""
+    penalty = arm.prior.code.penalty(problem.prior)
+    return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
+
+
 def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
     """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
 

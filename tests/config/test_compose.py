@@ -129,7 +129,7 @@ BAD = {
     "brightness.q=0": "brightness.q=0: must be a finite number in [1e-12, 1]",
     "brightness.q=1e-20": "brightness.q=1e-20: must be a finite number in [1e-12, 1]",
     "brightness.q=1.5": "brightness.q=1.5: must",
-    "protocol=long": "choose from brisk, default, fit, full",
+    "protocol=long": "choose from arena, brisk, default, fit, full",
     "protocol.iterations=0": "protocol.iterations=0: must",
     "protocol.burn_in=80000": "below protocol.iterations=80000",
     "protocol.seeds=[]": "protocol.seeds=[]:",

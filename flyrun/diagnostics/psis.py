@@ -1,0 +1,19 @@
+"""The shape of importance weights' tail: Pareto's k̂ (Vehtari, Simpson, Gelman, Yao & Gabry 2024)."""
+
+import math
+
+import numpy as np
+
+FEWEST = 25
+"""A tail has five weights at least, a fifth of them."""
+
+
+def pareto_k(log_weight: np.ndarray) -> float:
+    """k̂ of log weights (n,), NaN of fewer than FEWEST: below 0.5 their variance is finite, above 0.7 sums of
+    them mislead."""
+    if len(log_weight) < FEWEST:
+        return math.nan
+    from arviz_stats.base import array_stats  # late: a second
+
+    # ArviZ's is made for leave-one-out, and takes the logarithm of one over the weight.
+    return float(array_stats.psislw(-np.asarray(log_weight, np.float64))[1])

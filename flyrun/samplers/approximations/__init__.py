@@ -1,0 +1,1 @@
+"""Approximations to the posterior by a density, and the weighted draws that one buys."""

@@ -1,0 +1,102 @@
+"""Importance sampling from a Gaussian, or a t, fitted to the posterior (Robert & Casella 2004, §3.3).
+
+θ ~ q with log weight log p(θ, data) − log q(θ), weights normalised by their sum; q about the MAP, or about
+the fixed point of Gaussian variational inference.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, softmax
+
+from flyrun.models.fits.gaussian_fit import GaussianFit, gaussian_fit
+from flyrun.models.problem import Problem, log_densities
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.approximations import method
+from flyrun.samplers.method import Facts, Method, Records, State
+
+
+class Proposal:
+    """A Gaussian, or a t of `freedom` degrees, with the centre and precision of a fit."""
+
+    def __init__(self, fit: GaussianFit, freedom: float | None = None):
+        self.mean, self.freedom = fit.mean, freedom
+        self.root = np.linalg.cholesky(fit.precision)  # precision = root·rootᵀ
+        size = self.mean.size
+        self.log_peak = float(np.log(np.diag(self.root)).sum()) - 0.5 * size * np.log(2 * np.pi)
+        if freedom is not None:
+            half = 0.5 * (freedom + size)
+            self.log_peak += gammaln(half) - gammaln(0.5 * freedom) - 0.5 * size * np.log(0.5 * freedom)
+
+    def at(self, noise: np.ndarray, stretch: np.ndarray | float = 1.0) -> np.ndarray:
+        """θ, (n, P), for standard normals (n, P), each stretched by √(ν/χ²_ν)."""
+        return self.mean + np.linalg.solve(self.root.T, noise.T).T * np.reshape(stretch, (-1, 1))
+
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        """log q(θ), (n,), of θ (n, P)."""
+        square = (((theta - self.mean) @ self.root) ** 2).sum(axis=1)
+        if self.freedom is None:
+            return self.log_peak - 0.5 * square
+        return self.log_peak - 0.5 * (self.freedom + self.mean.size) * np.log1p(square / self.freedom)
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """n draws, one after the other, so that it does not matter where they are cut."""
+        noise, stretch = np.empty((n, self.mean.size)), np.ones(n)
+        for i in range(n):
+            rng.standard_normal(out=noise[i])
+            if self.freedom is not None:
+                stretch[i] = np.sqrt(self.freedom / rng.chisquare(self.freedom))
+        return self.at(noise, stretch)
+
+
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return Importance(arm, problem)
+
+
+class Importance(Method):
+    """A step is a draw, N queries."""
+
+    answers = "weighted"
+
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem, self.n_data = arm, problem, len(problem.features.rows)
+        started = time.perf_counter()
+        self.fit = gaussian_fit(arm, problem, arm.sampler.fixed_point)
+        self.proposal = Proposal(self.fit, arm.sampler.freedom)
+        self.seconds = time.perf_counter() - started
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class."""
+        return self.fit.mean, self.fit.precision
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """No draws yet."""
+        rng = seeded(seed, self.arm.method())
+        theta = np.empty((0, self.fit.mean.size))
+        return {"rng": generator_state(rng), "theta": theta, "log_weight": np.empty(0)}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more draws."""
+        rng = generator(state["rng"])
+        theta = self.proposal.draw(rng, n)
+        log_weight = sum(log_densities(self.arm, self.problem, theta)) - self.proposal.log_density(theta)
+        new = {"theta": theta, "log_weight": log_weight}
+        grown = {name: np.concatenate([state[name], values]) for name, values in new.items()}
+        return grown | {"rng": generator_state(rng)}, {"queries": np.full(n, float(self.n_data))}
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """By the normalised weights."""
+        weight = softmax(state["log_weight"])
+        return {"mean": weight @ state["theta"], "square": weight @ state["theta"] ** 2}
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """The draws and their log weights."""
+        return {name: state[name] for name in ("theta", "log_weight")}
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class."""
+        queries = self.fit.queries
+        return method.facts(self.arm, self.problem, "Importance sampling", True, queries, self.seconds)

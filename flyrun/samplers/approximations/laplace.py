@@ -1,0 +1,55 @@
+"""The Laplace approximation: the Gaussian of the posterior's curvature at its mode (MacKay 2003, ch. 27)."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.fits.gaussian_fit import gaussian_fit
+from flyrun.models.problem import Problem
+from flyrun.samplers.approximations import method
+from flyrun.samplers.method import Facts, Method, Records, State
+
+
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return Laplace(arm, problem)
+
+
+class Laplace(Method):
+    """N(θ_MAP, H⁻¹), there as soon as it is set up; a step does nothing and costs nothing."""
+
+    answers = "density"
+
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem = arm, problem
+        started = time.perf_counter()
+        self.fit = gaussian_fit(arm, problem, 0)
+        self.covariance = np.linalg.inv(self.fit.precision)
+        self.seconds = time.perf_counter() - started
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class."""
+        return self.fit.mean, self.covariance
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Nothing changes, whatever the seed."""
+        return {"steps": np.zeros(1, np.int64)}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """As in the base class."""
+        return {"steps": state["steps"] + n}, {"queries": np.zeros(n)}
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Moments of the Gaussian."""
+        mean = self.fit.mean
+        return {"mean": mean, "square": mean**2 + np.diag(self.covariance)}
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """Its mean and covariance."""
+        return {"mean": self.fit.mean, "covariance": self.covariance}
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class."""
+        return method.facts(self.arm, self.problem, "Laplace", False, self.fit.queries, self.seconds)
