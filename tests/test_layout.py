@@ -70,9 +70,10 @@ def test_who_stands_above_whom():
     for below, above in {
         "numerics": {"models", "samplers", "runner", "config", "report", "cli"},
         "models": {"samplers", "runner", "report", "compare", "fit", "cli"},
-        "samplers": {"runner", "report", "compare", "fit", "cli"},
+        "samplers": {"gold", "runner", "report", "compare", "fit", "cli"},
         "runner": {"report", "compare", "fit", "check", "cli"},
         "config": {"data", "models", "samplers", "runner", "report", "fit", "cli"},
+        "gold": {"runner", "report", "compare", "fit", "check", "cli"},
         "report": {"compare", "fit", "check", "cli"},
     }.items():
         assert not found.get(below, set()) & above, below

@@ -1,0 +1,1 @@
+"""Posteriors whose moments are known to a stated error; what makes, certifies and reads them."""

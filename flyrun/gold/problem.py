@@ -1,0 +1,52 @@
+"""The posterior of a reference: its words composed, its data and model bound."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import flyrun.data
+from flyrun import paths
+from flyrun.config.arm import Arm
+from flyrun.config.compose import compose_job
+from flyrun.config.schema import SCHEMAS
+from flyrun.data.dataset import Dataset
+from flyrun.models.problem import Problem, bind
+
+
+def arm_of(words: list[str], more: tuple[str, ...] = ("sampler=laplace",)) -> Arm:
+    """The arm of a problem's words and a method's."""
+    return compose_job([*words, *more]).arms[0]
+
+
+def settings_of(arm: Any) -> dict[str, Any]:
+    """What makes a posterior: dataset, model and prior."""
+    return {group: getattr(arm, group).settings() for group in ("dataset", "model", "prior")}
+
+
+def free(theta: np.ndarray, n_predictors: int) -> np.ndarray:
+    """θ (M, P) in coordinates that the data tell of: of several classes less the mean over them."""
+    if n_predictors == 1:
+        return theta
+    classes = theta.reshape(len(theta), n_predictors, -1)
+    return (classes - classes.mean(axis=1, keepdims=True)).reshape(theta.shape)
+
+
+def data_of(settings: dict[str, Any]) -> Dataset:
+    """The data of a reference's settings."""
+    return flyrun.data.load(SCHEMAS["dataset"][settings["dataset"]["name"]](**settings["dataset"]))
+
+
+def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, Problem]:
+    """(dataset, model and prior as options, the problem that they make), of a reference's settings."""
+    groups = ("dataset", "model", "prior")
+    arm = SimpleNamespace(
+        **{group: SCHEMAS[group][settings[group]["name"]](**settings[group]) for group in groups}
+    )
+    return arm, bind(arm, folder, needs_map=False)
+
+
+def setup_folder() -> Path:
+    """Where fits are kept."""
+    return paths.cache_dir("gold")
