@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -39,6 +39,13 @@ minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports 
 	$(FLYRUN) experiment=gibbs_cost $(ARGS)
 	$(FLYRUN) publish gibbs_cost out=$(MEASURED)
 	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
+
+arena: $(VENV)/run.stamp ## every method's error against its cost on four posteriors, reports into results/measured
+	$(FLYRUN) arena two_modes $(ARGS)
+	$(FLYRUN) arena mnist $(ARGS)
+	$(FLYRUN) arena tall $(ARGS)
+	$(FLYRUN) arena qm9 $(ARGS)
+	$(FLYRUN) publish arena_two_modes arena_mnist arena_tall arena_qm9 out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart
 	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)

@@ -70,6 +70,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
+        arena=bool(base["arena"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 

@@ -16,7 +16,9 @@ LINES = ("-", "--", "-.", ":")
 KNOWN = {
     "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
     "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION, "gibbs": BLACK,
-    "min_gibbs": BLUE, "local_minibatch": ORANGE, "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
+    "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
+    "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,
+    "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")

@@ -35,7 +35,9 @@ class Section:
     row: their values for an arm.  planned: of an arm without a finished seed; with it the section is shown
     while no arm has one.  table: rows that stand for the whole table, where it has none for the arms.
     views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
-    when: a further condition to be shown.  replaces: sections that are not, where this one is.
+    when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
+    inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
+    this one is.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Section:
     arm_caveats: Callable[[Run, ArmResult], list[str]] = _no_lines
     caveats: Callable[[Run], list[str]] = _no_lines
     when: Callable[[Run], bool] = lambda run: True
+    only: str = ""
+    inputs: Callable[[], str] = str
     replaces: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
@@ -71,7 +75,11 @@ class Section:
     def wanted(self, run: Run) -> bool:
         """Whether a run has something to show here."""
         planned = self.planned is not None and not run.done
-        return bool(planned or self.arms(run)) and self.when(run)
+        return bool(planned or self.arms(run)) and self.when(run) and self.serves(run.info)
+
+    def serves(self, info: dict[str, Any]) -> bool:
+        """Whether a run, by its run.json, is one that this part is for."""
+        return not self.only or bool(info.get(self.only))
 
     def cells_of(self, run: Run, arm: ArmResult) -> Row:
         """An arm's values in the table."""

@@ -26,6 +26,7 @@ from flyrun.runner.store import StoredCell
 
 CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
 FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
+SCORED = "scored.json"  # what draws of other tools are worth, by file (flyrun arena score)
 #: less than this is sooner read here than processes are started
 _WORTH_BYTES = 64 << 20
 Sections = tuple[Section, ...]
@@ -37,9 +38,11 @@ def load(run_dir: Path, sections: Sections) -> Run:
     # The file of an earlier fit of this name may lie there still.
     if fit and fit.get("key") in (None, *(arm["key"] for arm in info["arms"])):
         info["fit"] = fit
+    info["scored"] = read_scored(run_dir)
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
     for cell in store.open_cells(run_dir):
         by_arm[cell.arm].append(cell)
+    sections = tuple(section for section in sections if section.serves(info))
     paper, source = published(info)
     listed = [(entry, by_arm[entry["name"]], paper.get(entry["name"], {})) for entry in info["arms"]]
     one = partial(_arm, sections)
@@ -50,6 +53,11 @@ def load(run_dir: Path, sections: Sections) -> Run:
         with environment.one_thread(), contextlib.suppress(BrokenProcessPool), Pool(workers) as pool:
             return Run(info, tuple(pool.map(one, listed)), source)
     return Run(info, tuple(map(one, listed)), source)
+
+
+def read_scored(run_dir: Path) -> dict[str, Any]:
+    """What was scored beside a run, file by file, in words."""
+    return _read_json(run_dir / SCORED)
 
 
 def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
@@ -128,7 +136,7 @@ def _draws_digest(cells: list[StoredCell]) -> str:
 
 
 def _mark(section: Section, draws: str) -> str:
-    return hashlib.sha256(f"{_code_digest(section)} {draws}".encode()).hexdigest()
+    return hashlib.sha256(f"{_code_digest(section)} {section.inputs()} {draws}".encode()).hexdigest()
 
 
 def _code_digest(section: Section) -> str:

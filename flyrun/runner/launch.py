@@ -248,7 +248,7 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
         }
         for arm in job.arms
     ]
-    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures")
+    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", "arena")
     return {name: getattr(job, name) for name in kept} | {"command": resume_command(job), "arms": arms}
 
 

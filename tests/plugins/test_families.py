@@ -18,7 +18,7 @@ import pytest
 import xarray
 
 HERE = Path(__file__).parent
-TOYS = {"newton": "Newton", "importance": "Importance", "average": "Average"}
+TOYS = {"newton": "Newton", "toy_importance": "ToyImportance", "average": "Average"}
 EXPERIMENT = """# @package _global_
 # One chain and three answers that are none
 defaults:
@@ -30,7 +30,7 @@ protocol: { seeds: 1, iterations: 400, burn_in: 100, chunk_seconds: 0.02, init: 
 arms:
   regular: [sampler=random_walk, bound=none]
   newton: [sampler=newton, protocol.iterations=40, protocol.burn_in=0]
-  importance: [sampler=importance]
+  toy_importance: [sampler=toy_importance]
   average: [sampler=average]
 """
 
@@ -109,9 +109,9 @@ def test_they_run_beside_a_chain_in_one_table(site):
     assert [answers[name] for name in ("regular", *TOYS)] == ["draws", "density", "weighted", "density"]
     means = {arm: arrays["estimate/mean"][-1] for arm, (_, arrays) in found.items()}
     sd = np.sqrt(np.diag(found["newton"][1]["approximation/covariance"]))
-    for arm in ("newton", "importance", "hmc"):  # 400 steps of a random walk from 0 are too few
+    for arm in ("newton", "toy_importance", "hmc"):  # 400 steps of a random walk from 0 are too few
         assert np.abs((means[arm] - means["newton"]) / sd).max() < 0.6, arm
-    assert found["importance"][1]["weighted/theta"].shape == (400, 21)
+    assert found["toy_importance"][1]["weighted/theta"].shape == (400, 21)
     assert found["newton"][1]["estimate/queries"][-1] == 40 * 4000
     spent = sum(found[arm][1]["estimate/queries"][-1] for arm in ("regular", "hmc"))
     assert found["average"][1]["estimate/queries"][-1] == spent
@@ -122,7 +122,21 @@ def test_they_run_beside_a_chain_in_one_table(site):
     assert "all 5 cells cached" in run(site)
 
 
-@pytest.mark.parametrize("name", ["newton", "importance"])
+def test_an_arena_ranks_them_without_knowing_them(site):
+    (site / "mine/experiment/toys.yaml").write_text(EXPERIMENT + "arena: true\n")
+    words = ["dataset.n_data=10000", "prior=gaussian", "prior.scale=1"]
+    run(site, "name=ranked", "only=[regular,newton,toy_importance]", *words)
+    rows = {row["arm"]: row for row in csv.DictReader((site / "results/runs/ranked/table.csv").open())}
+    assert {row["reference"] for row in rows.values()} == {"tall_1e4"}
+    # a Gaussian's small bias, independent weighted draws, and a chain that is still on its way from 0
+    worth = [float(rows[name]["draws_worth"]) for name in ("newton", "toy_importance", "regular")]
+    assert worth[0] > worth[1] > 100 > 1 > worth[2]
+    assert rows["newton"]["regime"] == "asymptotic bias"
+    page = (site / "results/runs/ranked/report.html").read_text()
+    assert "toy importance" in page or "toy_importance" in page
+
+
+@pytest.mark.parametrize("name", ["newton", "toy_importance"])
 def test_they_are_resumed_bit_for_bit(site, name):
     words = [f"only={name}", f"arms.{name}.protocol.iterations=5000"]
     run(site, *words, "name=unbroken")

@@ -3,7 +3,7 @@
 import importlib
 from pathlib import Path
 
-VERBS = ("list", "info", "fit", "report", "table", "publish", "compare", "check", "data")
+VERBS = ("list", "info", "fit", "report", "table", "publish", "compare", "check", "data", "gold", "arena")
 
 
 def help_of(verb: str) -> str:

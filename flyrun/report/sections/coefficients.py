@@ -142,6 +142,6 @@ SECTION = Section(
     columns="""
         class coefficient mean sd q03 q97 ess_bulk ess_tail rhat effect_mean effect_q03 effect_q97
     """,
-    when=lambda run: "fit" in run.info, table=_rows, views=views, lead=lead,
+    only="fit", table=_rows, views=views, lead=lead,
     legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates"),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """A method that answers with weighted draws: importance sampling from a t about the mode.
 
-[project.entry-points."flyrun.samplers"]: importance = "flyrun_importance:Importance".
+[project.entry-points."flyrun.samplers"]: toy_importance = "flyrun_toy_importance:ToyImportance".
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method
 
 
-@option("sampler", "importance")
-class Importance(Sampler):
+@option("sampler", "toy_importance")
+class ToyImportance(Sampler):
     """Draws from a t of `freedom` degrees with the posterior's curvature; a step is a draw."""
 
     freedom: float = ranged(8.0, above=0)

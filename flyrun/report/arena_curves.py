@@ -1,0 +1,134 @@
+"""Figures of errors against cost, and of what errors are made of."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.arena_errors import AFTER, PASSES, errors_of, held
+from flyrun.report.arms import ArmResult
+from flyrun.report.colours import LINES, Look
+from flyrun.report.figures import INK, new_figure
+
+Z = 1.64  # of a two-sided level of 10 %
+
+
+def _panel(axis: Any, arms: list[ArmResult], styles: dict[str, Look], which: int, cost: str) -> None:
+    """One error against a cost: a line an arm, named at its end, a kind of line a reference."""
+    golds = list(dict.fromkeys(errors_of(arm)["gold"] for arm in arms))
+    ends = []
+    for arm in arms:
+        arena = errors_of(arm)
+        y, se = (np.array(arena[name], float)[which] for name in ("mse", "se"))
+        x = np.array(arena["seconds"], float) if cost == "seconds" else PASSES
+        if cost == "queries":
+            x, y, se = AFTER, *(np.array(arena[name], float)[which] for name in ("after", "after_se"))
+        # A line ends where the arm does: what it would hand in later is the same.
+        there = ~np.isnan(y) & np.append(True, np.diff(y) != 0)
+        if not there.any():
+            continue
+        x, y, se = x[there], y[there], np.nan_to_num(se[there])
+        base = arm.sweep["arm"] if arm.sweep and arm.sweep["arm"] in styles else arm.name
+        line = LINES[golds.index(arena["gold"]) % len(LINES)] if len(golds) > 1 else styles[base].line
+        look = Look(styles[base].colour, line)
+        axis.plot(x, y, color=look.colour, linestyle=look.line, linewidth=1.4)
+        axis.plot(x[-1:], y[-1:], color=look.colour, marker="o", markersize=3)
+        axis.fill_between(
+            x, np.maximum(y - Z * se, 0.1 * y), y + Z * se, color=look.colour, alpha=0.2, linewidth=0
+        )
+        ends.append((x[-1], y[-1], arm.name.replace("_", " "), look.colour))
+    floor = max(errors_of(arm)["floors"][which] for arm in arms)
+    axis.set(xscale="log", yscale="log", ylabel=f"squared error of posterior {('means', 'variances')[which]}")
+    low = min(axis.get_ylim()[0], 0.2 * floor) if floor > 1e-12 else axis.get_ylim()[0]
+    axis.set_ylim(bottom=low)
+    if floor > low:
+        axis.axhspan(low, floor, color=INK, alpha=0.2, linewidth=0)
+        where = {"xycoords": ("axes fraction", "data"), "fontsize": 7, "va": "top"}
+        axis.annotate("noise of the reference", (0.02, floor), **where)
+    left, right = axis.get_xlim()
+    axis.set_xlim(left, right * (right / left) ** 0.45)  # room for the names
+    _name_ends(axis, ends)
+    worth = axis.secondary_yaxis("right", functions=(_inverse, _inverse))
+    worth.set_ylabel("as good as so many independent draws")
+
+
+def _name_ends(axis: Any, ends: list[tuple[float, float, str, str]]) -> None:
+    """Names beside the ends of lines, moved apart where they would lie on each other."""
+    (low, high), (left, right) = np.log(axis.get_ylim()), np.log(axis.get_xlim())
+    gap, wide = (high - low) / 32, (right - left) / 4
+    placed: list[tuple[float, float]] = []
+    for x, y, name, colour in sorted(ends, key=lambda end: end[1]):
+        height = math.log(y)
+        for other, taken in placed:
+            if abs(math.log(x) - other) < wide and height < taken + gap:
+                height = taken + gap
+        placed.append((math.log(x), height))
+        where = (x, math.exp(height))
+        style = {"textcoords": "offset points", "fontsize": 7, "va": "center", "color": colour}
+        axis.annotate(name, where, (5, 0), **style)
+
+
+def _inverse(values: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return 1 / np.asarray(values, float)
+
+
+def curves(cost: str, label: str, caption: str) -> Any:
+    """Plot of errors against "passes" or "seconds"; where numbers of data are compared, after set-up."""
+
+    def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+        if not (arms := held(arms)):
+            return None
+        figure = new_figure(figsize=(10.0, 4.6), layout="constrained")
+        figure.suptitle(title, parse_math=False, fontsize=10)
+        panels = figure.subplots(1, 2)
+        for which, axis in enumerate(panels):
+            several = len({errors_of(arm)["gold"] for arm in arms}) > 1
+            _panel(axis, arms, styles, which, "queries" if several and cost == "passes" else cost)
+            axis.set_xlabel("likelihood queries after set-up" if several and cost == "passes" else label)
+        return figure
+
+    plot.__doc__ = caption
+    return plot
+
+
+def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """What errors of posterior means are made of: squared bias (dashed, where seeds tell it) and variance
+    over seeds (dotted). Left: the exact chain that forgets its start last, all iterations in grey and the
+    last half in colour (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it (Figure
+    6.2).
+    """
+    chains = [
+        arm for arm in held(arms) if arm.fact("exact") is not False and arm.infos[0]["answers"] == "draws"
+    ]
+    if not chains:
+        return None
+    exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))
+    figure = new_figure(figsize=(10.0, 4.2), layout="constrained")
+    figure.suptitle(title, parse_math=False, fontsize=10)
+    left, right = figure.subplots(1, 2, sharey=True)
+    _bias_and_variance(left, errors_of(exact)["early"], INK, "all iterations")
+    _bias_and_variance(left, _of(exact), styles[exact.name].colour, "last half")
+    left.set_title(exact.name.replace("_", " "), fontsize=9)
+    for arm in [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]:
+        _bias_and_variance(right, _of(arm), styles[arm.name].colour, arm.name.replace("_", " "))
+    for axis in (left, right):
+        axis.set(xscale="log", yscale="log", xlabel="passes over the data")
+        axis.legend(fontsize=8)
+    left.set_ylabel("posterior means: squared error")
+    return figure
+
+
+def _of(arm: ArmResult) -> list[Any]:
+    return [errors_of(arm)["bias"], errors_of(arm)["spread"]]
+
+
+def _bias_and_variance(axis: Any, parts: list[Any], colour: str, label: str) -> None:
+    bias, spread = np.array(parts, float)
+    whole = bias + spread
+    there = ~np.isnan(whole) & np.append(True, np.diff(whole) != 0)  # a line ends where its arm does
+    told = {":": spread > 1e-9 * whole, "--": bias > 0.2 * spread}
+    axis.plot(PASSES[there], whole[there], color=colour, linewidth=1.6, label=label)
+    for (line, seen), values in zip(told.items(), (spread, bias), strict=True):
+        axis.plot(PASSES[there & seen], values[there & seen], color=colour, linestyle=line, linewidth=1.2)
+    axis.plot(PASSES[there][-1:], whole[there][-1:], color=colour, marker="o", markersize=3)

@@ -1,0 +1,108 @@
+"""Scores of an arena: what independent draws are worth, what is a tie, what errors are made of."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flyrun.report import arena_errors
+from flyrun.report.arms import ArmResult
+from flyrun.report.sections import arena
+
+D, N_DATA = 20, 1000
+
+
+def _gold(**more):
+    none, one = np.zeros(D), np.ones(D)
+    known = {"mean": none, "variance": one, "sd": one, "kurtosis": 3 * one, "floors": (1e-6, 1e-6)}
+    return SimpleNamespace(
+        **{**known, "facts": {"n_data": N_DATA, "n_predictors": 1, "settings": {}}, **more}
+    )
+
+
+def _cell(draws, cost=N_DATA):
+    """Snapshots of estimates from the first k draws, `cost` queries each."""
+    count = np.arange(1, len(draws) + 1)[:, None]
+    mean, square = (np.cumsum(draws**power, axis=0) / count for power in (1, 2))
+    values = {
+        "queries": count[:, 0] * float(cost),
+        "seconds": count[:, 0] * 0.1,
+        "mean": mean,
+        "square": square,
+    }
+    values["mean_all"] = mean
+    folder = SimpleNamespace(parents=[None, SimpleNamespace(__truediv__=lambda *_: None)])
+    return SimpleNamespace(
+        info={"settings": {}},
+        facts={},
+        values=lambda group, name: values.get(name),
+        cell=SimpleNamespace(folder=folder),
+    )
+
+
+@pytest.fixture
+def pooled(monkeypatch):
+    monkeypatch.setattr(arena_errors.store, "matching", lambda settings: "it")
+    monkeypatch.setattr(arena_errors.store, "load", lambda name: _gold())
+    monkeypatch.setattr(arena_errors, "_at_the_end", lambda chains, gold: {})
+    return lambda cells: arena_errors.pool(cells)["arena"]
+
+
+def _arm(values, exact=True):
+    info = {"facts": {"exact": exact, "update": "it"}, "answers": "draws"}
+    return ArmResult("it", 1, (info,), (SimpleNamespace(),), SimpleNamespace(arena=values), {}, {}, {})
+
+
+def test_independent_draws_score_one_over_their_number(pooled):
+    rng = np.random.default_rng(0)
+    found = pooled([_cell(rng.standard_normal((512, D))) for _ in range(16)])
+    place = int(np.flatnonzero(arena_errors.PASSES <= 512)[-1])
+    n = int(arena_errors.PASSES[place] * (1 + 1e-9))
+    mean, variance = np.array(found["mse"])[:, place]
+    # 16 · 20 squares: an sd of 8 %
+    assert mean == pytest.approx(1 / n, rel=0.25)
+    assert variance == pytest.approx(1 / n, rel=0.25)
+    assert np.isnan(np.array(found["mse"], float)[0, 0])  # no estimate before the first draw
+    assert found["bias"][place] == pytest.approx(0, abs=0.3 / n)
+
+
+def test_a_shift_is_bias(pooled):
+    rng = np.random.default_rng(1)
+    found = pooled([_cell(rng.standard_normal((512, D)) + 0.3) for _ in range(8)])
+    assert found["bias"][-4] == pytest.approx(0.09, rel=0.1)
+    assert arena.regime(_arm(found, exact=False)) == "asymptotic bias"
+    assert arena.regime(_arm(found)) == "transient bias"  # an exact one has no other
+
+
+def test_no_arm_scores_below_the_floor(pooled):
+    found = pooled([_cell(np.tile([[1.0], [-1.0]], (256, D))) for _ in range(2)])
+    last = arena.standing(_arm(found), 1000)
+    assert last.error == pytest.approx(3e-6)
+    assert last.at_floor
+    assert arena.regime(_arm(found)) == "at the floor"
+    assert "at least 333,333" in last.text
+
+
+def _standing(error, se, floor=1e-9):
+    return arena._Standing(SimpleNamespace(own_name="it"), error, se, floor)
+
+
+def test_ties():
+    assert arena.tied(_standing(1.0, 0.1), _standing(1.2, 0.1))
+    assert not arena.tied(_standing(1.0, 0.1), _standing(1.3, 0.1))
+    assert not arena.tied(_standing(0.01, 0.001), _standing(1.0, 0.8)), "a hundred times larger, if unsurely"
+    assert arena.tied(_standing(1.0, 0.0), _standing(1.19, 0.0))
+    assert not arena.tied(_standing(1.0, 0.0), _standing(1.21, 0.0))
+    assert arena.tied(_standing(3e-6, 0.0, 1e-6), _standing(1.5e-6, 0.0, 1e-6))
+
+
+def test_sentences_say_who_cannot_be_told_apart():
+    named = [
+        arena._Standing(SimpleNamespace(own_name=name), error, 0.01 * error, 1e-9)
+        for name, error in (("slow", 0.5), ("quick", 0.1), ("brisk", 0.101))
+    ]
+    assert arena._sentence(named, 10) == (
+        "With 10 passes quick (10) is worth the most independent draws; not told from it: brisk (9.9); "
+        "then slow (2.0)."
+    )
+    assert arena._sentence([], 10) == ""
