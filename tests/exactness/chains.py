@@ -126,9 +126,9 @@ def reference(problem: Toy, target):
     return reference_of(target.base if own else firefly_target(problem).base, own)
 
 
-def full_target(problem: Toy):
+def full_target(problem: Toy, gradients: bool = False):
     """Full-data target."""
-    return full_data(problem.prior, problem.model, problem.features, problem.mode.size)
+    return full_data(problem.prior, problem.model, problem.features, problem.mode.size, gradients)
 
 
 def sample(target, kernel, brightness, first, n_iterations, seed, burn_in=1000):

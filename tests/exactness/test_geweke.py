@@ -85,7 +85,7 @@ def _z_scores(name, module, config, make_sweep, seed):
     for i in range(N_STEPS):
         model, features = data_given(theta, rng)
         if isinstance(sweep, NoBrightness):
-            target = full_data(prior, model, features, n_params)
+            target = full_data(prior, model, features, n_params, module.GRADIENTS)
         else:
             bound = likelihood.untuned_bound(model, features, 0.5)
             base = priors.pseudo_prior(prior, likelihood.collapse(bound, model, features))

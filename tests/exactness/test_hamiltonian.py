@@ -35,7 +35,7 @@ def _with_slack():
 
 
 ARMS = {
-    "full data": lambda: (full_target(PROBLEM), NoBrightness()),
+    "full data": lambda: (full_target(PROBLEM, True), NoBrightness()),
     "firefly implicit": lambda: (firefly_target(PROBLEM, gradients=True), implicit(0.3, N)),
     "firefly explicit": lambda: (
         firefly_target(PROBLEM, gradients=True),
@@ -73,7 +73,7 @@ def test_any_reference_is_exact_a_good_one_only_faster():
 
 
 def test_negative_control_every_trajectory_accepted():
-    target = full_target(PROBLEM)
+    target = full_target(PROBLEM, True)
     kernel = _kernel(target, step=1.2, n_steps=2)
     rng, theta = np.random.default_rng(3), np.zeros(2)
 
@@ -104,7 +104,7 @@ def test_the_energy_error_of_a_step_falls_with_its_cube():
     """As a second-order integrator's does: for as many steps half as long, an eighth, here within ×1.5."""
     losses = []
     for step in (0.4, 0.2, 0.1):
-        target = full_target(PROBLEM)
+        target = full_target(PROBLEM, True)
         kernel = _kernel(target, step=step, n_steps=2)
         draws = sample(target, kernel, NoBrightness(), [1.0, 0.0], 4000, seed=8)
         losses.append(np.mean(1.0 - draws.accepted))
@@ -117,7 +117,7 @@ def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
     kernel = _kernel(target, step=0.2, n_steps=1)  # trajectories of exactly one gradient
     draws = sample(target, kernel, implicit(1.0, N), [0.0, 0.0], 500, seed=1)
     assert np.all(draws.queries == N)  # bright before + all dark proposed
-    target = full_target(PROBLEM)
+    target = full_target(PROBLEM, True)
     kernel = _kernel(target, step=0.2, n_steps=4)
     draws = sample(target, kernel, NoBrightness(), [0.0, 0.0], 2000, seed=1)
     gradients = draws.queries / N

@@ -33,7 +33,7 @@ def _arms(problem, gradients):
     """Target and brightness update of every arm, made when called."""
     n_data = problem.features.rows.shape[0]
     arms = {
-        "regular": lambda: (full_target(problem), NoBrightness()),
+        "regular": lambda: (full_target(problem, gradients), NoBrightness()),
         "map implicit": lambda: (firefly_target(problem, gradients), implicit(0.2, n_data)),
         "untuned implicit": lambda: (
             firefly_target(

@@ -42,7 +42,7 @@ CASES = {
 def _draws(case, model, arm, shape=None, seed=11):
     problem = PROBLEMS[model]
     if arm == "full data":
-        target, sweep = full_target(problem), NoBrightness()
+        target, sweep = full_target(problem, case.module.GRADIENTS), NoBrightness()
     else:
         target = firefly_target(problem, case.module.GRADIENTS)
         sweep = implicit(0.3, problem.features.rows.shape[0])

@@ -128,7 +128,7 @@ def run(name: str, arm: str) -> dict[str, Any]:
     module, config = UPDATES[name]
     problem, sweep = toy(n_data=N), SWEEPS[arm]()
     if arm == "regular":
-        target = counted(full_target(problem))
+        target = counted(full_target(problem, module.GRADIENTS))
     else:
         target = counted(firefly_target(problem, module.GRADIENTS))
     theta, rng = problem.mode.copy(), np.random.default_rng(7)

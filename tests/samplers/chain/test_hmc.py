@@ -48,7 +48,7 @@ def _kept_log_data(target, gradient):
 def test_a_density_that_is_not_a_number_is_an_error():
     rows = PROBLEM.features.rows.copy()
     rows[1, 0] = np.nan
-    target = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
+    target = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)), True)
     with pytest.raises(DensityError, match="not a number on a trajectory"):
         sample(target, _kernel(0.3, 3), NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
 
@@ -61,6 +61,6 @@ def test_so_is_one_that_is_not_a_number_on_the_way():
 
 def test_a_trajectory_that_overflows_is_refused():
     # every kick multiplies by some 10⁴: two hundred of them leave the numbers there are
-    target, first = full_target(PROBLEM), [0.1, 0.2]
+    target, first = full_target(PROBLEM, True), [0.1, 0.2]
     draws = sample(target, _kernel(1.5, 200), NoBrightness(), first, 100, 1, burn_in=0)
     assert np.all(draws.theta == first)

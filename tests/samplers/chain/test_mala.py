@@ -29,7 +29,7 @@ def _log_posterior(theta):
 @pytest.mark.parametrize("step", [0.2, 0.9])
 def test_one_step_follows_the_formula(uniform, step):
     theta, normals = np.array([0.3, -0.1, 0.4]), np.array([1.0, -2.0, 0.5])
-    target, here = full_target(PROBLEM), theta.copy()
+    target, here = full_target(PROBLEM, True), theta.copy()
     start.methods[type(target)](target, None, theta)
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=step), 3)
     acceptance = update.methods[mala.Mala](kernel, KnownDraws(normals, uniform), target, theta)
@@ -45,7 +45,7 @@ def test_one_step_follows_the_formula(uniform, step):
 
 def test_the_step_is_tuned_to_accept_057_and_then_frozen():
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=None), 3)
-    target, sweep = full_target(PROBLEM), NoBrightness()
+    target, sweep = full_target(PROBLEM, True), NoBrightness()
     draws = sample(target, kernel, sweep, np.zeros(3), 20_000, seed=5, burn_in=5000)
     assert kernel.step.current[0] == pytest.approx(np.exp(kernel.step.average[0]))
     assert draws.accepted.mean() == pytest.approx(0.57, abs=0.03)
@@ -54,7 +54,7 @@ def test_the_step_is_tuned_to_accept_057_and_then_frozen():
 def test_a_density_that_is_not_a_number_is_an_error():
     rows = PROBLEM.features.rows.astype(float)
     rows[3, 0] = np.nan
-    broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)))
+    broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)), True)
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=0.5), 3)
     with pytest.raises(DensityError, match="not a number"):
         sample(broken, kernel, NoBrightness(), np.zeros(3), 10, 1, burn_in=5)
