@@ -77,6 +77,8 @@ def test_a_damaged_reference_is_refused(tmp_path, monkeypatch, capsys):
 def test_draws_of_any_tool_are_scored_and_listed_apart(files, capsys):
     run = write_three_arms(files / "runs/mine", seeds=1)
     info = json.loads((run / "run.json").read_text())
+    for arm in info["arms"]:
+        arm["settings"] = store.load("few_events").facts["settings"]
     (run / "run.json").write_text(json.dumps(info | {"arena": True}))
     words = [
         "arena",
@@ -92,3 +94,17 @@ def test_draws_of_any_tool_are_scored_and_listed_apart(files, capsys):
     assert "1,000 draws worth" in printed
     assert "independent ones of few_events, for 5,000,000 queries by its maker's count" in printed
     assert json.loads((run / "scored.json").read_text()).keys() == {"draws.npz"}
+    assert (
+        main(
+            [
+                "arena",
+                "score",
+                str(files / "draws.npz"),
+                "reference=german_credit",
+                *words[-1:],
+                f"results_dir={files}",
+            ]
+        )
+        == 2
+    )
+    assert "run mine is held against few_events, not german_credit" in capsys.readouterr().err

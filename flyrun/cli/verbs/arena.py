@@ -8,7 +8,7 @@ from flyrun.config.catalogue import options
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
 from flyrun.report.summaries import SCORED, read_scored
-from flyrun.runner.store import find_run
+from flyrun.runner.store import find_run, read_run
 
 _COSTS = ("queries", "seconds")
 
@@ -37,6 +37,13 @@ def _score(words: list[str]) -> int:
     file = one_name("arena score", plain, "draws.npz reference=mnist_7v9_sd1")
     if "reference" not in given:
         raise ConfigError("arena score: reference= is missing; see `flyrun gold list`")
+    results = Path(given.get("results_dir", "results")).expanduser()
+    folder = find_run(given["run"], results) if "run" in given else None
+    if folder and given["reference"] not in (held := _references(folder)):
+        raise ConfigError(
+            f"arena score: run {folder.name} is held against {listing(held) or 'no reference'}, not "
+            f"{given['reference']}; leave run= out, or name another run"
+        )
     costs = [(key, number(key, given[key], lambda x: x > 0, "above 0")) for key in _COSTS if key in given]
     said, found = score(Path(file).expanduser(), given["reference"])
     cost = " and ".join(f"{value:,.0f} {key}" for key, value in costs)
@@ -44,10 +51,17 @@ def _score(words: list[str]) -> int:
     print(f"{file}: {said}")
     for name, value in found.items():
         print(f"  {name.replace('_', ' ')}: {value:.4g}")
-    if "run" in given:
-        results = Path(given.get("results_dir", "results")).expanduser()
-        folder = find_run(given["run"], results)
+    if folder:
         files.write_json(folder / SCORED, read_scored(folder) | {Path(file).name: said})
         report.build(folder)
         print(f"listed in {folder / 'report.html'}")
     return 0
+
+
+def _references(folder: Path) -> list[str]:
+    """Those of a run's arms; none where it is no arena's."""
+    from flyrun.gold.store import matching  # late: models
+
+    info = read_run(folder)
+    found = [matching(arm["settings"]) for arm in info["arms"]] if info.get("arena") else []
+    return sorted({name for name in found if name})
