@@ -150,6 +150,14 @@ class FewEvents(Dataset):
     seed: int = ranged(0, at_least=0)
 
 
+@option("dataset", "mixture")
+class Mixture(Dataset):
+    """Generated numbers of ½N(1, σ²) + ½N(-1, σ²), σ = 2.5."""
+
+    n_data: int = ranged(1_000, at_least=2)
+    seed: int = ranged(0, at_least=0)
+
+
 _MOST = 1 << 26  # numbers of one kind that a generated graph may hold: half a gigabyte
 
 

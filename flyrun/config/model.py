@@ -13,6 +13,8 @@ class Likelihood(Choice):
     needs: ClassVar[tuple[str, ...]] = ("prior",)
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian",)
     task: ClassVar[str]
+    #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
+    bounds: ClassVar[bool] = True
 
 
 class GraphModel(Choice):
@@ -49,6 +51,15 @@ class StudentT(Likelihood):
     grid: tuple[float, ...] = ranged(
         (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0, at_least_one=True
     )
+
+
+@option("model", "mixture")
+class Mixture(Likelihood):
+    """Two normals that share a parameter: x_n ~ ½N(η1, scale²) + ½N(η1 + η2, scale²), η = Θx_n."""
+
+    task: ClassVar[str] = "regression"
+    bounds: ClassVar[bool] = False
+    scale: float = ranged(2.5, above=0)
 
 
 @option("model", "ising")

@@ -120,6 +120,25 @@ def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) 
     return total
 
 
+@jit
+def _sums_over(model, features, index, thetas, eta, values, sums):
+    for g in range(thetas.shape[0]):
+        predict(features, index, thetas[g], eta)
+        log_likelihood(model, index, eta, values, None)
+        total = 0.0
+        for i in range(index.shape[0]):
+            total += values[i]
+        sums[g] = total
+
+
+def sums_over(model: Any, features: Any, index: np.ndarray, thetas: np.ndarray) -> np.ndarray:
+    """Σ log L_n, (G,), over the data index, (n,), at positions (G, P). n·G queries, in one compiled loop."""
+    eta, sums = np.zeros((len(index), model.n_predictors)), np.empty(len(thetas))
+    values = np.zeros(len(index))
+    _sums_over(model, features, index, np.ascontiguousarray(thetas), eta, values, sums)
+    return sums
+
+
 def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[np.ndarray, ...]:
     """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 

@@ -20,7 +20,7 @@ from flyrun import files
 from flyrun.data import mapped
 from flyrun.errors import ConfigError
 from flyrun.models import passes
-from flyrun.models.base import dense, log_base
+from flyrun.models.base import dense, draw_base, log_base
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import MapFit, find_map
 from flyrun.models.fits.modes import Modes, find_modes
@@ -28,7 +28,7 @@ from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.models.likelihood import quadratic
 from flyrun.numerics import sources
-from flyrun.numerics.compiled import jit
+from flyrun.numerics.compiled import jit, outer_jit
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
@@ -65,12 +65,48 @@ def _log_prior(prior, theta):
     return log_base(prior, theta, None)
 
 
+@jit
+def _log_priors(prior, thetas, out):
+    for g in range(thetas.shape[0]):
+        out[g] = log_base(prior, thetas[g], None)
+
+
+@outer_jit
+def _draw_priors(prior, rng, out):
+    for g in range(out.shape[0]):
+        draw_base(prior, rng, out[g])
+
+
+def log_priors(prior: Any, thetas: np.ndarray) -> np.ndarray:
+    """Log prior, (G,), at positions (G, P). No query."""
+    values = np.empty(len(thetas))
+    _log_priors(prior, np.ascontiguousarray(thetas), values)
+    return values
+
+
+def draw_prior(problem: Problem, rng: np.random.Generator, n: int) -> np.ndarray:
+    """n draws from the prior, (n, P)."""
+    thetas = np.empty((n, problem.features.rows.shape[1] * problem.model.n_predictors))
+    _draw_priors(problem.prior, rng, thetas)
+    return thetas
+
+
+def of_positions(arm: Any, problem: Problem, theta: np.ndarray) -> dict[str, np.ndarray]:
+    """f(θ) of positions (k, P), (k, ...) by name: what estimates are the expectations of.
+
+    θ, θ² and what the model's module adds as `functionals(problem, theta)`.
+    """
+    own = getattr(arm.model.code, "functionals", None)
+    return {"mean": theta, "square": theta**2} | (own(problem, theta) if own else {})
+
+
 def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log prior and log likelihood, (G,) each, at positions (G, P). N queries each."""
     thetas = np.ascontiguousarray(thetas)
     mapped.expect(problem.features.rows, random=False)
-    prior = np.array([_log_prior(problem.prior, theta) for theta in thetas])
-    return prior, passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
+    return log_priors(problem.prior, thetas), passes.log_likelihoods(
+        arm.model.code, problem.model, problem.features, thetas
+    )
 
 
 def scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
@@ -110,6 +146,11 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
             raise ConfigError(
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
                 f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
+            )
+        if needs_map and not getattr(arm.model, "bounds", True):
+            raise ConfigError(
+                f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "
+                "look for by; choose bound=none, protocol.init=prior and a sampler that needs none"
             )
         fit = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)

@@ -85,7 +85,8 @@ class _Sums:
 
     def add(self, draws: np.ndarray) -> None:
         """Take the next draws."""
-        rows = max(1, _BLOCK_BYTES // max(1, 16 * draws[:1].size))
+        widest = max((value.size for value in self.of_draws(draws[:1]).values()), default=1)
+        rows = max(1, _BLOCK_BYTES // max(1, 16 * draws[:1].size, 8 * widest))
         for low in range(0, len(draws), rows):
             self._add(self.of_draws(draws[low : low + rows]), len(draws[low : low + rows]))
 

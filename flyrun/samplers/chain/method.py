@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.models.base import draw_base
-from flyrun.models.problem import Problem, bind, log_densities
+from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.chain.loop import empty_draws, run_chain
@@ -162,6 +162,10 @@ class Chain(Method):
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
         prior, likelihood = log_densities(self.arm, self.problem, theta)
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """As in the base class, and what the model adds."""
+        return of_positions(self.arm, self.problem, theta)
 
     def notes(self) -> list[str]:
         """Lines that a person wants to see before sampling."""

@@ -1,0 +1,37 @@
+"""Numbers from a mixture of two normals that share a parameter, generated.
+
+Recipe: x_n ~ ½N(θ1, σ²) + ½N(θ1 + θ2, σ²), θ = (1, −2), σ = 2.5 (Welling & Teh 2011, §5.1, with the σ of Dai
+et al. 2016): (−1, 2) explains them equally well.
+"""
+
+import json
+
+import numpy as np
+
+from flyrun.config.dataset import Mixture
+from flyrun.data import archive
+from flyrun.data.dataset import Dataset
+
+NAME, CENTRES, SIGMA = "mixture", (1.0, -1.0), 2.5
+
+
+def load(config: Mixture) -> Dataset:
+    """Features (n_data, 1), ones: each datum sees θ itself; target x; no test rows."""
+    stream = np.random.Generator(np.random.PCG64(config.seed))
+    centre = np.where(stream.random(config.n_data) < 0.5, *CENTRES)
+    return Dataset(
+        name=NAME,
+        features=np.ones((config.n_data, 1)),
+        target=centre + SIGMA * stream.standard_normal(config.n_data),
+        test_features=np.empty((0, 1)),
+        test_target=np.empty(0),
+        feature_names=("theta",),
+        sha256=fingerprint(config),
+        info={"title": "A mixture of two normals", "source": "generated"},
+        task="regression",
+    )
+
+
+def fingerprint(config: Mixture) -> str:
+    """Digest of the recipe's numbers."""
+    return archive.sha256(json.dumps([NAME, CENTRES, SIGMA, config.n_data, config.seed]).encode())

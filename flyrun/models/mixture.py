@@ -1,0 +1,125 @@
+"""Two normals that share a parameter, ½N(η1, σ²) + ½N(η1 + η2, σ²): (η1 + η2, −η2) explains data as well.
+
+Welling & Teh (2011), §5.1; Dai, He, Dai & Song (2016), §5. Every method's answer is held against the
+posterior summed over a grid (`truth`): the density at its points, smoothed a little, is E K_h(x − θ).
+"""
+
+from functools import lru_cache
+from math import log, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.models.likelihood import log_likelihood
+from flyrun.models.multi_linear import MultiLinear
+from flyrun.models.passes import sums_over
+from flyrun.models.problem import log_priors
+from flyrun.numerics.compiled import implements
+from flyrun.numerics.vector_math import exp_negative, log1p_unit
+
+LOG_CONCAVE = False
+
+
+class Mixture(NamedTuple):
+    """½N(η1, scale²) + ½N(η1 + η2, scale²) at each datum."""
+
+    target: np.ndarray  # (N,)
+    scale: float
+    n_predictors: int = 2
+
+
+def bind(features: np.ndarray, target: np.ndarray, scale: float) -> tuple[Mixture, MultiLinear]:
+    """Model and features of a dataset. features: (N, D); target: (N,)."""
+    return Mixture(np.asarray(target, float), scale), MultiLinear(np.ascontiguousarray(features))
+
+
+def rebind(model: Mixture, features: np.ndarray, target: np.ndarray) -> tuple[Mixture, MultiLinear]:
+    """The same likelihood for other rows."""
+    return bind(features, target, model.scale)
+
+
+def part(model: Mixture, which: slice | np.ndarray) -> Mixture:
+    """The likelihood of some of the rows."""
+    return model._replace(target=model.target[which])
+
+
+@implements(log_likelihood, Mixture)
+def _log_likelihood(model, index, eta, values, slopes):
+    precision = 1.0 / (model.scale * model.scale)
+    constant = -log(2.0 * model.scale) - 0.5 * log(2.0 * pi)
+    for i in range(index.shape[0]):
+        first = model.target[index[i]] - eta[i, 0]
+        second = first - eta[i, 1]
+        a, b = -0.5 * precision * first * first, -0.5 * precision * second * second
+        small = exp_negative(-abs(a - b))
+        values[i] = max(a, b) + log1p_unit(small) + constant
+        if slopes is not None:
+            share = (small if a > b else 1.0) / (1.0 + small)  # of the second normal
+            slopes[i, 1] = precision * share * second
+            slopes[i, 0] = precision * (1.0 - share) * first + slopes[i, 1]
+
+
+def curvature(model: Mixture, predictors: np.ndarray) -> np.ndarray:
+    """−∂² log L_n/∂η², (N, 2, 2), at predictors (N, 2); not definite everywhere."""
+    precision = model.scale**-2
+    first = model.target - predictors[:, 0]
+    second = first - predictors[:, 1]
+    share = 1.0 / (1.0 + np.exp(np.clip(0.5 * precision * (second**2 - first**2), -700, 700)))
+    # E of the curvature of each normal, less the variance of their slopes
+    spread = share * (1 - share) * precision**2
+    apart = np.stack([second - first, second], axis=1)
+    mean = np.array([[1.0, 1.0], [1.0, 1.0]]) * share[:, None, None] * precision
+    mean[:, 0, 0] = precision
+    return mean - spread[:, None, None] * apart[:, :, None] * apart[:, None, :]
+
+
+class Truth(NamedTuple):
+    """The posterior on a square grid, where it is not negligible."""
+
+    points: np.ndarray  # (M, 2)
+    density: np.ndarray  # (M,)
+    prior: np.ndarray  # (M,): density of the prior there
+    cell: float  # area that each point stands for
+    bandwidth: np.ndarray  # (2,): of the kernel that draws are smoothed by
+    mass: float  # of θ2 < 0
+    entropy: float
+
+
+WIDTH, POINTS, NEGLIGIBLE = 3.6, 151, 1e-7
+DRAWS = 1_500  # whose best bandwidth, by half of Silverman's rule in a mode, is every method's
+
+
+def truth(problem: Any) -> Truth:
+    """Of a problem of this model whose data see θ itself, D = 1 (N·151² queries, charged to nobody)."""
+    return _truth(problem.model.target.tobytes(), problem.model.scale, problem.prior)
+
+
+@lru_cache(maxsize=2)
+def _truth(data: bytes, scale: float, prior: Any) -> Truth:
+    target = np.frombuffer(data)
+    model, features = bind(np.ones((len(target), 1)), target, scale)
+    side = np.linspace(-WIDTH, WIDTH, POINTS)
+    points = np.stack([one.ravel() for one in np.meshgrid(side, side, indexing="ij")], axis=1)
+    log_prior = log_priors(prior, points)
+    log_density = log_prior + sums_over(model, features, np.arange(len(target)), points)
+    cell = (side[1] - side[0]) ** 2
+    density = np.exp(log_density - log_density.max())
+    density /= density.sum() * cell
+    below = points[:, 1] < 0
+    weight = np.where(below, density, 0.0)
+    centre = weight @ points / weight.sum()
+    sd = np.sqrt(weight @ (points - centre) ** 2 / weight.sum())  # of one mode; the other is alike
+    kept = density > NEGLIGIBLE * density.max()
+    entropy = -float((density[kept] * np.log(density[kept])).sum() * cell)
+    return Truth(
+        points[kept], density[kept], np.exp(log_prior[kept]), cell, 0.5 * DRAWS ** (-1 / 6) * sd,
+        float(weight.sum() * cell), entropy,
+    )  # fmt: skip
+
+
+def functionals(problem: Any, theta: np.ndarray) -> dict[str, np.ndarray]:
+    """Of positions (k, 2): `density`, the kernel's at the grid's points, (k, M), and `mode`, θ2 < 0, (k,)."""
+    known = truth(problem)
+    away = (theta[:, None, :] - known.points) / known.bandwidth
+    density = np.exp(-0.5 * (away**2).sum(axis=2)) / (2 * pi * known.bandwidth.prod())
+    return {"density": density, "mode": (theta[:, 1] < 0).astype(float)}

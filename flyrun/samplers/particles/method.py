@@ -1,0 +1,72 @@
+"""The family of particles: what its methods share, and which is asked for. A step is a batch or a stage."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.errors import ConfigError
+from flyrun.numerics.batches import Batches
+from flyrun.samplers.method import Facts, Method, State
+from flyrun.samplers.particles.target import Rows
+from flyrun.samplers.particles.weighted import effective, expectations, normalised
+
+REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0.5"
+
+
+def prepare(arm: Any, folder: Path) -> Method:
+    """Data and model bound; DataError or ConfigError as bind's."""
+    return arm.sampler.code.build(arm, Rows(arm, folder))
+
+
+def batches_of(arm: Any, n_data: int) -> Batches:
+    """The batches that a sampler's options ask for. ConfigError where they are larger than the data."""
+    size = arm.sampler.batch
+    if size > n_data:
+        raise ConfigError(f"sampler.batch={size}: the data have {n_data:,} rows; take at most as many")
+    return Batches(n_data, size, arm.sampler.batches)
+
+
+class Weighted(Method):
+    """Particles `theta` (m, P) with `log_weight` (m,) in its state."""
+
+    answers = "weighted"
+    unit = "batch"
+    shown = ("{ess} effective", "{queries} queries/batch")
+    update, exact, remedy = "", False, REMEDY
+
+    def __init__(self, arm: Any, target: Any):
+        self.arm, self.target = arm, target
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class: nothing but the data is set up."""
+        return getattr(self.target, "problem", ())[1:4]
+
+    def weights(self, state: State) -> np.ndarray:
+        """(m,), of sum 1."""
+        return normalised(state["log_weight"], int(state["step"][0]), self.remedy)
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """By the weights, and the effective number of particles."""
+        weight = self.weights(state)
+        found = expectations(self.target.functionals, state["theta"], weight)
+        return found | {"ess": np.array(effective(weight))}
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """The particles and their log weights."""
+        return {name: state[name] for name in ("theta", "log_weight")}
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class."""
+        fit = self.target.fit
+        return Facts(
+            update=self.update,
+            exact=self.exact,
+            coordinates=self.target.coordinates,
+            n_data=self.target.n_data,
+            n_params=self.target.n_params,
+            setup_queries=fit.queries,
+            setup_s=fit.seconds,
+            more={"prior_scale": fit.scale},
+        )

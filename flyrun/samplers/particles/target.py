@@ -1,0 +1,69 @@
+"""What a method of particles needs of a model, and models of rows seen so."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from flyrun.data import mapped
+from flyrun.models import passes
+from flyrun.models.problem import bind, draw_prior, log_priors, of_positions
+
+
+class Target(Protocol):
+    """A posterior of N rows. Particles are (m, P)."""
+
+    n_data: int
+    n_params: int
+    coordinates: tuple[str, ...]
+
+    def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
+        """m draws from the prior."""
+        ...
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """Log prior density, (m,)."""
+        ...
+
+    def log_likelihood(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Σ log p(x_n | θ) over some rows, (b,) indices: (m,). m·b queries, which the caller counts."""
+        ...
+
+    def functionals(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """f(θ), (m, ...) by name, whose expectations are handed in."""
+        ...
+
+
+class Rows:
+    """Any model of rows with its prior: logistic, softmax, robust regression, the mixture."""
+
+    def __init__(self, arm: Any, folder: Path):
+        self.arm, self.problem = arm, bind(arm, folder, needs_map=False)
+        problem = self.problem
+        self.n_data = len(problem.features.rows)
+        names, several = problem.dataset.feature_names, problem.model.n_predictors
+        self.n_params = len(names) * several
+        own = tuple(f"{k}:{name}" for k in range(several) for name in names)
+        self.coordinates = own if several > 1 else tuple(names)
+        mapped.expect(problem.features.rows, random=True)
+
+    @property
+    def fit(self) -> Any:
+        """Scales that were held out, and what that cost."""
+        return self.problem.fit
+
+    def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
+        """As in the protocol, and so the next three."""
+        return draw_prior(self.problem, rng, m)
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """(m,)."""
+        return log_priors(self.problem.prior, theta)
+
+    def log_likelihood(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(m,)."""
+        return passes.sums_over(self.problem.model, self.problem.features, rows, theta)
+
+    def functionals(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """θ, θ² and the model's own."""
+        return of_positions(self.arm, self.problem, theta)
