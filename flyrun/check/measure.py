@@ -27,7 +27,8 @@ class Measured:
 
     setup: digest of features, MAP, bounds, and of where the chains start.  draws: digest of all draws.
     queries: likelihoods (on graphs: factors) evaluated.  moves: iterations (on graphs: updates) that moved.
-    level: mean log density of the state (on graphs: energy) after burn-in; without draws mean of E θ.
+    level: mean log density of the state (on graphs: energy; where neither is recorded: θ) after burn-in;
+        without draws mean of E θ.
     """
 
     setup: str
@@ -87,7 +88,7 @@ def _arm(arm: Any, folder: Path) -> Measured:
         made, moved = _counts(found, first)
         queries.append(made)
         moves.append(moved)
-        density = found["log_joint"] if "log_joint" in found else found["energy"]
+        density = next(found[name] for name in ("log_joint", "energy", "theta") if name in found)
         level.append(float(density[arm.protocol.burn_in :].mean()))
     return Measured(setup.hexdigest()[:16], draws.hexdigest()[:16], queries, moves, level)
 

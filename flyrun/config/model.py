@@ -1,6 +1,6 @@
 """Choices of model: a likelihood of rows, or the factors of a graph."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged
 
@@ -60,6 +60,12 @@ class Mixture(Likelihood):
     task: ClassVar[str] = "regression"
     bounds: ClassVar[bool] = False
     scale: float = ranged(2.5, above=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if arm.dataset.name == "mixture":
+            return ""
+        return f"model=mixture is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that"
 
 
 @option("model", "ising")

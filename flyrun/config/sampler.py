@@ -263,7 +263,7 @@ class Pmd(Particles):
             self.rejuvenate == "never" or (self.rejuvenate == "ess" and self.ess <= self.adaptive)
         ):
             raise ConfigError(
-                f"sampler.adaptive={self.adaptive:g}: steps that leave that share effective soon stand still; "
+                f"sampler.adaptive={self.adaptive:g}: steps that leave that share effective soon come to 0; "
                 "take sampler.rejuvenate=ess and sampler.ess above it, such as 0.75 with 0.5"
             )
 
@@ -302,3 +302,49 @@ class TemperedSmc(Particles):
     particles: int = ranged(1_500, at_least=2)
     ess: float = ranged(0.5, above=0, at_most=1)
     moves: int = ranged(2, at_least=1)
+
+
+class OfTheMixture(Sampler):
+    """What knows the mixture of two normals."""
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if arm.model.name == "mixture" and arm.prior is not None and arm.prior.name == "gaussian":
+            return ""
+        return f"sampler={self.name} is for the mixture alone: choose model=mixture and prior=gaussian"
+
+
+@option("sampler", "mixture_gibbs")
+class MixtureGibbs(OfTheMixture):
+    """Gibbs sampling of the mixture: every datum's normal, then both means; swap tries the other mode too."""
+
+    family: ClassVar[str] = "flyrun.samplers.gibbs.mixture_gibbs"
+    home: ClassVar[str] = "flyrun.samplers.gibbs"
+    paper: ClassVar[str] = "Diebolt and Robert 1994; the swap ours"
+    swap: bool = False
+
+
+@option("sampler", "mixture_svi")
+class MixtureSvi(OfTheMixture):
+    """Stochastic variational inference of the mixture: one Gaussian for the means, batches of rows."""
+
+    family: ClassVar[str] = "flyrun.samplers.approximations.mixture_svi"
+    home: ClassVar[str] = "flyrun.samplers.approximations"
+    paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
+    batch: int = ranged(10, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    delay: float = ranged(1.0, at_least=1)
+    power: float = ranged(0.7, above=0.5, at_most=1)
+
+
+@option("sampler", "npv")
+class Npv(Sampler):
+    """Nonparametric variational inference: a mixture of `components` round Gaussians, by Adam on batches."""
+
+    family: ClassVar[str] = "flyrun.samplers.approximations.npv"
+    home: ClassVar[str] = "flyrun.samplers.approximations"
+    paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
+    components: int = ranged(200, at_least=1)
+    batch: int = ranged(10, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    rate: float = ranged(0.02, above=0)

@@ -84,6 +84,11 @@ class Truth(NamedTuple):
     mass: float  # of θ2 < 0
     entropy: float
 
+    def smoothed(self, theta: np.ndarray) -> np.ndarray:
+        """K_h(x − θ) at the points x, (k, M), of positions (k, 2)."""
+        away = (theta[:, None, :] - self.points) / self.bandwidth
+        return np.exp(-0.5 * (away**2).sum(axis=2)) / (2 * pi * self.bandwidth.prod())
+
 
 WIDTH, POINTS, NEGLIGIBLE = 3.6, 151, 1e-7
 DRAWS = 1_500  # whose best bandwidth, by half of Silverman's rule in a mode, is every method's
@@ -119,7 +124,4 @@ def _truth(data: bytes, scale: float, prior: Any) -> Truth:
 
 def functionals(problem: Any, theta: np.ndarray) -> dict[str, np.ndarray]:
     """Of positions (k, 2): `density`, the kernel's at the grid's points, (k, M), and `mode`, θ2 < 0, (k,)."""
-    known = truth(problem)
-    away = (theta[:, None, :] - known.points) / known.bandwidth
-    density = np.exp(-0.5 * (away**2).sum(axis=2)) / (2 * pi * known.bandwidth.prod())
-    return {"density": density, "mode": (theta[:, 1] < 0).astype(float)}
+    return {"density": truth(problem).smoothed(theta), "mode": (theta[:, 1] < 0).astype(float)}

@@ -139,6 +139,30 @@ def sums_over(model: Any, features: Any, index: np.ndarray, thetas: np.ndarray) 
     return sums
 
 
+@jit
+def _predicted_over(model, features, index, thetas, eta, values, slopes):
+    for g in range(thetas.shape[0]):
+        predict(features, index, thetas[g], eta[g])
+        log_likelihood(model, index, eta[g], values, slopes[g])
+
+
+def second_order_over(
+    module: Any, model: Any, features: Any, index: np.ndarray, thetas: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """∇ Σ log L_n, (G, P), over the data index, (n,), at positions (G, P), and minus its Laplacian, (G,).
+
+    n·G queries.
+    """
+    eta = np.zeros((len(thetas), len(index), model.n_predictors))
+    slopes, values = np.zeros(eta.shape), np.zeros(len(index))
+    _predicted_over(model, features, index, np.ascontiguousarray(thetas), eta, values, slopes)
+    rows = features.rows[index].astype(np.float64)
+    gradient = np.einsum("gnk,nd->gkd", slopes, rows).reshape(len(thetas), -1)
+    every = module.part(model, np.tile(index, len(thetas)))
+    bend = np.trace(module.curvature(every, eta.reshape(-1, eta.shape[2])), axis1=1, axis2=2)
+    return gradient, bend.reshape(len(thetas), -1) @ (rows**2).sum(axis=1)
+
+
 def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[np.ndarray, ...]:
     """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 

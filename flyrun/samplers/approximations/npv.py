@@ -1,0 +1,116 @@
+"""Nonparametric variational inference (Gershman, Hoffman & Blei 2012): a mixture of K round Gaussians.
+
+The bound (1/K) Σ_k [U(μ_k) + ½σ_k² tr∇²U(μ_k) − log q_k], q_k = (1/K) Σ_j N(μ_k; μ_j, (σ_k² + σ_j²)I),
+climbed on batches of rows by Adam: the means on U(μ_k), as in the paper, the log variances on the trace.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from flyrun.models import passes
+from flyrun.models.problem import prior_scores
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.particles.method import batches_of
+from flyrun.samplers.particles.target import Rows
+from flyrun.samplers.particles.weighted import expectations
+
+DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
+_DECAY, _TINY = (0.9, 0.99), 1e-8
+_LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
+
+
+def prepare(arm: Any, folder: Path) -> Method:
+    """The method of an arm; DataError or ConfigError as bind's."""
+    return Npv(arm, Rows(arm, folder))
+
+
+def gaussian_estimates(target: Rows, means: np.ndarray, roots: np.ndarray) -> dict[str, np.ndarray]:
+    """E f of an even mixture of Gaussians N(μ_k, R_k R_kᵀ), means (K, P), roots (K, P, P).
+
+    Mean and square exactly, the model's own by draws that are the same whenever asked.
+    """
+    noise = np.random.Generator(np.random.PCG64(0)).standard_normal((DRAWS, means.shape[1]))
+    which = np.arange(DRAWS) % len(means)
+    draws = means[which] + np.einsum("npq,nq->np", roots[which], noise)
+    found = expectations(target.functionals, draws, np.full(DRAWS, 1.0 / DRAWS))
+    variances = (roots**2).sum(axis=2)
+    return found | {"mean": means.mean(axis=0), "square": (means**2 + variances).mean(axis=0)}
+
+
+class Npv(Method):
+    """A step is a batch: K·b queries, each with slope and curvature; b visits."""
+
+    answers, unit, shown = "density", "batch", ("{queries} queries/batch",)
+
+    def __init__(self, arm: Any, target: Rows):
+        self.arm, self.target, self.config = arm, target, arm.sampler
+        self.batches = batches_of(arm, target.n_data)
+        penalty = arm.prior.code.penalty(target.problem.prior)
+        self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
+        self.most = -np.log(self.ridge)
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Centres drawn from the prior, a tenth of its sd wide."""
+        rng = seeded(seed, self.arm.method())
+        centres = self.target.draw(rng, self.config.components)
+        log_variance = np.full(len(centres), self.most + 2 * np.log(0.1))
+        at = np.column_stack([centres, log_variance])
+        key, step = rng.integers(1 << 62, size=1), np.zeros(1, np.int64)
+        moments = {"slope": np.zeros_like(at), "square": np.zeros_like(at)}
+        return {"at": at, **moments, "key": key, "step": step, "rng": generator_state(rng)}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more batches."""
+        rng, first = generator(state["rng"]), int(state["step"][0])
+        at, slope, square = (state[name] for name in ("at", "slope", "square"))
+        visits = np.zeros(n)
+        for i in range(n):
+            rows = self.batches.rows(first + i, rng, int(state["key"][0]))
+            gradient = self._gradient(at, rows)
+            slope = _DECAY[0] * slope + (1 - _DECAY[0]) * gradient
+            square = _DECAY[1] * square + (1 - _DECAY[1]) * gradient**2
+            t = first + i + 1
+            even = np.sqrt(square / (1 - _DECAY[1] ** t)) + _TINY
+            at = at + self.config.rate * slope / (1 - _DECAY[0] ** t) / even
+            at[:, -1] = np.clip(at[:, -1], self.most + _LEAST_LOG_VARIANCE, self.most)
+            visits[i] = len(rows)
+        moved = {"at": at, "slope": slope, "square": square, "step": np.array([first + n])}
+        records = {"queries": len(at) * visits, "visits": visits}
+        return state | moved | {"rng": generator_state(rng)}, records
+
+    def _gradient(self, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(K, P+1), of K times the bound, by centres and log variances."""
+        problem, centres, variance = self.target.problem, at[:, :-1], np.exp(at[:, -1])
+        size = centres.shape[1]
+        slopes, bends = passes.second_order_over(
+            self.arm.model.code, problem.model, problem.features, rows, centres
+        )
+        uphill = self.batches.factor * slopes + prior_scores(self.arm, problem, centres)
+        trace = -self.batches.factor * bends - size * self.ridge
+        apart = centres[:, None] - centres
+        both = variance[:, None] + variance
+        square = (apart**2).sum(axis=2)
+        share = softmax(-0.5 * square / both - 0.5 * size * np.log(both), axis=1)
+        pull = share + share.T
+        away = np.einsum("kj,kjp->kp", pull / both, apart)  # less the gradient of Σ log q_k
+        wider = variance * (pull * (0.5 * square / both**2 - 0.5 * size / both)).sum(axis=1)
+        return np.column_stack([uphill + away, 0.5 * variance * trace - wider])
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """Centres (K, P) and variances (K,)."""
+        return {"centres": state["at"][:, :-1], "variances": np.exp(state["at"][:, -1])}
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Of the mixture."""
+        found = self.result(state)
+        roots = np.sqrt(found["variances"])[:, None, None] * np.eye(self.target.n_params)
+        return gaussian_estimates(self.target, found["centres"], roots)
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class."""
+        sizes = {"n_data": self.target.n_data, "n_params": self.target.n_params}
+        return Facts("NPV", False, self.target.coordinates, **sizes, setup_queries=self.target.fit.queries)

@@ -1,0 +1,80 @@
+"""Gibbs sampling of the mixture of two normals (Diebolt & Robert 1994), a method of its own in this family.
+
+z_n | θ, then θ | z ~ N(P⁻¹h, P⁻¹), P = I/s² + σ⁻²[[N, n₂], [n₂, n₂]], h = σ⁻²(Σx, Σ of the second's x), s the
+prior's sd. With `swap` a sweep ends by trying (θ1 + θ2, −θ2), which explains the data equally well and whose
+Jacobian is 1: accepted by the priors' ratio, at no query. A sweep is N queries.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from flyrun.models.problem import bind, draw_prior, of_positions
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.method import Facts, Method, Records, State
+
+
+def prepare(arm: Any, folder: Path) -> Method:
+    """The method of an arm; DataError or ConfigError as bind's."""
+    return MixtureGibbs(arm, bind(arm, folder, needs_map=False))
+
+
+class MixtureGibbs(Method):
+    """A step is a sweep."""
+
+    unit = "sweep"
+    shown = ("{queries} queries/sweep",)
+
+    def __init__(self, arm: Any, problem: Any):
+        self.arm, self.problem, self.x = arm, problem, problem.model.target
+        self.precision, self.ridge = problem.model.scale**-2, problem.prior.scale**-2
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """A draw from the prior, the same for every arm of a seed, or 0."""
+        theta = draw_prior(self.problem, seeded(seed), 1)[0]
+        if self.arm.protocol.init == "zero":
+            theta = np.zeros(2)
+        rng = generator_state(seeded(seed, self.arm.method()))
+        return {"theta": theta, "iteration": np.zeros(1, np.int64), "rng": rng}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more sweeps."""
+        rng, theta, thin = generator(state["rng"]), state["theta"], self.arm.protocol.thin
+        first, kept = int(state["iteration"][0]), []
+        swapped = np.zeros(n)
+        for i in range(n):
+            theta = self._sweep(rng, theta)
+            if self.arm.sampler.swap:
+                other = np.array([theta.sum(), -theta[1]])
+                gain = 0.5 * self.ridge * (theta @ theta - other @ other)
+                swapped[i] = np.log(rng.random()) < gain
+                theta = other if swapped[i] else theta
+            if (first + i + 1) % thin == 0:
+                kept.append(theta)
+        moved = {"theta": theta, "iteration": np.array([first + n]), "rng": generator_state(rng)}
+        records = {"theta": np.reshape(kept, (-1, 2)), "queries": np.full(n, len(self.x)), "swapped": swapped}
+        return moved, records
+
+    def _sweep(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
+        first = self.x - theta[0]
+        second = first - theta[1]
+        of_second = rng.random(len(self.x)) < expit(0.5 * self.precision * (first**2 - second**2))
+        n_second, own = of_second.sum(), self.precision * self.x
+        counts = np.array([[len(self.x), n_second], [n_second, n_second]])
+        precision = self.ridge * np.eye(2) + self.precision * counts
+        root = np.linalg.cholesky(precision)
+        mean = np.linalg.solve(precision, [own.sum(), own @ of_second])
+        return mean + np.linalg.solve(root.T, rng.standard_normal(2))
+
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """As in the base class, and what the model adds."""
+        return of_positions(self.arm, self.problem, theta)
+
+    def facts(self, state: State | None = None) -> Facts:
+        """Exact, however slowly it finds the other mode."""
+        label = "Gibbs and swap" if self.arm.sampler.swap else "Gibbs"
+        fit, names = self.problem.fit, ("0:theta", "1:theta")
+        costs = {"setup_queries": fit.queries, "setup_s": fit.seconds}
+        return Facts(label, coordinates=names, n_data=len(self.x), n_params=2, **costs)
