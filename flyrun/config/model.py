@@ -65,7 +65,7 @@ class Mixture(Likelihood):
         """As in the base class."""
         if arm.dataset.name == "mixture":
             return ""
-        return f"model=mixture is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that"
+        return f"model=mixture: is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that one"
 
 
 @option("model", "ising")

@@ -73,25 +73,45 @@ def curvature(model: Mixture, predictors: np.ndarray) -> np.ndarray:
     return mean - spread[:, None, None] * apart[:, :, None] * apart[:, None, :]
 
 
+def _normal(away: np.ndarray, sd: float) -> np.ndarray:
+    """Density of N(0, sd²); far away never smaller than sums and products of it can tell."""
+    return np.exp(np.maximum(-0.5 * (away / sd) ** 2, -100.0)) / (sd * np.sqrt(2 * pi))
+
+
 class Truth(NamedTuple):
     """The posterior on a square grid, where it is not negligible."""
 
-    points: np.ndarray  # (M, 2)
+    side: np.ndarray  # (151,): of the grid
+    place: np.ndarray  # (2, M): of its points, on both sides
     density: np.ndarray  # (M,)
     prior: np.ndarray  # (M,): density of the prior there
     cell: float  # area that each point stands for
-    bandwidth: np.ndarray  # (2,): of the kernel that draws are smoothed by
+    bandwidths: np.ndarray  # (3, 2): of the kernels that draws are smoothed by
     mass: float  # of θ2 < 0
     entropy: float
 
-    def smoothed(self, theta: np.ndarray) -> np.ndarray:
-        """K_h(x − θ) at the points x, (k, M), of positions (k, 2)."""
-        away = (theta[:, None, :] - self.points) / self.bandwidth
-        return np.exp(-0.5 * (away**2).sum(axis=2)) / (2 * pi * self.bandwidth.prod())
+    @property
+    def points(self) -> np.ndarray:
+        """(M, 2)."""
+        return self.side[self.place].T
+
+    def smoothed(self, theta: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """K_h(x − θ) by each bandwidth at the points x, (k, 3, M), of positions (k, 2); their means, (3, M).
+
+        A kernel is a product of one along each side, and a mean over positions one of matrices.
+        """
+        first, second = self.place
+        found = []
+        for bandwidth in self.bandwidths:
+            a, b = (_normal(self.side - theta[:, d, None], h) for d, h in enumerate(bandwidth))
+            mean = None if weight is None else (a * weight[:, None]).T @ b
+            found.append(a[:, first] * b[:, second] if mean is None else mean[first, second])
+        return np.stack(found, axis=-2)
 
 
-WIDTH, POINTS, NEGLIGIBLE = 3.6, 151, 1e-7
-DRAWS = 1_500  # whose best bandwidth, by half of Silverman's rule in a mode, is every method's
+WIDTH, POINTS, NEGLIGIBLE = 3.6, 151, 1e-5
+DRAWS = np.array([[1_500.0], [90.0], [6.0]])
+"""Numbers of draws, of which half of Silverman's bandwidth in one mode smooths every method's."""
 
 
 def truth(problem: Any) -> Truth:
@@ -114,14 +134,18 @@ def _truth(data: bytes, scale: float, prior: Any) -> Truth:
     weight = np.where(below, density, 0.0)
     centre = weight @ points / weight.sum()
     sd = np.sqrt(weight @ (points - centre) ** 2 / weight.sum())  # of one mode; the other is alike
-    kept = density > NEGLIGIBLE * density.max()
+    kept = np.flatnonzero(density > NEGLIGIBLE * density.max())
     entropy = -float((density[kept] * np.log(density[kept])).sum() * cell)
-    return Truth(
-        points[kept], density[kept], np.exp(log_prior[kept]), cell, 0.5 * DRAWS ** (-1 / 6) * sd,
-        float(weight.sum() * cell), entropy,
-    )  # fmt: skip
+    place, bandwidths = np.array(np.divmod(kept, POINTS)), 0.5 * DRAWS ** (-1 / 6) * sd
+    mass = float(weight.sum() * cell)
+    return Truth(side, place, density[kept], np.exp(log_prior[kept]), cell, bandwidths, mass, entropy)
 
 
-def functionals(problem: Any, theta: np.ndarray) -> dict[str, np.ndarray]:
-    """Of positions (k, 2): `density`, the kernel's at the grid's points, (k, M), and `mode`, θ2 < 0, (k,)."""
-    return {"density": truth(problem).smoothed(theta), "mode": (theta[:, 1] < 0).astype(float)}
+def functionals(problem: Any, theta: np.ndarray, weight: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Of positions (k, 2): `density`, the kernels' at the grid's points, (k, 3, M); `mode`, θ2 < 0, (k,).
+
+    Under weights (k,) their expectations.
+    """
+    mode = (theta[:, 1] < 0).astype(float)
+    density = truth(problem).smoothed(theta, weight)
+    return {"density": density, "mode": mode if weight is None else weight @ mode}

@@ -91,13 +91,18 @@ def draw_prior(problem: Problem, rng: np.random.Generator, n: int) -> np.ndarray
     return thetas
 
 
-def of_positions(arm: Any, problem: Problem, theta: np.ndarray) -> dict[str, np.ndarray]:
-    """f(θ) of positions (k, P), (k, ...) by name: what estimates are the expectations of.
+def of_positions(
+    arm: Any, problem: Problem, theta: np.ndarray, weight: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """f(θ) of positions (k, P), (k, ...) by name; under weights (k,) of sum 1 their expectations, (...).
 
-    θ, θ² and what the model's module adds as `functionals(problem, theta)`.
+    θ, θ² and what the model's module adds as `functionals(problem, theta, weight)`.
     """
     own = getattr(arm.model.code, "functionals", None)
-    return {"mean": theta, "square": theta**2} | (own(problem, theta) if own else {})
+    found = {"mean": theta, "square": theta**2}
+    if weight is not None:
+        found = {name: weight @ values for name, values in found.items()}
+    return found | (own(problem, theta, weight) if own else {})
 
 
 def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ def prepare(arm: Any, folder: Path) -> Method:
 class MixtureSvi(Method):
     """A step is a batch: b queries."""
 
-    answers, unit, shown = "density", "batch", ("{queries} queries/batch",)
+    answers, unit, shown = "density", "step", ("{queries} queries/batch",)
 
     def __init__(self, arm: Any, target: Rows):
         self.arm, self.target, self.config = arm, target, arm.sampler

@@ -16,7 +16,6 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.particles.method import batches_of
 from flyrun.samplers.particles.target import Rows
-from flyrun.samplers.particles.weighted import expectations
 
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 _DECAY, _TINY = (0.9, 0.99), 1e-8
@@ -36,7 +35,7 @@ def gaussian_estimates(target: Rows, means: np.ndarray, roots: np.ndarray) -> di
     noise = np.random.Generator(np.random.PCG64(0)).standard_normal((DRAWS, means.shape[1]))
     which = np.arange(DRAWS) % len(means)
     draws = means[which] + np.einsum("npq,nq->np", roots[which], noise)
-    found = expectations(target.functionals, draws, np.full(DRAWS, 1.0 / DRAWS))
+    found = target.expectations(draws, np.full(DRAWS, 1.0 / DRAWS))
     variances = (roots**2).sum(axis=2)
     return found | {"mean": means.mean(axis=0), "square": (means**2 + variances).mean(axis=0)}
 
@@ -44,7 +43,7 @@ def gaussian_estimates(target: Rows, means: np.ndarray, roots: np.ndarray) -> di
 class Npv(Method):
     """A step is a batch: K·b queries, each with slope and curvature; b visits."""
 
-    answers, unit, shown = "density", "batch", ("{queries} queries/batch",)
+    answers, unit, shown = "density", "step", ("{queries} queries/batch",)
 
     def __init__(self, arm: Any, target: Rows):
         self.arm, self.target, self.config = arm, target, arm.sampler

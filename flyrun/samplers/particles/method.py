@@ -9,7 +9,7 @@ from flyrun.errors import ConfigError
 from flyrun.numerics.batches import Batches
 from flyrun.samplers.method import Facts, Method, State
 from flyrun.samplers.particles.target import Rows
-from flyrun.samplers.particles.weighted import effective, expectations, normalised
+from flyrun.samplers.particles.weighted import effective, normalised
 
 REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0.5"
 
@@ -31,7 +31,7 @@ class Weighted(Method):
     """Particles `theta` (m, P) with `log_weight` (m,) in its state."""
 
     answers = "weighted"
-    unit = "batch"
+    unit = "step"
     shown = ("{ess} effective", "{queries} queries/batch")
     update, exact, remedy = "", False, REMEDY
 
@@ -50,7 +50,7 @@ class Weighted(Method):
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """By the weights, and the effective number of particles."""
         weight = self.weights(state)
-        found = expectations(self.target.functionals, state["theta"], weight)
+        found = self.target.expectations(state["theta"], weight)
         return found | {"ess": np.array(effective(weight))}
 
     def result(self, state: State) -> dict[str, np.ndarray]:

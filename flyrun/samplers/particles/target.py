@@ -29,8 +29,8 @@ class Target(Protocol):
         """Σ log p(x_n | θ) over some rows, (b,) indices: (m,). m·b queries, which the caller counts."""
         ...
 
-    def functionals(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """f(θ), (m, ...) by name, whose expectations are handed in."""
+    def expectations(self, theta: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
+        """E f by name, under weights (m,) of sum 1: what is handed in."""
         ...
 
 
@@ -64,6 +64,6 @@ class Rows:
         """(m,)."""
         return passes.sums_over(self.problem.model, self.problem.features, rows, theta)
 
-    def functionals(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """θ, θ² and the model's own."""
-        return of_positions(self.arm, self.problem, theta)
+    def expectations(self, theta: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
+        """Of θ, θ² and the model's own."""
+        return of_positions(self.arm, self.problem, theta, weight)

@@ -1,13 +1,9 @@
-"""What methods of particles do with log weights: effective number, resampling, expectations."""
-
-from collections.abc import Callable
+"""What methods of particles do with log weights: their effective number, resampling."""
 
 import numpy as np
 from scipy.special import softmax
 
 from flyrun.errors import FlyrunError
-
-_BLOCK_BYTES = 16 << 20
 
 
 def normalised(log_weight: np.ndarray, step: int, remedy: str) -> np.ndarray:
@@ -31,17 +27,3 @@ def systematic(rng: np.random.Generator, weight: np.ndarray, m: int) -> np.ndarr
     ends = np.cumsum(weight)
     places = (rng.random() + np.arange(m)) / m * ends[-1]
     return np.minimum(np.searchsorted(ends, places, side="right"), len(weight) - 1)
-
-
-def expectations(
-    functionals: Callable[[np.ndarray], dict[str, np.ndarray]], theta: np.ndarray, weight: np.ndarray
-) -> dict[str, np.ndarray]:
-    """E f by name under particles (m, P) with weights (m,), some particles at a time."""
-    widest = max(values[0].size for values in functionals(theta[:1]).values())
-    rows = max(1, _BLOCK_BYTES // (24 * widest))
-    total: dict[str, np.ndarray] = {}
-    for low in range(0, len(theta), rows):
-        for name, values in functionals(theta[low : low + rows]).items():
-            part = np.tensordot(weight[low : low + rows], values, axes=1)
-            total[name] = total[name] + part if name in total else part
-    return total

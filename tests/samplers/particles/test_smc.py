@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from flyrun.config.sampler import OnePassSmc, TemperedSmc
 from flyrun.samplers.particles import one_pass_smc, tempered_smc
-from flyrun.samplers.particles.weighted import effective, expectations, normalised, systematic
+from flyrun.samplers.particles.weighted import effective, normalised, systematic
 from tests.samplers.particles.toys import Normal, same_bits
 
 X = np.random.default_rng(0).normal(0.5, 1.0, (50, 2))
@@ -101,11 +101,7 @@ def test_systematic_resampling_is_even_and_unbiased():
     assert counts.mean(axis=0) == pytest.approx(10 * weight, abs=0.04)
 
 
-def test_weights_and_expectations():
+def test_weights_and_their_effective_number():
     weight = normalised(np.array([0.0, np.log(3.0), -np.inf]), 1, "")
     assert weight == pytest.approx([0.25, 0.75, 0])
     assert effective(weight) == pytest.approx(1 / 0.625)
-    theta = np.arange(6.0).reshape(3, 2)
-    many = expectations(lambda at: {"f": at, "wide": np.ones((len(at), 900_000))}, theta, weight)
-    assert many["f"] == pytest.approx(weight @ theta)
-    assert many["wide"] == pytest.approx(1)

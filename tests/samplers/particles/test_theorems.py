@@ -62,13 +62,13 @@ M, SPREAD, GAMMA = 1200, 0.5, 0.1
 SQUARE = 0.1 * SPREAD
 
 
-def _variances(steps, m=M, **options):
+def _variances(steps, m=M, seed=0, **options):
     """Of the particles after each step: one row of data, N(0, 1) prior, posterior N(0, ½)."""
     target = Normal(np.zeros((1, 1)))
     width = np.sqrt(options.pop("square", SQUARE)) * m**0.2
     settings = {"particles": m, "batch": 1, "rejuvenate": "always", "bandwidth": "theorem", "width": width}
     method = descent(target, **(settings | options))
-    state, found = method.init(0), []
+    state, found = method.init(seed), []
     for _ in range(steps):
         state, _ = method.advance(state, 1)
         now = method.estimates(state)
@@ -81,20 +81,20 @@ def _stationary(monkeypatch=None):
 
 
 def test_the_kernels_bias_accumulates_as_the_recursion_says():
-    """Mean over 50 steps within 7 %: inflation 1.58 at h² = γC*."""
+    """Mean over 50 steps within 7 %: inflation 1.55 at h² = γC*."""
     wanted = _recursion(70, 1.0, SQUARE, np.full(70, GAMMA), SPREAD)[20:].mean() / SPREAD
-    assert wanted == pytest.approx(1.6, abs=0.05)
+    assert wanted == pytest.approx(1.547, abs=0.001)
     assert _stationary() == pytest.approx(wanted, rel=0.07)
 
 
 def test_with_steps_that_shrink_and_a_bandwidth_that_does_not():
-    """γ = 1/t, h² = 0.01 C*: the inflation grows without end, 3.4 at t = 1,000; here to t = 120."""
+    """γ = 1/t, h² = 0.01 C*: the inflation grows without end, 3.4 at t = 1,000; here four runs to t = 80."""
     gammas = 1.0 / np.arange(1, 1001)
     wanted = _recursion(1000, 1.0, 0.01 * SPREAD, gammas, SPREAD) / SPREAD
     assert wanted[-1] == pytest.approx(3.4, abs=0.1)
-    found = _variances(120, square=0.01 * SPREAD) / SPREAD
-    assert found[100:].mean() == pytest.approx(wanted[100:120].mean(), rel=0.1)
-    assert found[100:].mean() > 1.25
+    runs = [_variances(80, square=0.01 * SPREAD, seed=seed)[60:].mean() for seed in range(4)]
+    assert np.mean(runs) / SPREAD == pytest.approx(wanted[60:80].mean(), rel=0.07)
+    assert wanted[60:80].mean() > 1.28
     thinner = 0.01 * SPREAD * np.arange(1, 1001) ** -1.5
     vanishing = 1.0
     for t in range(1000):
@@ -116,10 +116,12 @@ def test_broken_twins_do_not_follow_it(monkeypatch, broken):
     elif broken == "prior_dropped":
         monkeypatch.setattr(Normal, "log_prior", lambda self, theta: np.zeros(len(theta)))
     else:  # particles drawn anew that keep their ancestors' weights
+        chosen, systematic = [], pmd.systematic
+        monkeypatch.setattr(pmd, "systematic", lambda *given: chosen.append(systematic(*given)) or chosen[-1])
 
         def kept(self, rng, state, at):
             after, kernels = fresh(self, rng, state, at)
-            return after | {"log_weight": state["log_weight"]}, kernels
+            return after | {"log_weight": state["log_weight"][chosen[-1]]}, kernels
 
         monkeypatch.setattr(pmd.MirrorDescent, "_rejuvenated", kept)
     try:

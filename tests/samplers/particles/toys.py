@@ -32,8 +32,8 @@ class Normal:
         self.looked += len(rows) * len(theta)
         return -0.5 * ((self.x[rows] - theta[:, None]) ** 2).sum(axis=(1, 2))
 
-    def functionals(self, theta):
-        return {"mean": theta, "square": theta**2}
+    def expectations(self, theta, weight):
+        return {"mean": weight @ theta, "square": weight @ theta**2}
 
     @property
     def precision(self):
