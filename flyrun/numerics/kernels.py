@@ -1,35 +1,51 @@
 """Densities of weighted particles under a Gaussian kernel, exact: no tree and no grid.
 
-log Σ_j w_j Π_d N(x_d; c_jd, h_d²) by running sums of exponentials about the largest so far; what is e⁻³⁶ of
-that is left out. Centres are taken a block at a time, so that they stay in the nearest cache.
+log Σ_j w_j Π_d N(x_d; c_jd, h_d²) by sums of exponentials about the largest so far. Centres are taken a block
+at a time, which stays in the nearest cache, by loops that become vector instructions.
 """
 
 import numpy as np
 
-from flyrun.numerics.compiled import jit
+from flyrun.numerics.compiled import dot_jit, jit
 from flyrun.numerics.vector_math import exp_negative
 
-_BLOCK, _NOTHING = 512, 36.0
+_BLOCK = 512
+
+
+@dot_jit
+def _exponents(points, i, centres, log_weight, low, count, out):
+    for j in range(count):
+        out[j] = log_weight[low + j]
+    for d in range(centres.shape[0]):
+        x = points[i, d]
+        for j in range(count):
+            away = x - centres[d, low + j]
+            out[j] -= 0.5 * away * away
+
+
+@dot_jit
+def _sum_of_exponentials(exponents, count, top):
+    total = 0.0
+    for j in range(count):
+        total += exp_negative(exponents[j] - top)
+    return total
 
 
 @jit
-def _add(points, centres, log_weight, top, total):
-    n, m, size = points.shape[0], centres.shape[0], points.shape[1]
+def _add(points, centres, log_weight, exponents, top, total):
+    m = log_weight.shape[0]
     for low in range(0, m, _BLOCK):
-        for i in range(n):
-            high, mass = top[i], total[i]
-            for j in range(low, min(low + _BLOCK, m)):
-                square = 0.0
-                for d in range(size):
-                    away = points[i, d] - centres[j, d]
-                    square += away * away
-                value = log_weight[j] - 0.5 * square
-                if value > high:
-                    mass = mass * exp_negative(max(high - value, -700.0)) + 1.0
-                    high = value
-                elif value > high - _NOTHING:
-                    mass += exp_negative(value - high)
-            top[i], total[i] = high, mass
+        count = min(_BLOCK, m - low)
+        for i in range(points.shape[0]):
+            _exponents(points, i, centres, log_weight, low, count, exponents)
+            high = top[i]
+            for j in range(count):
+                high = max(high, exponents[j])
+            if high > top[i]:
+                total[i] *= exp_negative(max(top[i] - high, -700.0))
+                top[i] = high
+            if high > -np.inf:
+                total[i] += _sum_of_exponentials(exponents, count, high)
 
 
 def log_density(
@@ -41,8 +57,8 @@ def log_density(
     """
     bandwidth = np.broadcast_to(bandwidth, points.shape[1:])
     top, total = np.full(len(points), -np.inf), np.zeros(len(points))
-    scaled = np.ascontiguousarray(points / bandwidth), np.ascontiguousarray(centres / bandwidth)
-    _add(*scaled, np.ascontiguousarray(log_weight), top, total)
+    scaled = np.ascontiguousarray(points / bandwidth), np.ascontiguousarray((centres / bandwidth).T)
+    _add(*scaled, np.ascontiguousarray(log_weight), np.empty(_BLOCK), top, total)
     with np.errstate(divide="ignore"):
         log_total = np.log(total)
     return top + log_total - np.log(bandwidth).sum() - 0.5 * len(bandwidth) * np.log(2 * np.pi)
