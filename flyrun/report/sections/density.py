@@ -206,7 +206,7 @@ SECTION = Section(
     """,
     reads=("tv", "density_truth"), summarise=summarise, pool=pool, row=_row,
     views=lambda rows: [table_view("Distance from the posterior (mean ± sd over seeds)", _COLUMNS, rows)],
-    legend=_legend, arm_caveats=_one_mode, replaces=("estimates", "ess", "cost", "chains"),
+    legend=_legend, arm_caveats=_one_mode, replaces=("estimates", "paper", "ess", "cost", "chains"),
     figures={"total_variation": _against_cost, "modes": _mode_masses, "densities": _densities},
     code=("flyrun.models.mixture",),
 )  # fmt: skip

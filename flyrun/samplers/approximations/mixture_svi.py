@@ -34,9 +34,8 @@ class MixtureSvi(Method):
         self.prior = np.eye(2) * target.problem.prior.scale**-2
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """The prior's precision about a draw from it."""
-        rng = seeded(seed, self.arm.method())
-        linear = self.prior @ self.target.draw(rng, 1)[0]
+        """The prior, as all methods begin."""
+        rng, linear = seeded(seed, self.arm.method()), np.zeros(2)
         key, step = rng.integers(1 << 62, size=1), np.zeros(1, np.int64)
         return {
             "precision": self.prior,

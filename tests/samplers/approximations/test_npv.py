@@ -94,4 +94,4 @@ def test_they_are_approximations(tmp_path):
     for sampler in ("npv", "mixture_svi"):
         method = prepare(arm_of(MIXTURE, (f"sampler={sampler}",)), tmp_path)
         assert method.facts().exact is False
-        assert method.estimates(method.init(0))["density"].ndim == 1
+        assert method.estimates(method.init(0))["density"].shape[0] == 3
