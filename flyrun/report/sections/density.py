@@ -39,14 +39,14 @@ def summarise(draws: Draws) -> Row:
     truth = _truth(draws)
     variation, divergence = (one.min(axis=1) for one in _distances(truth, density))
     kernels = draws.whole("kernel_evaluations")
-    costs = {cost: draws.values("estimate", cost) for cost in (*_COSTS, "seconds")}
+    costs = {cost: np.ravel(draws.values("estimate", cost)) for cost in (*_COSTS, "seconds")}
     return {
         "tv": float(variation[-1]),
         "kl": float(divergence[-1]),
         "cross_entropy": float(divergence[-1] + truth.entropy),
         "mode_mass": float(mode[-1]),
         "kernel_evaluations": 0.0 if kernels is None else float(kernels.sum()),
-        **{f"total_{cost}": float(values[-1]) for cost, values in costs.items() if values is not None},
+        **{f"total_{cost}": float(values[-1]) for cost, values in costs.items()},
         **{f"curve_{cost}": costs[cost].tolist() for cost in _COSTS},
         "curve_tv": variation.tolist(),
         "curve_kl": divergence.tolist(),

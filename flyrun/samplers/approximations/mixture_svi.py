@@ -79,5 +79,5 @@ class MixtureSvi(Method):
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class."""
-        sizes = {"n_data": self.target.n_data, "n_params": 2}
-        return Facts("SVI", False, self.target.coordinates, **sizes, setup_queries=self.target.fit.queries)
+        n_data, queries = self.target.n_data, self.target.fit.queries
+        return Facts("SVI", False, self.target.coordinates, n_data, n_params=2, setup_queries=queries)

@@ -111,5 +111,7 @@ class Npv(Method):
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class."""
-        sizes = {"n_data": self.target.n_data, "n_params": self.target.n_params}
-        return Facts("NPV", False, self.target.coordinates, **sizes, setup_queries=self.target.fit.queries)
+        target = self.target
+        return Facts(
+            "NPV", False, target.coordinates, target.n_data, target.n_params, setup_queries=target.fit.queries
+        )

@@ -32,7 +32,7 @@ class Weighted(Method):
 
     answers = "weighted"
     unit = "step"
-    shown = ("{ess} effective", "{queries} queries/batch")
+    shown: tuple[str, ...] = ("{ess} effective", "{queries} queries/batch")
     update, exact, remedy = "", False, REMEDY
 
     def __init__(self, arm: Any, target: Any):
