@@ -39,7 +39,8 @@ def summarise(draws: Draws) -> Row:
     truth = _truth(draws)
     variation, divergence = (one.min(axis=1) for one in _distances(truth, density))
     kernels = draws.whole("kernel_evaluations")
-    costs = {cost: np.ravel(draws.values("estimate", cost)) for cost in (*_COSTS, "seconds")}
+    every = ((cost, draws.values("estimate", cost)) for cost in (*_COSTS, "seconds"))
+    costs = {cost: values for cost, values in every if values is not None}
     return {
         "tv": float(variation[-1]),
         "kl": float(divergence[-1]),
