@@ -14,7 +14,7 @@ from flyrun.report import build
 from flyrun.report.sections import density
 from flyrun.runner.launch import run
 
-ARMS = "[pmd,pmd_weighted,one_pass_smc,npv,gibbs_swap,tempered_smc]"
+ARMS = "[pmd_weighted,pmd,one_pass_smc,npv,gibbs_swap,tempered_smc]"
 SMALL = ["sampler.particles=100", "arms.npv.sampler.components=20", "protocol.seeds=2"]
 
 
@@ -35,10 +35,10 @@ def test_distances_of_what_is_known(truth):
     assert divergence[0] < 1.1e-3 < 1 < divergence[1] < divergence[2]
 
 
-def test_exact_draws_have_the_floor_that_was_measured(truth):
-    """0.117 ± 0.007 of 1,500 exact draws; wider by half, or of a third as many, they are further off."""
+def test_exact_draws_have_a_floor(truth):
+    """Of 1,500 about 0.10, the sd over sets of them a tenth of that; smoothed too much they are further off."""
     floor = density._floor(truth)
-    assert floor.mean() == pytest.approx(0.117, abs=0.006)
+    assert floor.mean() == pytest.approx(0.102, abs=0.005)
     assert floor.std(ddof=1) < 0.012
     wide = truth._replace(bandwidths=2 * truth.bandwidths)
     assert density._floor(wide).mean() > floor.mean() + 0.02
@@ -65,7 +65,7 @@ def test_a_run_has_its_table_and_figures(tmp_path):
     words += ["protocol.iterations=60", "arms.tempered_smc.protocol.iterations=8"]
     result = run(compose_job(words), None)
     assert [outcome.state for outcome in result.outcomes] == ["done"] * 12
-    made = build.build(result.run_dir)
+    made = build(result.run_dir)
     rows = {row["arm"]: row for row in csv.DictReader((result.run_dir / "table.csv").open())}
     assert list(rows) == ARMS[1:-1].split(",")
     assert all(0.05 < float(row["tv"]) < 1 for row in rows.values())
