@@ -36,7 +36,7 @@ def test_distances_of_what_is_known(truth):
 
 
 def test_exact_draws_have_a_floor(truth):
-    """Of 1,500 about 0.10, the sd over sets of them a tenth of that; smoothed too much they are further off."""
+    """Of 1,500 about 0.10, its sd over sets a tenth of that; smoothed too much they are further off."""
     floor = density._floor(truth)
     assert floor.mean() == pytest.approx(0.102, abs=0.005)
     assert floor.std(ddof=1) < 0.012
