@@ -222,3 +222,11 @@ class CompleteGraph(Dataset):
 
     kind: ClassVar[str] = "pairs"
     n_variables: int = ranged(10_000, at_least=2, at_most=50_000)
+
+
+@option("dataset", "mnist8m_8v6")
+class Mnist8m8v6(Dataset):
+    """MNIST8M's eights (+1) against sixes (-1), with deformations of our own, as PCA scores plus a bias."""
+
+    n_components: int = ranged(50, at_least=1, at_most=50)
+    limit: int | None = ranged(None, at_least=2, at_most=1_588_815)

@@ -5,6 +5,7 @@ checked and verified. They are drawn block by block, each from its own stream, s
 beginning of a larger one.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Generated:
     """The files of one size of a generated dataset: rows of `shape` (N, D) and their target (N,).
 
     recipe: plain values that decide what is in them.  files: names of the two.  seed, block: of the streams,
-    and how many rows each gives.  start(): facts to keep beside the files, and draw(rng) -> a block of both.
+    and how many rows each gives.  start(): facts to keep beside the files, and draw(rng) -> the next block of
+    both.  kept: names of arrays among these facts that are files of their own.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Generated:
     seed: int
     block: int
     start: Callable[[], tuple[dict[str, Any], Draw]]
+    kept: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -65,13 +68,27 @@ class Generated:
             name=self.name,
             features=rows,
             target=np.array(target, dtype=np.float64),
-            test_features=np.empty((0, self.shape[1])),
-            test_target=np.empty(0),
             feature_names=names,
             sha256=self.key,
             info=info(self._facts()),
-            **more,
+            **{
+                "test_features": np.empty((0, self.shape[1])),
+                "test_target": np.empty(0),
+                **self._kept(),
+                **more,
+            },
         )
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """The arrays beside the files; DataError."""
+        found = {}
+        for name in self.kept:
+            path = self.folder / f"{name}.npy"
+            try:
+                found[name] = np.load(path, allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise DataError(f"{path}: is cut short or damaged; {self._remedy}") from error
+        return found
 
     def _facts(self) -> dict[str, Any]:
         """What `start` returned, and each file's sha256; DataError."""
@@ -88,6 +105,7 @@ class Generated:
         try:
             for file in self.files:
                 self._opened(file)
+            self._kept()
         except DataError:
             return "altered"
         return "built"
@@ -103,7 +121,7 @@ class Generated:
         for file in self.files:
             self._opened(file)
         known = self._facts().get("sha256", {})
-        for file in self.files:
+        for file in self._all_files:
             if sources.sha256_of(self.folder / file) != known.get(file):
                 raise DataError(f"{self.folder / file}: is altered; {self._remedy}")
         return f"verified, {self.folder}"
@@ -116,21 +134,26 @@ class Generated:
         return folder
 
     def _write(self, folder: Path) -> None:
-        rows, target = (
-            np.lib.format.open_memmap(folder / file, "w+", np.float32, shape)
-            for file, shape in zip(self.files, (self.shape, self.shape[:1]), strict=True)
-        )
-        with threadpool_limits(limits=1):
+        n_data, kind = self.shape[0], np.dtype(np.float32)
+        with threadpool_limits(limits=1), contextlib.ExitStack() as opened:
             facts, draw = self.start()
-            for k, first in enumerate(range(0, len(rows), self.block)):
+            # Not mapped, so that what is written does not fill the memory.
+            out = [opened.enter_context(open(folder / file, "wb")) for file in self.files]
+            for file, shape in zip(out, (self.shape, self.shape[:1]), strict=True):
+                head = {"descr": kind.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, head)
+            for k, first in enumerate(range(0, n_data, self.block)):
                 # Always a whole block, so that the rows do not depend on their number.
-                drawn, aim = draw(np.random.default_rng([self.seed, k]))
-                end = min(first + self.block, len(rows))
-                rows[first:end], target[first:end] = drawn[: end - first], aim[: end - first]
-        rows.flush()
-        target.flush()
-        facts["sha256"] = {file: sources.sha256_of(folder / file) for file in self.files}
+                for file, values in zip(out, draw(np.random.default_rng([self.seed, k])), strict=True):
+                    file.write(np.ascontiguousarray(values[: n_data - first], kind).data)
+        for name in self.kept:
+            np.save(folder / f"{name}.npy", facts.pop(name))
+        facts["sha256"] = {file: sources.sha256_of(folder / file) for file in self._all_files}
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+    @property
+    def _all_files(self) -> tuple[str, ...]:
+        return (*self.files, *(f"{name}.npy" for name in self.kept))
 
     def _opened(self, file: str) -> np.memmap:
         shape = self.shape if file == self.files[0] else self.shape[:1]

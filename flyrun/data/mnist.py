@@ -46,13 +46,18 @@ def pair(digits: dict[str, np.ndarray], classes: tuple[int, int]) -> dict[str, n
 
 
 def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
-    """`pair` out of the full files, which are kept in the per-user cache once the network gave them.
+    """`pair` out of the full files."""
+    return pair(fetch_all(), classes)
+
+
+def fetch_all() -> dict[str, np.ndarray]:
+    """All digits; the full files are kept in the per-user cache once the network gave them.
 
     Says on stderr where they came from, unless they were at hand: every worker comes here.
     """
     cached = paths.cache_dir("data") / "mnist"
     at_hand = cached.is_dir() or "FLYRUN_DATA" in os.environ
-    return pair(fetch((lambda line: None) if at_hand else features.tell, cached), classes)
+    return fetch((lambda line: None) if at_hand else features.tell, cached)
 
 
 def from_folder(folder: Path) -> Files:
