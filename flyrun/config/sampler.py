@@ -196,6 +196,8 @@ class Approximation(Sampler):
 
     home: ClassVar[str] = "flyrun.samplers.approximations"
     family: ClassVar[str] = "flyrun.samplers.approximations.method"
+    #: whether it starts from the MAP
+    at_map: ClassVar[bool] = True
 
 
 @option("sampler", "laplace")
@@ -215,6 +217,56 @@ class Importance(Approximation):
     paper: ClassVar[str] = "Geweke 1989; fixed point, Opper and Archambeau 2009"
     freedom: float | None = ranged(8.0, above=0)
     fixed_point: int = ranged(0, at_least=0)
+
+
+class Streamed(Approximation):
+    """A density that changes batch by batch."""
+
+    at_map: ClassVar[bool] = False
+
+
+@option("sampler", "streaming_laplace")
+class StreamingLaplace(Streamed):
+    """A Gaussian filter: blocks of `batch` rows at most, each read once, in an order drawn for each seed."""
+
+    paper: ClassVar[str] = "Opper 1998, with Laplace's approximation of each block"
+    batch: int = ranged(16_384, at_least=1)
+
+
+@option("sampler", "svi_jaakkola_jordan")
+class SviJaakkolaJordan(Streamed):
+    """Stochastic variational inference with Jaakkola and Jordan's bounds; rates (delay + t)^(-decay)."""
+
+    paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
+    batch: int = ranged(500, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    delay: float = ranged(1.0, at_least=1)
+    decay: float = ranged(0.7, at_least=0, at_most=1)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the bounds are those of the logistic likelihood."""
+        if arm.model.name != "logistic":
+            return f"sampler={self.name} and model={arm.model.name} do not fit: choose model=logistic"
+        return super().unfit(arm)
+
+
+class Subsampling(Sampler):
+    """A chain of its own whose steps read batches of rows."""
+
+    home: ClassVar[str] = "flyrun.samplers.subsampling"
+    family: ClassVar[str] = "flyrun.samplers.subsampling.method"
+
+
+@option("sampler", "sgld")
+class Sgld(Subsampling):
+    """Stochastic gradient Langevin dynamics, steps step·(delay + t)^(-decay), no acceptance test: biased."""
+
+    paper: ClassVar[str] = "Welling and Teh 2011; Angelino, Johnson and Adams 2016, Algorithm 8"
+    batch: int = ranged(500, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    step: float = ranged(1e-4, above=0)
+    delay: float = ranged(1.0, above=0)
+    decay: float = ranged(0.55, at_least=0, at_most=1)
 
 
 class Particles(Sampler):

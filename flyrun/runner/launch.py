@@ -28,6 +28,7 @@ from flyrun.runner.plan import plan
 from flyrun.samplers.method import prepare as default_prepare
 
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
+_PARTS = ("arena", "predictions")  # of the report, which experiments ask for
 
 
 @dataclass
@@ -248,7 +249,7 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
         }
         for arm in job.arms
     ]
-    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", "arena")
+    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", *_PARTS)
     return {name: getattr(job, name) for name in kept} | {"command": resume_command(job), "arms": arms}
 
 

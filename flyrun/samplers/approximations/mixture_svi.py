@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations.npv import gaussian_estimates
+from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
-from flyrun.samplers.particles.method import batches_of
 from flyrun.samplers.particles.target import Rows
 
 

@@ -13,8 +13,8 @@ from scipy.special import softmax
 from flyrun.models import passes
 from flyrun.models.problem import prior_scores
 from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
-from flyrun.samplers.particles.method import batches_of
 from flyrun.samplers.particles.target import Rows
 
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.errors import ConfigError
-from flyrun.numerics.batches import Batches
 from flyrun.samplers.method import Facts, Method, State
 from flyrun.samplers.particles.target import Rows
 from flyrun.samplers.particles.weighted import effective, normalised
@@ -17,14 +15,6 @@ REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0
 def prepare(arm: Any, folder: Path) -> Method:
     """Data and model bound; DataError or ConfigError as bind's."""
     return arm.sampler.code.build(arm, Rows(arm, folder))
-
-
-def batches_of(arm: Any, n_data: int) -> Batches:
-    """The batches that a sampler's options ask for. ConfigError where they are larger than the data."""
-    size = arm.sampler.batch
-    if size > n_data:
-        raise ConfigError(f"sampler.batch={size}: the data have {n_data:,} rows; take at most as many")
-    return Batches(n_data, size, arm.sampler.batches)
 
 
 class Weighted(Method):

@@ -15,8 +15,9 @@ import numpy as np
 from flyrun.errors import FlyrunError
 from flyrun.numerics.kernels import local_sd, log_density, silverman
 from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
-from flyrun.samplers.particles.method import Weighted, batches_of
+from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.weighted import effective, normalised, systematic
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of

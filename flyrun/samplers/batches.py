@@ -1,0 +1,23 @@
+"""What methods that read some rows a step need of an arm: its batches, and the likelihood of some rows."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.errors import ConfigError
+from flyrun.models.problem import Problem
+from flyrun.numerics.batches import Batches
+
+
+def batches_of(arm: Any, n_data: int) -> Batches:
+    """The batches that a sampler's options ask for. ConfigError where they are larger than the data."""
+    size = arm.sampler.batch
+    if size > n_data:
+        raise ConfigError(f"sampler.batch={size}: the data have {n_data:,} rows; take at most as many")
+    return Batches(n_data, size, arm.sampler.batches)
+
+
+def rows_of(arm: Any, problem: Problem, index: np.ndarray) -> tuple[Any, Any]:
+    """Model and features of some rows, as copies, for `passes`. index: (n,)."""
+    features = problem.features
+    return arm.model.code.part(problem.model, index), features._replace(rows=features.rows[index])

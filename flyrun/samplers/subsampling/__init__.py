@@ -1,0 +1,1 @@
+"""Chains of their own on subsets of the data."""

@@ -1,0 +1,104 @@
+"""SGLD against its closed form on Gaussian posteriors; counting; that cuts do not matter."""
+
+import numpy as np
+import pytest
+
+from flyrun.data.dataset import Dataset
+from flyrun.errors import ConfigError, FlyrunError
+from flyrun.gold.problem import arm_of
+from flyrun.models.passes import look
+from flyrun.samplers.method import prepare
+from flyrun.samplers.subsampling.sgld import Sgld, sd_ratio
+
+TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5"]
+LOGISTIC = [*TOY, "model=logistic", "prior=gaussian"]
+# Student-t noise of so many degrees is Gaussian
+GAUSSIAN = ["dataset=two_modes", "model=student_t", "model.nu=1e9", "model.scale=1", "prior=gaussian"]
+N, STEPS = 200, 40_000
+
+
+def _method(tmp_path, *more, words=LOGISTIC):
+    return prepare(arm_of([*words, "protocol.init=zero"], ("sampler=sgld", *more)), tmp_path)
+
+
+@pytest.mark.parametrize("batches", ["epochs", "replacement"])
+def test_cuts_do_not_matter_and_a_step_costs_its_rows(tmp_path, batches):
+    method = _method(tmp_path, "sampler.batch=25", f"sampler.batches={batches}", "protocol.init=prior")
+    whole, records = method.advance(method.init(3), 50)
+    state, draws = method.init(3), []
+    for n in (1, 19, 30):
+        state, part = method.advance(state, n)
+        draws.append(part["theta"])
+    for name in whole:
+        np.testing.assert_array_equal(state[name], whole[name])
+    np.testing.assert_array_equal(np.concatenate(draws), records["theta"])
+    last = 10 if batches == "epochs" else 25  # of 60 rows
+    np.testing.assert_array_equal(records["queries"][:6], [25, 25, last, 25, 25, last])
+    assert method.facts(state).exact is False
+
+
+def test_gradients_of_an_epoch_add_up_to_the_posteriors(tmp_path):
+    method = _method(tmp_path, "sampler.batch=20")
+    theta, rng, state = np.array([0.3, -0.2, 0.1]), np.random.default_rng(0), method.init(0)
+    rows = [method.batches.rows(step, rng, int(state["key"][0])) for step in range(3)]
+    assert sorted(np.concatenate(rows)) == list(range(60))
+    mean = np.mean([method.gradient(theta, index) for index in rows], axis=0)
+    whole = look(method.arm.model.code, method.problem.model, method.problem.features, theta)
+    np.testing.assert_allclose(mean, whole.gradient - theta, rtol=1e-10)
+
+
+@pytest.fixture
+def gaussian(tmp_path, monkeypatch):
+    """y_n = θ + noise, N rows: ∇ log L_n = y_n − θ, so that batches' noise is the same at every θ."""
+    target = np.random.default_rng(5).standard_normal(N)
+    rows = Dataset(
+        "it", np.ones((N, 1)), target, np.empty((0, 1)), np.empty(0), ("x",), "it", task="regression"
+    )
+    monkeypatch.setattr("flyrun.data.load", lambda config: rows)
+    return lambda *more: _method(tmp_path, *more, words=GAUSSIAN)
+
+
+def _measured(method):
+    draws = method.advance(method.init(0), STEPS)[1]["theta"][1_000:, 0]
+    return draws.mean(), draws.std()
+
+
+class WithoutFactor(Sgld):
+    """Broken: the batch's sum stands for itself, not for all rows."""
+
+    def gradient(self, theta, index):
+        return super().gradient(theta, index) / self.batches.factor
+
+
+def test_mean_and_sd_are_the_closed_forms(gaussian):
+    size = 0.4 / (N + 1)  # ελ = 0.4: some 10 steps to a draw, 4,000 draws; four of their errors below
+    words = ["sampler.batch=20", "sampler.batches=replacement", f"sampler.step={size}", "sampler.decay=0"]
+    method = gaussian(*words)
+    target = method.problem.model.target
+    mean, sd = target.sum() / (N + 1), 1 / np.sqrt(N + 1)
+    found = _measured(method)
+    noise = N / 20 * N * target.var() / (N + 1)
+    wanted = np.sqrt((1 + 0.1 * noise) / 0.9)
+    assert found[0] == pytest.approx(mean, abs=4 * wanted * sd / np.sqrt(STEPS / 10))
+    assert found[1] / sd == pytest.approx(wanted, rel=0.05)
+    assert method.facts({"step": np.array([10]), "theta": np.array([mean])}).more[
+        "expected_sd_ratio"
+    ] == pytest.approx(wanted, rel=0.1)  # which takes the gradients' variance to be as the model has it
+    broken = _measured(WithoutFactor(method.arm, method.problem))
+    assert abs(broken[1] / sd / wanted - 1) > 0.3
+
+
+def test_the_expected_ratio_is_one_for_short_steps_and_infinite_for_long_ones():
+    curvature = np.array([[3.0, 1.0], [1.0, 2.0]])
+    assert sd_ratio(curvature, 1e-9, 1.0) == pytest.approx(1.0, abs=1e-8)
+    assert sd_ratio(curvature, 4.0, 10.0) == np.inf
+    one = sd_ratio(np.diag([2.0, 2.0]), 0.2, 101.0)
+    assert one == pytest.approx(np.sqrt((1 + 0.1 * 101) / 0.9))
+
+
+def test_bad_input_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"sampler\.batch=61: the data have 60 rows; take at most as many"):
+        _method(tmp_path, "sampler.batch=61")
+    method = _method(tmp_path, "sampler.batch=10", "sampler.step=1e6", "sampler.decay=0", "prior.scale=0.001")
+    with pytest.raises(FlyrunError, match=r"step \d+: sampler\.step=1e\+06 is too long; take a shorter one"):
+        method.advance(method.init(0), 1_000)
