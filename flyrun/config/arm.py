@@ -116,6 +116,7 @@ class Job:
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
     arena: bool = False
+    predictions: bool = False
     description: str = ""
     dashed: bool = False
 

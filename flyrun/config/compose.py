@@ -71,6 +71,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
         arena=bool(base["arena"]),
+        predictions=bool(base["predictions"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 

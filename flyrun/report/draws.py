@@ -56,6 +56,28 @@ class Draws:
             self._positions = values
         return values
 
+    def answer(self, n: int) -> tuple[np.ndarray, np.ndarray | None] | None:
+        """Draws (M, D) of what a cell hands in, or n of its Gaussian; log weights, if they have any.
+
+        None where it has neither.
+        """
+        if self.real():
+            return self.positions(), None
+        theta, mean, covariance = (
+            self.values(group, name)
+            for group, name in (
+                ("weighted", "theta"),
+                ("approximation", "mean"),
+                ("approximation", "covariance"),
+            )
+        )
+        if theta is not None:
+            return theta, self.values("weighted", "log_weight")
+        if mean is None or covariance is None:
+            return None
+        rng = np.random.default_rng(0)
+        return rng.multivariate_normal(mean, covariance, n, method="cholesky"), None
+
     def close(self) -> None:
         """Let go of the file and the memory."""
         if "tree" in vars(self):

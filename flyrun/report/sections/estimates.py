@@ -31,9 +31,12 @@ def _with_draws(arm: ArmResult) -> bool:
     return SECTION.about(arm) and arm.has("ess") and all(cell.draws_mean for cell in arm.cells)
 
 
-def reference(run: Run) -> ArmResult | None:
-    """The arm whose posterior counts: the baseline, or the first exact one with draws."""
+def reference(run: Run, of: ArmResult | None = None) -> ArmResult | None:
+    """The arm whose posterior counts: the baseline, or the first exact one with draws; on the problem `of`
+    an arm, where one is given.
+    """
     exact = [arm for arm in run.arms if _with_draws(arm) and arm.fact("exact") is not False]
+    exact = [arm for arm in exact if of is None or arm.problem == of.problem]
     return next((arm for arm in exact if arm is run.baseline), exact[0] if exact else None)
 
 
@@ -45,20 +48,25 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     put(row, "total_queries", arm.each("total_queries"))
     put(row, "total_seconds", arm.each("total_seconds"))
-    base = reference(run)
+    base = reference(run, arm)
     if base is None:
         return row
-    means, sds = np.array([[cell.draws_mean, cell.draws_sd] for cell in base.cells]).swapaxes(0, 1)
-    mean, sd = means.mean(axis=0), np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
-    sizes = np.sum([cell.ess for cell in base.cells], axis=0)
+    mean, sd, error = posterior(base)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = 1 / np.sqrt(sizes)
         row |= {"off_reference": base.name, "off_floor": _rms(error), "off_floor_worst": float(np.max(error))}
         if arm is not base and all(len(cell.final_mean) == len(mean) for cell in arm.cells):
             off = np.array([(np.array(cell.final_mean) - mean) / sd for cell in arm.cells])
             put(row, "off", np.array([_rms(one) for one in off]))
             put(row, "off_worst", np.abs(off).max(axis=1))
     return row
+
+
+def posterior(arm: ArmResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and sd of the draws of all seeds of an arm, and that mean's Monte Carlo error in sds, (D,)."""
+    means, sds = np.array([[cell.draws_mean, cell.draws_sd] for cell in arm.cells]).swapaxes(0, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = 1 / np.sqrt(np.sum([cell.ess for cell in arm.cells], axis=0))
+    return means.mean(axis=0), np.sqrt((sds**2).mean(axis=0) + means.var(axis=0)), error
 
 
 def _rms(values: np.ndarray) -> float:
