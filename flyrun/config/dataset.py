@@ -15,9 +15,10 @@ class Dataset(Choice):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class."""
-        if self.kind == arm.model.kind:
+        wanted = getattr(arm.model, "reads", arm.model.kind)
+        if self.kind == wanted:
             return ""
-        fitting = chosen_by("dataset", lambda cls: getattr(cls, "kind", "") == arm.model.kind)
+        fitting = chosen_by("dataset", lambda cls: getattr(cls, "kind", "") == wanted)
         return f"dataset={self.name} and model={arm.model.name} do not fit: with this model choose {fitting}"
 
 
@@ -230,3 +231,12 @@ class Mnist8m8v6(Dataset):
 
     n_components: int = ranged(50, at_least=1, at_most=50)
     limit: int | None = ranged(None, at_least=2, at_most=1_588_815)
+
+
+@option("dataset", "noisy_curve")
+class NoisyCurve(Dataset):
+    """Generated: a curve of one variable seen with noise of this sd; test rows are the curve itself."""
+
+    n_data: int = ranged(1_000, at_least=2)
+    noise: float = ranged(0.15, at_least=0)
+    seed: int = ranged(0, at_least=0)

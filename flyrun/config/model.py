@@ -99,3 +99,17 @@ class EdgeTables(GraphModel):
     local: float = ranged(1.0, above=0)
     agreement: float = ranged(0.5, at_least=0, at_most=1)
     seed: int = ranged(0, at_least=0)
+
+
+@option("model", "gaussian_process")
+class GaussianProcess(Choice):
+    """A function with an RBF kernel of fixed length and noise; arms predict at most `test_rows` test rows."""
+
+    home: ClassVar[str] = "flyrun.models"
+    kind: ClassVar[str] = "function"
+    reads: ClassVar[str] = "rows"
+    needs: ClassVar[tuple[str, ...]] = ()
+    task: ClassVar[str] = "regression"
+    length: float = ranged(1.0, above=0)
+    noise: float = ranged(0.1, above=0)
+    test_rows: int = ranged(4_000, at_least=1)

@@ -1,0 +1,1 @@
+"""Gaussian processes through inducing inputs: particle mirror descent, its rivals, the exact process."""

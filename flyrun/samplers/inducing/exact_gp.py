@@ -1,0 +1,56 @@
+"""The exact Gaussian process, on all rows (Rasmussen & Williams 2006, Algorithm 2.1): O(N³) once."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.gaussian_process import Process, exact
+from flyrun.samplers.inducing.method import Predictor
+from flyrun.samplers.method import Method, Records, State
+
+
+def build(arm: Any, process: Process, seconds: float) -> Method:
+    """The method of an arm."""
+    return OnRows(arm, process, seconds, len(process.target), "Exact Gaussian process", True)
+
+
+class OnRows(Predictor):
+    """The process given the targets of some rows: read in the first step, the others do nothing."""
+
+    answers = "density"
+
+    def __init__(self, arm: Any, process: Process, seconds: float, size: int, label: str, exact: bool):
+        super().__init__(arm, process, seconds)
+        self._size, self.label, self.exact = size, label, exact
+
+    @property
+    def size(self) -> int:
+        """As many as rows."""
+        return self._size
+
+    def rows(self, seed: int) -> np.ndarray:
+        """Which, (size,)."""
+        return np.arange(self.n_data)
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Nothing read: the prior's prediction."""
+        places = len(self.process.test_target)
+        blank = {"mean": np.zeros(places), "variance": np.ones(places)}
+        return {"rows": self.rows(seed), "step": np.zeros(1, np.int64), **blank}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """All rows in the first step."""
+        read, state = np.zeros(n), dict(state)
+        if state["step"][0] == 0:
+            read[0] = self.size
+            state["mean"], state["variance"] = exact(self.process, state["rows"])
+        records = {"queries": read, "visits": read, "kernel_evaluations": self.size * read}
+        return {**state, "step": state["step"] + n}, records
+
+    def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As in the base class."""
+        return np.zeros(1), state["mean"][None], state["variance"][None]
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """mean, variance: at the test rows, in the process' scale."""
+        return {name: state[name] for name in ("mean", "variance")}

@@ -1,0 +1,80 @@
+"""Weighted sets of inducing inputs, fixed, each with its q(u|Z): what mirror descent, SVI and SMC share."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.gaussian_process import Inducing, Posterior, Process, Sums, no_sums
+from flyrun.numerics.state import generator_state, seeded
+from flyrun.samplers.inducing.batches import Batches
+from flyrun.samplers.inducing.method import Predictor, checked_size, inducing_rows
+from flyrun.samplers.method import Records, State
+
+
+class Particles(Predictor):
+    """m sets Z from the prior, M rows' inputs each. A step reads b rows: m·b queries, m·b·M kernel values.
+
+    q(u|Z) is held as the sums that its natural parameters are made of, Λ = I + Σ AAᵀ/noise for u = Lv: the
+    prior's part stays 1 in every step, (1 − γ) + γ. The log weight is the normaliser of q: that of the
+    batches' likelihoods, weighted as the sums are.
+    """
+
+    answers = "weighted"
+
+    def __init__(self, arm: Any, process: Process, seconds: float, sets: int, batches: Batches):
+        super().__init__(arm, process, seconds)
+        self.sets, self.batches = sets, batches
+        self.inducing_size = checked_size("inducing", arm.sampler.inducing, process)
+
+    @property
+    def size(self) -> int:
+        """M."""
+        return self.inducing_size
+
+    def weights(self, step: int) -> tuple[float, float]:
+        """What the sums are multiplied by in step 1, 2, …, and the batch's; (1, 0) reads nothing."""
+        raise NotImplementedError
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Z, and nothing known of u but its prior."""
+        rows = inducing_rows(seed, self.n_data, self.sets, self.size)
+        words = generator_state(seeded(seed, self.arm.method()))
+        sums = no_sums(self.sets, self.size)._asdict()
+        return {"rows": rows, "step": np.zeros(1, np.int64), "rng": words, **sums}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n batches more."""
+        inducing = Inducing(self.process, state["rows"])
+        sums = Sums(*(state[name] for name in Sums._fields))
+        words, first = state["rng"], int(state["step"][0])
+        visits, kernels = np.zeros(n), np.zeros(n)
+        for k in range(n):
+            keep, weight = self.weights(first + k + 1)
+            if weight:
+                rows, words = self.batches.rows(words, first + k)
+                sums = sums.mixed(keep, inducing.sums_over(rows), weight)
+                visits[k] = len(rows)
+            kernels[k] = self.sets * self.size * (visits[k] + (self.size if first + k == 0 else 0))
+        records = {"queries": self.sets * visits, "visits": visits, "kernel_evaluations": kernels}
+        return {**state, **sums._asdict(), "step": state["step"] + n, "rng": words}, records
+
+    def posterior(self, state: State) -> tuple[Inducing, Posterior]:
+        """The sets and q(u|Z) of each."""
+        inducing = Inducing(self.process, state["rows"])
+        return inducing, inducing.posterior(Sums(*(state[name] for name in Sums._fields)))
+
+    def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As in the base class."""
+        inducing, posterior = self.posterior(state)
+        return posterior.log_evidence, *inducing.predict(posterior, self.process.test_features)
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """theta: Z, (m, M, D), centred as the kernel has them.  mean, covariance: of u, in its scale."""
+        inducing, posterior = self.posterior(state)
+        half = np.linalg.solve(posterior.root, inducing.root.swapaxes(1, 2))
+        return {
+            "theta": inducing.points,
+            "log_weight": posterior.log_evidence,
+            "mean": (inducing.root @ posterior.mean[..., None])[..., 0],
+            "covariance": half.swapaxes(1, 2) @ half,
+        }

@@ -1,0 +1,34 @@
+"""Particle mirror descent over inducing inputs (Dai, He, Dai & Song 2016, Algorithm 1, §F.1).
+
+q_{t+1}(Z, u) ∝ q_t^{1−γ} (p(Z) p(u|Z) p(y_B|u, Z)^{N/b})^γ. Given particles Z from the prior, the step is made
+in closed form: q(u|Z) stays Gaussian, its natural parameters and the log weight are mixed as the sums are.
+γ = 1/t and epochs without replacement: after each epoch the weights are the evidences of DTC,
+log N(y; 0, Q_nn + β⁻¹I).
+"""
+
+from typing import Any
+
+from flyrun.models.gaussian_process import Process
+from flyrun.samplers.inducing.batches import Batches
+from flyrun.samplers.inducing.particles import Particles
+from flyrun.samplers.method import Method
+
+
+def build(arm: Any, process: Process, seconds: float) -> Method:
+    """The method of an arm."""
+    return Descent(arm, process, seconds, "Particle mirror descent", arm.sampler.particles)
+
+
+class Descent(Particles):
+    """γ_t = (t + delay)^(−power)."""
+
+    def __init__(self, arm: Any, process: Process, seconds: float, label: str, sets: int):
+        settings = arm.sampler
+        batches = Batches(len(process.target), settings.batch, settings.batches == "replacement")
+        super().__init__(arm, process, seconds, sets, batches)
+        self.label = label
+
+    def weights(self, step: int) -> tuple[float, float]:
+        """(1 − γ, γN/b)."""
+        gamma = (step + self.arm.sampler.delay) ** -self.arm.sampler.power
+        return 1.0 - gamma, gamma * self.batches.factor
