@@ -1,7 +1,7 @@
 """Particle mirror descent over inducing inputs (Dai, He, Dai & Song 2016, Algorithm 1, §F.1).
 
-q_{t+1}(Z, u) ∝ q_t^{1−γ} (p(Z) p(u|Z) p(y_B|u, Z)^{N/b})^γ. Given particles Z from the prior, the step is made
-in closed form: q(u|Z) stays Gaussian, its natural parameters and the log weight are mixed as the sums are.
+q_{t+1}(Z, u) ∝ q_t^{1−γ} (p(Z) p(u|Z) p(y_B|u, Z)^{N/b})^γ. Given particles Z from the prior the step has a
+closed form: q(u|Z) stays Gaussian, its natural parameters and the log weight are mixed as the sums are.
 γ = 1/t and epochs without replacement: after each epoch the weights are the evidences of DTC,
 log N(y; 0, Q_nn + β⁻¹I).
 """
