@@ -430,7 +430,7 @@ class SviGp(InducingMethod):
     paper: ClassVar[str] = "Hensman, Fusi and Lawrence 2013, Gaussian Processes for Big Data"
     inducing: int = ranged(128, at_least=1)
     batch: int = ranged(500, at_least=1)
-    batches: Literal["epochs", "replacement"] = "replacement"
+    batches: Literal["epochs", "replacement"] = "epochs"
     delay: float = ranged(0.0, at_least=0)
     power: float = ranged(1.0, above=0, at_most=1)
 

@@ -21,7 +21,12 @@ N = 60
 CURVE = ["dataset=noisy_curve", f"dataset.n_data={N}", "model=gaussian_process", "model.length=0.4"]
 ARMS = {
     "pmd_inducing": ["sampler=pmd_inducing", "sampler.particles=4", "sampler.inducing=6", "sampler.batch=10"],
-    "svi_gp": ["sampler=svi_gp", "sampler.inducing=6", "sampler.batch=10"],
+    "svi_gp": [
+        "sampler=svi_gp",
+        "sampler.inducing=6",
+        "sampler.batch=10",
+        "sampler.batches=replacement",
+    ],
     "smc_inducing": ["sampler=smc_inducing", "sampler.particles=4", "sampler.inducing=6", "sampler.batch=10"],
     "subset_of_data": ["sampler=subset_of_data", "sampler.inducing=6"],
     "exact_gp": ["sampler=exact_gp"],
