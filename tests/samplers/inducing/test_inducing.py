@@ -3,7 +3,6 @@
 The oracle is DTC written with N × N matrices: y ~ N(0, Q_nn + β⁻¹I), Q = K_nm K_mm⁻¹ K_mn.
 """
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,22 +148,22 @@ def test_weights_and_gaussians_follow_the_papers_recursion(tmp_path, more):
 # ---- SVI
 
 
-def test_svi_converges_to_dtcs_posterior_as_the_closed_form_says(tmp_path):
-    """Squared error of the mean in posterior variances: (N/b)·Σw² a coordinate, 1/passes at γ = 1/t."""
-    method = method_of(tmp_path, "svi_gp")
-    ends = (60, 600, 6_000)
-    errors = {steps: [] for steps in ends}
+def test_svi_converges_to_dtcs_posterior_at_the_rate_of_the_closed_form(tmp_path):
+    """Squared error of the mean in posterior variances: (N/b)·Σw² = N/(bT) a coordinate at γ = 1/t, where the
+    residuals have the model's variance; here they are somewhat larger.
+    """
+    method, epochs = (method_of(tmp_path, "svi_gp", *more) for more in ((), ("sampler.batches=epochs",)))
+    ends, errors = (30, 300, 3_000), []
     for seed in range(12):
         state, done = method.init(seed), 0
-        wanted = method.posterior(after(method_of(tmp_path, "svi_gp", "sampler.batches=epochs"), 6, seed))[1]
+        wanted = epochs.posterior(after(epochs, 6, seed))[1]
         for steps in ends:
             state, done = method.advance(state, steps - done)[0], steps
             apart = method.posterior(state)[1].mean[0] - wanted.mean[0]
-            errors[steps].append(np.mean((wanted.root[0].T @ apart) ** 2))
-    means = [np.mean(errors[steps]) for steps in ends]
-    assert means[2] < 0.03
-    for early, late in pairwise(means):
-        assert 4 < early / late < 25  # ten times the steps
+            errors.append(np.mean((wanted.root[0].T @ apart) ** 2))
+    ratios = np.reshape(errors, (12, 3)).mean(axis=0) / [N / (10 * steps) for steps in ends]
+    assert ratios.min() > 0.7
+    assert ratios.max() < 2.5
 
 
 def test_svi_without_the_factor_goes_elsewhere(tmp_path):
