@@ -82,7 +82,7 @@ class Sums(NamedTuple):
     gram: np.ndarray  # (m, M, M): Σ AAᵀ
     cross: np.ndarray  # (m, M): Σ Ay
     square: np.ndarray  # (1,): Σ y²
-    count: np.ndarray  # (1,): Σ 1
+    number: np.ndarray  # (1,): Σ 1
 
     def mixed(self, keep: float, other: "Sums", weight: float) -> "Sums":
         """keep·self + weight·other."""
@@ -120,8 +120,8 @@ class Inducing:
     def sums_over(self, rows: np.ndarray) -> Sums:
         """Sums over these training rows: n·m kernel rows of M."""
         across, y = self.whitened(self.process.features[rows]), self.process.target[rows]
-        square, count = np.array([y @ y]), np.array([float(len(rows))])
-        return Sums(across @ across.swapaxes(1, 2), across @ y, square, count)
+        square, number = np.array([y @ y]), np.array([float(len(rows))])
+        return Sums(across @ across.swapaxes(1, 2), across @ y, square, number)
 
     def posterior(self, sums: Sums) -> Posterior:
         """Of v ~ N(0, I) and rows y ~ N(Aᵀv, noise): Λ = I + Σ AAᵀ/noise."""
@@ -130,7 +130,7 @@ class Inducing:
         half = np.linalg.solve(root, sums.cross[..., None] / noise)
         mean = np.linalg.solve(root.swapaxes(1, 2), half)[..., 0]
         log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        of_rows = -0.5 * (sums.count * np.log(2.0 * np.pi * noise) + sums.square / noise)
+        of_rows = -0.5 * (sums.number * np.log(2.0 * np.pi * noise) + sums.square / noise)
         return Posterior(mean, root, 0.5 * (half[..., 0] ** 2).sum(axis=1) - log_det + of_rows)
 
     def predict(self, posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

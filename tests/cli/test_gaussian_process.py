@@ -25,7 +25,7 @@ CALLS = {
     f"{PMD} model.length=0": "model.length=0: must",
     f"{PMD} dataset.noise=-1": "dataset.noise=-1: must",
     f"{PMD} prior=gaussian": "prior=gaussian: model=gaussian_process has none; drop it",
-    f"{CURVE} sampler=hmc": "sampler=hmc and model=gaussian_process do not fit: with this model choose",
+    f"{CURVE} sampler=hmc": "do not fit in arm regular: with this model choose pmd_inducing, svi_gp",
     "dataset=toy_2d model=logistic prior=gaussian sampler=svi_gp": "sampler=svi_gp and model=logistic",
     "dataset=grid model=gaussian_process sampler=exact_gp": "dataset=grid and model=gaussian_process",
     "dataset=toy_2d model=gaussian_process sampler=exact_gp protocol=smoke": "is for numbers, not",

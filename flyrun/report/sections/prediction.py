@@ -8,7 +8,7 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import INK, band, common, legend_below, new_figure
+from flyrun.report.figures import INK, band, common, legend_below, new_figure, round_numbers
 from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, measured, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
@@ -103,6 +103,8 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
             marker = "o" if len(x) == 1 else None
             band(axis, x, values, styles[arm.name], arm.name, positive=True, marker=marker)
         axis.set(xscale="log", yscale="log", xlabel=cost)
+        round_numbers(axis.xaxis)
+    round_numbers(panels[0].yaxis)
     panels[0].set_ylabel("RMSE at test rows")
     legend_below(figure, panels[0])
     return figure

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, logsumexp
 from scipy.stats import norm
 
 from flyrun import data
@@ -67,22 +67,23 @@ class Predictor(Method):
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """As said above."""
-        log_weight, means, variances = self.predictions(state)
-        weight, spread = softmax(log_weight), self.process.spread
+        logs, means, variances = self.predictions(state)
+        logs, spread = log_softmax(logs), self.process.spread
+        weight = np.exp(logs)
         mean = weight @ means
         variance = np.maximum(weight @ (variances + means**2) - mean**2, 0.0)
         found = {"prediction": self.process.centre + spread * mean, "variance": spread**2 * variance}
-        found |= self._scores("", weight, means, variances)
+        found |= self._scores("", logs, means, variances)
         if len(weight) > 1:
             found |= {"effective": 1.0 / (weight**2).sum()}
-            found |= self._scores("equal_", np.full(len(weight), 1.0 / len(weight)), means, variances)
+            found |= self._scores("equal_", np.full(len(logs), -np.log(len(logs))), means, variances)
         return {name: np.asarray(value) for name, value in found.items()}
 
-    def _scores(self, prefix: str, weight: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict:
+    def _scores(self, prefix: str, logs: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict:
         process = self.process
-        off = weight @ means - process.test_target
+        off = np.exp(logs) @ means - process.test_target
         each = norm.logpdf(process.test_target, means, np.sqrt(variances + process.noise))
-        density = logsumexp(each, axis=0, b=weight[:, None]).mean() - np.log(process.spread)
+        density = logsumexp(logs[:, None] + each, axis=0).mean() - np.log(process.spread)
         return {
             f"{prefix}rmse": process.spread * np.sqrt(np.mean(off**2)),
             f"{prefix}log_density": density,

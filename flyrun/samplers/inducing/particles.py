@@ -1,6 +1,6 @@
 """Weighted sets of inducing inputs, fixed, each with its q(u|Z): what mirror descent, SVI and SMC share."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Particles(Predictor):
     batches' likelihoods, weighted as the sums are.
     """
 
-    answers = "weighted"
+    answers: Literal["draws", "weighted", "density"] = "weighted"
 
     def __init__(self, arm: Any, process: Process, seconds: float, sets: int, batches: Batches):
         super().__init__(arm, process, seconds)
