@@ -49,7 +49,8 @@ def test_bad_calls(line, capsys):
 
 
 def test_the_experiment_ends_with_a_report_of_predictions(tmp_path):
-    words = ["experiment=pmd_gp", "protocol=smoke", "protocol.seeds=2", "protocol.iterations=40"]
+    words = ["experiment=pmd_gp", "protocol=smoke", "protocol.seeds=1", "protocol.iterations=20"]
+    words += ["only=[pmd,pmd_60,svi,subset_of_data,exact_gp]", "arms.pmd_60.sampler.particles=10"]
     assert main([*words, f"results_dir={tmp_path}", "executor.workers=1"]) == 0
     run = tmp_path / "runs/pmd_gp"
     rows = {row["arm"]: row for row in csv.DictReader((run / "table.csv").open())}
@@ -60,7 +61,7 @@ def test_the_experiment_ends_with_a_report_of_predictions(tmp_path):
     assert rows["exact_gp"]["exact"] == "True"
     assert rows["exact_gp"]["off_exact"] == ""
     assert rows["pmd"]["exact"] == "False"
-    assert float(rows["pmd"]["queries"]) == 50 * float(rows["pmd"]["visits"]) == 50 * 2_000
+    assert float(rows["pmd"]["queries"]) == 50 * float(rows["pmd"]["visits"]) == 50 * 1_000
     assert value["pmd"]["rmse"] < 1.25 * value["exact_gp"]["rmse"] < value["subset_of_data"]["rmse"] / 4
     assert value["pmd_60"]["off_exact"] < value["pmd"]["off_exact"] < value["subset_of_data"]["off_exact"]
     assert 0.9 < value["pmd_60"]["sd_ratio"] < 1.1 < value["pmd"]["sd_ratio"]
