@@ -412,13 +412,17 @@ class InducingMethod(Sampler):
 
 @option("sampler", "pmd_inducing")
 class PmdInducing(InducingMethod):
-    """Particle mirror descent over sets of inducing inputs with a Gaussian each; γ = (t + delay)^-power."""
+    """Particle mirror descent over sets of inducing inputs with a Gaussian each; γ = (t + delay)^-power.
+
+    weights: the evidences of the paper's model (DTC), or bounds on that of the exact process (Titsias 2009).
+    """
 
     paper: ClassVar[str] = "Dai, He, Dai and Song 2016, Particle Mirror Descent, Algorithm 1"
     particles: int = ranged(16, at_least=1)
     inducing: int = ranged(128, at_least=1)
     batch: int = ranged(500, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
+    weights: Literal["evidence", "bound"] = "evidence"
     delay: float = ranged(0.0, at_least=0)
     power: float = ranged(1.0, above=0, at_most=1)
 

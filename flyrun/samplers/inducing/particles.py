@@ -58,23 +58,28 @@ class Particles(Predictor):
         records = {"queries": self.sets * visits, "visits": visits, "kernel_evaluations": kernels}
         return {**state, **sums._asdict(), "step": state["step"] + n, "rng": words}, records
 
-    def posterior(self, state: State) -> tuple[Inducing, Posterior]:
-        """The sets and q(u|Z) of each."""
-        inducing = Inducing(self.process, state["rows"])
-        return inducing, inducing.posterior(Sums(*(state[name] for name in Sums._fields)))
+    def log_weight(self, sums: Sums, posterior: Posterior) -> np.ndarray:
+        """(m,): what q(Z) is proportional to."""
+        return posterior.log_evidence
+
+    def posterior(self, state: State) -> tuple[Inducing, Posterior, np.ndarray]:
+        """The sets, q(u|Z) of each, and their log weights."""
+        inducing, sums = Inducing(self.process, state["rows"]), Sums(*(state[name] for name in Sums._fields))
+        posterior = inducing.posterior(sums)
+        return inducing, posterior, self.log_weight(sums, posterior)
 
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As in the base class."""
-        inducing, posterior = self.posterior(state)
-        return posterior.log_evidence, *inducing.predict(posterior, self.process.test_features)
+        inducing, posterior, log_weight = self.posterior(state)
+        return log_weight, *inducing.predict(posterior, self.process.test_features)
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """theta: Z, (m, M, D), centred as the kernel has them.  mean, covariance: of u, in its scale."""
-        inducing, posterior = self.posterior(state)
+        inducing, posterior, log_weight = self.posterior(state)
         half = np.linalg.solve(posterior.root, inducing.root.swapaxes(1, 2))
         return {
             "theta": inducing.points,
-            "log_weight": posterior.log_evidence,
+            "log_weight": log_weight,
             "mean": (inducing.root @ posterior.mean[..., None])[..., 0],
             "covariance": half.swapaxes(1, 2) @ half,
         }

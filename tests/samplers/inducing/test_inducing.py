@@ -134,7 +134,8 @@ SETTINGS = {
 def test_weights_and_gaussians_follow_the_papers_recursion(tmp_path, more):
     method = method_of(tmp_path, "pmd_inducing", "sampler.inducing=4", *more)
     begin, settings = method.init(1), method.arm.sampler
-    found, inducing, posterior = [], *method.posterior(method.advance(begin, 9)[0])
+    inducing, posterior, _ = method.posterior(method.advance(begin, 9)[0])
+    found = []
     for broken in ("", "normaliser", "prior"):
         told = recursion(method, begin, 9, lambda t: (t + settings.delay) ** -settings.power, broken)
         mean = np.linalg.solve(told[1], told[2])
@@ -143,6 +144,22 @@ def test_weights_and_gaussians_follow_the_papers_recursion(tmp_path, more):
     assert max(found[0]) < 1e-7
     assert found[1][0] > 0.1  # the normaliser's decay forgotten
     assert max(found[2]) > 1e-3  # the prior's part forgotten
+
+
+def test_weights_by_the_bound_are_evidences_less_what_is_unexplained(tmp_path):
+    method = method_of(tmp_path, "pmd_inducing", "sampler.weights=bound")
+    state = after(method, 6)
+    process, exact = method.process, np.zeros(N)
+    covariance = kernel(process, process.features, process.features) + process.noise * np.eye(N)
+    whole = multivariate_normal.logpdf(process.target, exact, covariance)
+    for rows, found in zip(state["rows"], method.predictions(state)[0], strict=True):
+        points = process.features[rows]
+        own, across = kernel(process, points, points), kernel(process, points, process.features)
+        explained = np.trace(across.T @ np.linalg.solve(own + JITTER * np.eye(len(points)), across))
+        assert found == pytest.approx(
+            dtc(process, points)[0] - (N - explained) / (2 * process.noise), abs=1e-6
+        )
+        assert found < whole
 
 
 # ---- SVI
