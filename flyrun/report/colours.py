@@ -19,6 +19,8 @@ KNOWN = {
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
     "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,
     "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
+    "pmd": VERMILION, "svi": BLUE, "one_pass_smc": GREEN, "subset_of_data": PINK, "exact_gp": BLACK,
+    "pmd_replacement": ORANGE,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")

@@ -103,7 +103,6 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
             marker = "o" if len(x) == 1 else None
             band(axis, x, values, styles[arm.name], arm.name, positive=True, marker=marker)
         axis.set(xscale="log", yscale="log", xlabel=cost)
-        round_numbers(axis.xaxis)
     round_numbers(panels[0].yaxis)
     panels[0].set_ylabel("RMSE at test rows")
     legend_below(figure, panels[0])
