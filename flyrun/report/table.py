@@ -17,7 +17,8 @@ def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
     """
     own = next((section.table for section in sections if section.table), None)
     rows = own(run) if own else [_row(run, arm, sections) for arm in run.arms]
-    columns = dict.fromkeys(name for section in sections for name in section.columns.split())
+    named = (one.columns if isinstance(one.columns, str) else one.columns(run) for one in sections)
+    columns = dict.fromkeys(name for names in named for name in names.split())
     table = pd.DataFrame(rows, columns=list(columns), dtype=object)
     return table if own else table.apply(_typed)
 

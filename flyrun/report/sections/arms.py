@@ -41,7 +41,7 @@ def _lead(run: Run) -> list[str]:
         parts = [data, str(arm.setting("model", "name")), str(arm.fact("update"))]
         lines.append(", ".join(part for part in parts if part != "None") + ".")
         iterations, burn_in = info.get("iterations"), info.get("burn_in")
-        if iterations is not None and burn_in is not None:
+        if iterations is not None and burn_in:
             lines.append(f"{iterations:,} iterations, the first {burn_in:,} of them burn-in and left out.")
     return lines
 

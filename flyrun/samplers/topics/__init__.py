@@ -1,0 +1,1 @@
+"""Topic models: what learns the topics of latent Dirichlet allocation."""

@@ -1,0 +1,41 @@
+"""One-pass sequential Monte Carlo, one particle (Canini, Shi & Griffiths 2009; Balakrishnan & Madigan 2006).
+
+Every document counts as it is and once: z of a batch given the topics so far, λ ← λ + counts. Once all
+documents were seen nothing changes any more and nothing is spent.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models import lda
+from flyrun.models.lda import Lda
+from flyrun.samplers.method import Method, State
+from flyrun.samplers.topics.method import Sampled, first_lambda
+
+
+def build(arm: Any, problem: Lda, step: Any) -> Method:
+    """The method of an arm."""
+    return SequentialMonteCarlo(arm, problem, step)
+
+
+class SequentialMonteCarlo(Sampled):
+    """λ begins at the prior's β; the first batch is dealt out given the start that all arms share."""
+
+    label = "One-pass SMC, one particle"
+
+    def start(self, rng: np.random.Generator) -> State:
+        """As in the base class."""
+        first = first_lambda(rng, self.problem)
+        return {"lam": np.full_like(first, self.problem.beta), "first": first}
+
+    def next_batch(self, rng: np.random.Generator, arrays: State, t: int) -> np.ndarray:
+        """As in the base class; no document after the first epoch."""
+        return super().next_batch(rng, arrays, t) if t < self.batches else arrays["order"][:0]
+
+    def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
+        """As in the base class."""
+        phi = lda.topics_of(arrays["lam" if t else "first"])
+        counts, queries = self.counts(rng, phi, batch)
+        arrays["lam"] += counts
+        return queries

@@ -1,0 +1,157 @@
+"""The family of topic models: minibatches of documents, topics as they stand, and what these are worth.
+
+A step is a batch. Documents are taken by epochs, each in an order of its own, dealt out into batches of
+nearly the same size. Queries: see models/lda.py; visits are documents. What is handed in is a functional, the
+perplexity of completing the test documents, for the topics are too many coordinates; they are the result.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.documents import Halves
+from flyrun.errors import ConfigError
+from flyrun.models import lda
+from flyrun.models.lda import Lda
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.topics import search
+
+
+def prepare(arm: Any, folder: Path) -> Method:
+    """Load the documents of an arm, and search its step where none is given. DataError, ConfigError."""
+    started = time.perf_counter()
+    problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
+    n = problem.data.train.n_documents
+    if arm.sampler.batch > n:
+        raise ConfigError(f"sampler.batch={arm.sampler.batch}: there are {n} documents; take at most as many")
+    step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.code, "CANDIDATES", ())
+    found = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
+    method = arm.sampler.code.build(arm, problem, step or found.step)
+    method.found, method.setup_s = found, time.perf_counter() - started + found.seconds
+    return method
+
+
+class Topics(Method):
+    """What the methods share. One of them says what a batch does to its arrays, in `learn`."""
+
+    answers = "density"
+    unit = "batch"
+    shown = ("{queries} queries/batch",)
+    label, exact = "", False
+
+    def __init__(self, arm: Any, problem: Lda, step: tuple[float, float, float] | None):
+        self.arm, self.problem, self.step = arm, problem, step
+        self.train, self.n_documents = problem.data.train, problem.data.train.n_documents
+        self.batches = -(-self.n_documents // arm.sampler.batch)
+        self.room = lda.workspace(self.train, problem.n_topics)
+        self.found, self.setup_s = search.Found(), 0.0
+
+    def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
+        """Take the t-th batch (from 0) of documents, and change the arrays in place; the queries."""
+        raise NotImplementedError
+
+    def topics(self, state: State) -> np.ndarray:
+        """Mean topics (V, K) as they would be handed in now."""
+        return lda.topics_of(state["lam"])
+
+    def shares(self, state: State, halves: Halves) -> np.ndarray:
+        """E θ, (documents, K), of observed halves: Gibbs sampling given the mean topics."""
+        return lda.fold_in(self.topics(state), self.problem.alpha, halves)
+
+    def start(self, rng: np.random.Generator) -> State:
+        """The arrays that a seed begins with."""
+        return {"lam": first_lambda(rng, self.problem)}
+
+    def perplexity(self, state: State, halves: Halves) -> float:
+        """Of completing these documents."""
+        return lda.completion_perplexity(self.topics(state), self.shares(state, halves), halves)
+
+    def rate(self, t: int) -> float:
+        """a(1 + t/b)^−c."""
+        scale, delay, power = self.step or (1.0, 1.0, 1.0)
+        return float(scale * (1.0 + t / delay) ** -power)
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        started = time.perf_counter()
+        state, _ = self.advance(self.init(0), 1)
+        self.estimates(state)
+        return time.perf_counter() - started
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Arms of one seed begin with the same topics and have luck of their own."""
+        own = {"rng": generator_state(seeded(seed, self.arm.method()))}
+        books = {"order": np.arange(self.n_documents), "clock": np.zeros(1, np.int64)}
+        return own | books | self.start(seeded(seed))
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more batches."""
+        rng = generator(state["rng"])
+        arrays = {name: array.copy() for name, array in state.items() if name != "rng"}
+        spent, seen = np.zeros(n), np.zeros(n)
+        for i in range(n):
+            t = int(arrays["clock"][0])
+            batch = self.next_batch(rng, arrays, t)
+            spent[i], seen[i] = self.learn(rng, arrays, batch, t), len(batch)
+            arrays["clock"] += 1
+        return arrays | {"rng": generator_state(rng)}, {"queries": spent, "visits": seen}
+
+    def next_batch(self, rng: np.random.Generator, arrays: State, t: int) -> np.ndarray:
+        """Documents of the t-th batch."""
+        if t % self.batches == 0:
+            rng.shuffle(arrays["order"])
+        low, high = (self.n_documents * (t % self.batches + k) // self.batches for k in (0, 1))
+        return arrays["order"][low:high]
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Of the test documents."""
+        return {"perplexity": np.array(self.perplexity(state, self.problem.data.test))}
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """Mean topics, (K, V)."""
+        return {"topics": np.ascontiguousarray(self.topics(state).T)}
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class. known_perplexity: of the topics that the documents were generated from."""
+        tuned = dict(zip(("a", "b", "c"), self.step or (), strict=False))
+        return Facts(
+            update=self.label,
+            exact=self.exact,
+            n_data=self.n_documents,
+            n_params=int(np.prod(self.problem.shape)),
+            setup_queries=self.found.queries,
+            setup_s=self.setup_s,
+            tuned=tuned,
+            more={"n_tokens": self.train.n_tokens, "known_perplexity": known_perplexity(self.problem)}
+            | ({"searched": self.found.tried} if self.found.tried else {}),
+        )
+
+
+def known_perplexity(problem: Lda) -> float | None:
+    """Perplexity of the test documents under the topics that they were generated from."""
+    phi, test = problem.data.topics, problem.data.test
+    if phi is None:
+        return None
+    return lda.completion_perplexity(phi, lda.fold_in(phi, problem.alpha, test), test)
+
+
+def first_lambda(rng: np.random.Generator, problem: Lda) -> np.ndarray:
+    """λ (V, K) to begin with, about 1 each: all alike, no topic would ever differ (Hoffman et al. 2010)."""
+    return rng.gamma(100.0, 0.01, problem.shape)
+
+
+class Sampled(Topics):
+    """Those that deal out a batch's tokens by Gibbs sampling, given topics."""
+
+    def counts(
+        self, rng: np.random.Generator, phi: np.ndarray, batch: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Words by topic of a batch, (V, K), averaged over the last sweeps, and the queries."""
+        options, (n_words, n_topics) = self.arm.sampler, phi.shape
+        counts, alpha = np.zeros((n_words, n_topics)), self.problem.alpha
+        phi, none = np.ascontiguousarray(phi), np.empty((0, n_topics))
+        sweeps = options.sweeps, options.kept
+        return counts, lda.gibbs(rng, self.train, batch, phi, alpha, *sweeps, *self.room, counts, none)

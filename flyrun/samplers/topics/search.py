@@ -1,0 +1,57 @@
+"""Step sizes by search: all candidates learn from the same documents, validation documents choose.
+
+All methods are searched alike: so many candidates, so many passes each, from one seed that no arm runs. What
+it costs is part of the set-up.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun import files
+from flyrun.models.lda import Lda
+from flyrun.numerics import sources
+
+Step = tuple[float, float, float]
+SEED = 2**31 - 1
+DECAYS = tuple((tau**-kappa, tau, kappa) for tau in (1.0, 10.0, 64.0) for kappa in (0.5, 0.7, 0.9))
+"""Candidates (t + τ)^−κ, t from 0, as a(1 + t/b)^−c: for steps that are shares."""
+
+
+class Found(NamedTuple):
+    """The step (a, b, c) of a(1 + t/b)^−c that was chosen; all that were tried, with perplexities; cost."""
+
+    step: Step | None = None
+    tried: list[list[float]] = []  # noqa: RUF012  never written to
+    queries: int = 0
+    seconds: float = 0.0
+
+
+def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
+    """Search, or recall what was found from `folder`."""
+    choices = [choice.settings() for choice in (arm.dataset, arm.model, arm.sampler)]
+    code = [sources.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]
+    key = hashlib.sha256(json.dumps([choices, code], sort_keys=True).encode()).hexdigest()[:12]
+    path = folder / f"step-{key}.json"
+    try:
+        found = files.read_json(path)
+        return Found(tuple(found["step"]), found["tried"], found["queries"], found["seconds"])
+    except (files.DamagedFile, KeyError, TypeError):
+        pass
+    started, tried, queries = time.perf_counter(), [], 0.0
+    for step in candidates:
+        method = arm.sampler.code.build(arm, problem, step)
+        steps = max(1, round(arm.sampler.search_passes * method.batches))
+        state, records = method.advance(method.init(SEED), steps)
+        tried.append([*step, method.perplexity(state, problem.data.valid)])
+        queries += float(np.sum(records["queries"]))
+    chosen = min(tried, key=lambda one: one[-1])[:3]
+    found = Found(tuple(chosen), tried, int(queries), time.perf_counter() - started)
+    files.make_folder(folder)
+    files.write_json(path, found._asdict())
+    return found

@@ -1,0 +1,79 @@
+"""The section of functionals: names come from what cells stored, costs leave out setting up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun import files
+from flyrun.report import build
+from flyrun.report.build import SECTIONS, load, views
+from flyrun.report.section import shown
+from flyrun.runner import store
+from flyrun.runner.posterior import PosteriorFile
+from tests.report.test_sections import write_answer
+from tests.stored import cell_folder, write_cell, write_run, write_three_arms
+
+SETUP, SETUP_S = 100.0, 0.5
+
+
+def write_functionals(root, arm, seed, values, tuning=None):
+    """A finished cell that hands in these numbers, {name: (3,)}."""
+    write_answer(root, arm, seed, "density", [1.0])
+    folder = cell_folder(root, arm, seed)
+    tree = PosteriorFile(folder / store.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": False})
+    tree.add([(0, 4, {"queries": np.full(4, 1000.0), "visits": np.full(4, 10.0)})])
+    steps = np.array([1, 2, 4])
+    costs = {"queries": SETUP + 1000.0 * steps, "visits": SETUP + 10.0 * steps, "span": SETUP + 10.0 * steps}
+    costs["seconds"] = SETUP_S + 0.1 * steps
+    estimates = {name: np.asarray(one, float) for name, one in values.items()}
+    tree.add_group("estimate", {"step": steps, **costs, **estimates}, "snapshot")
+    tree.close()
+    info = files.read_json(folder / store.CELL)
+    info["tuning"] = tuning or {}
+    info["facts"]["known_perplexity"] = 5.0
+    files.write_json(folder / store.CELL, info)
+    store.mark_done(folder)
+
+
+@pytest.fixture
+def run(tmp_path):
+    root = write_run(tmp_path / "run", {"one": [0, 1], "other": [0], "later": [0]})
+    for seed in (0, 1):
+        write_functionals(root, "one", seed, {"perplexity": [9, 8, 7 + seed]}, {"a": 0.25})
+    write_functionals(root, "other", 0, {"perplexity": [9, 8, 6], "coherence": [0, 1, 2]})
+    return root
+
+
+def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
+    result = build(run)
+    table = pd.read_csv(run / "table.csv").set_index("arm")
+    assert table["perplexity"].tolist()[:2] == [7.5, 6.0]
+    assert table.loc["one", "perplexity_sd"] == pytest.approx(np.sqrt(0.5))
+    assert table.loc["other", "coherence"] == 2
+    assert np.isnan(table.loc["one", "coherence"])
+    assert table.loc["one", ["run_queries", "run_visits", "setup_queries"]].tolist() == [4000, 40, 100]
+    assert table.loc["one", "run_seconds"] == pytest.approx(0.4)
+    assert table.loc["one", "step"] == "a = 0.25"
+    assert [section.name for section in shown(load(run), SECTIONS)] == ["arms", "functionals"]
+    titles = [view.title for view in views(load(run), result.table)]
+    assert titles == ["At the end (mean ± sd over seeds)", "What was tuned"]
+    page = (run / "report.html").read_text()
+    assert "coherence" in page
+    assert {path.stem for path in (run / "figures").iterdir()} == {
+        "functionals_visits",
+        "functionals_queries",
+    }
+
+
+def test_arms_without_functionals_have_no_such_part(tmp_path):
+    root = write_three_arms(tmp_path, seeds=1)
+    assert "functionals" not in [section.name for section in shown(load(root), SECTIONS)]
+
+
+def test_a_chain_stands_beside_them(run):
+    draws = write_run(run.parent / "both", {"one": [0], "regular": [0]})
+    write_functionals(draws, "one", 0, {"perplexity": [9, 8, 7]})
+    write_cell(draws, "regular", 0)
+    table = build(draws).table.set_index("arm")
+    assert table.loc["one", "perplexity"] == 7
+    assert np.isnan(table.loc["regular", "perplexity"])
