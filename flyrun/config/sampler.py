@@ -464,18 +464,23 @@ class ExactGp(InducingMethod):
     paper: ClassVar[str] = "Rasmussen and Williams 2006, Algorithm 2.1"
 
 
-@dataclass(frozen=True)
 class TopicMethod(Sampler):
-    """What learns topics, a batch of documents at a time."""
+    """What learns the topics of documents."""
 
     home: ClassVar[str] = "flyrun.samplers.topics"
     family: ClassVar[str] = "flyrun.samplers.topics.method"
     kinds: ClassVar[tuple[str, ...]] = ("documents",)
+
+
+@dataclass(frozen=True)
+class BatchedTopics(TopicMethod):
+    """Those that learn them from a batch of documents at a time."""
+
     batch: int = ranged(100, at_least=1)
 
 
 @dataclass(frozen=True)
-class SteppedTopics(TopicMethod):
+class SteppedTopics(BatchedTopics):
     """Those with a step a·(1 + t/b)^-c.
 
     step: a, b and c; null: the best of nine on the validation documents, after search_passes over the others
@@ -497,7 +502,7 @@ class SteppedTopics(TopicMethod):
 
 
 @dataclass(frozen=True)
-class SampledTopics(Sampler):
+class SampledTopics(BatchedTopics):
     """Those that deal out tokens by Gibbs sampling: `sweeps` over a batch, the last `kept` averaged."""
 
     sweeps: int = ranged(10, at_least=1)
@@ -537,7 +542,7 @@ class LdaSgrld(SampledTopics, SteppedTopics):
 
 
 @option("sampler", "lda_smc")
-class LdaSmc(SampledTopics, TopicMethod):
+class LdaSmc(SampledTopics):
     """Sequential Monte Carlo with one particle, once through the documents."""
 
     paper: ClassVar[str] = "Canini, Shi and Griffiths 2009; Balakrishnan and Madigan 2006"
@@ -545,6 +550,6 @@ class LdaSmc(SampledTopics, TopicMethod):
 
 @option("sampler", "lda_gibbs")
 class LdaGibbs(TopicMethod):
-    """Collapsed Gibbs sampling; a step is a sweep over all documents, whatever the batch."""
+    """Collapsed Gibbs sampling; a step is a sweep over all documents."""
 
     paper: ClassVar[str] = "Griffiths and Steyvers 2004"

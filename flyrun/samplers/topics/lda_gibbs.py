@@ -27,10 +27,6 @@ class CollapsedGibbs(Topics):
     shown = ("{queries} queries/sweep",)
     label, exact = "Collapsed Gibbs", True
 
-    def __init__(self, arm: Any, problem: Lda, step: Any):
-        super().__init__(arm, problem, step)
-        self.batches = 1
-
     def start(self, rng: np.random.Generator) -> State:
         """Every token dealt out given the topics that all arms begin with."""
         phi, train = lda.topics_of(first_lambda(rng, self.problem)), self.train

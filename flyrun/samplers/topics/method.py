@@ -19,13 +19,15 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.topics import search
 
+TOP_WORDS = 10
+
 
 def prepare(arm: Any, folder: Path) -> Method:
     """Load the documents of an arm, and search its step where none is given. DataError, ConfigError."""
     started = time.perf_counter()
     problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
     n = problem.data.train.n_documents
-    if arm.sampler.batch > n:
+    if getattr(arm.sampler, "batch", n) > n:
         raise ConfigError(f"sampler.batch={arm.sampler.batch}: there are {n} documents; take at most as many")
     step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.code, "CANDIDATES", ())
     found = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
@@ -45,7 +47,7 @@ class Topics(Method):
     def __init__(self, arm: Any, problem: Lda, step: tuple[float, float, float] | None):
         self.arm, self.problem, self.step = arm, problem, step
         self.train, self.n_documents = problem.data.train, problem.data.train.n_documents
-        self.batches = -(-self.n_documents // arm.sampler.batch)
+        self.batches = -(-self.n_documents // getattr(arm.sampler, "batch", self.n_documents))
         self.room = lda.workspace(self.train, problem.n_topics)
         self.found, self.setup_s = search.Found(), 0.0
 
@@ -115,8 +117,18 @@ class Topics(Method):
         return {"topics": np.ascontiguousarray(self.topics(state).T)}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class. known_perplexity: of the topics that the documents were generated from."""
-        tuned = dict(zip(("a", "b", "c"), self.step or (), strict=False))
+        """As in the base class. known_perplexity: of the topics that the documents were generated from.
+
+        searched: the steps tried, with their perplexities.  top_words: the likeliest of each topic, at the end.
+        """
+        more: dict[str, Any] = {"n_tokens": self.train.n_tokens}
+        if self.problem.data.topics is not None:
+            more["known_perplexity"] = known_perplexity(self.problem)
+        if self.found.tried:
+            more["searched"] = self.found.tried
+        if state is not None and (words := self.problem.data.vocabulary):
+            best = np.argsort(-self.topics(state), axis=0)[:TOP_WORDS].T
+            more["top_words"] = [" ".join(words[w] for w in topic) for topic in best]
         return Facts(
             update=self.label,
             exact=self.exact,
@@ -124,17 +136,14 @@ class Topics(Method):
             n_params=int(np.prod(self.problem.shape)),
             setup_queries=self.found.queries,
             setup_s=self.setup_s,
-            tuned=tuned,
-            more={"n_tokens": self.train.n_tokens, "known_perplexity": known_perplexity(self.problem)}
-            | ({"searched": self.found.tried} if self.found.tried else {}),
+            tuned=dict(zip("abc", self.step or (), strict=False)),
+            more=more,
         )
 
 
-def known_perplexity(problem: Lda) -> float | None:
+def known_perplexity(problem: Lda) -> float:
     """Perplexity of the test documents under the topics that they were generated from."""
     phi, test = problem.data.topics, problem.data.test
-    if phi is None:
-        return None
     return lda.completion_perplexity(phi, lda.fold_in(phi, problem.alpha, test), test)
 
 

@@ -30,7 +30,8 @@ STEP = {"lda_pmd": "[1,1,1]", "lda_svi": "[1,1,1]", "lda_sgrld": "[0.01,100,0.6]
 
 def method_of(tmp_path, name, *more):
     step = [f"sampler.step={STEP[name]}"] if name in STEP else []
-    return prepare(arm_of(SMALL, (f"sampler={name}", "sampler.batch=6", *step, *more)), tmp_path)
+    batch = [] if name == "lda_gibbs" else ["sampler.batch=6"]
+    return prepare(arm_of(SMALL, (f"sampler={name}", *batch, *step, *more)), tmp_path)
 
 
 def tiny(n_topics=2, alpha=0.4, beta=0.3, documents=((0, 0, 1), (1, 2), (2,))):
