@@ -119,7 +119,7 @@ class Topics(Method):
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class. known_perplexity: of the topics that the documents were generated from.
 
-        searched: the steps tried, with their perplexities.  top_words: the likeliest of each topic, at the end.
+        searched: the steps tried, with their perplexities.  top_words: the likeliest of each topic.
         """
         more: dict[str, Any] = {"n_tokens": self.train.n_tokens}
         if self.problem.data.topics is not None:
