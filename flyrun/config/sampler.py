@@ -525,13 +525,12 @@ class LdaPmd(SampledTopics, SteppedTopics):
 
 @option("sampler", "lda_svi")
 class LdaSvi(SteppedTopics):
-    """Stochastic variational inference; fold_in: how θ is fitted to test documents, its way or others'."""
+    """Stochastic variational inference of topics."""
 
     paper: ClassVar[str] = "Hoffman, Blei and Bach 2010; Hoffman, Blei, Wang and Paisley 2013"
     most: ClassVar[float | None] = 1.0
     most_iterations: int = ranged(100, at_least=1)
     tolerance: float = ranged(1e-3, above=0)
-    fold_in: Literal["variational", "gibbs"] = "variational"
 
 
 @option("sampler", "lda_sgrld")

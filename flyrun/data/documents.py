@@ -13,7 +13,7 @@ class Corpus(NamedTuple):
 
     first: np.ndarray  # (D + 1,) int64
     word: np.ndarray  # (E,) int32, from 0
-    count: np.ndarray  # (E,) int32, at least 1
+    repeats: np.ndarray  # (E,) int32, at least 1
 
     @property
     def n_documents(self) -> int:
@@ -23,7 +23,7 @@ class Corpus(NamedTuple):
     @property
     def n_tokens(self) -> int:
         """Words in all documents, repeated ones as often as they stand there."""
-        return int(self.count.sum())
+        return int(self.repeats.sum())
 
     @property
     def document(self) -> np.ndarray:
@@ -35,7 +35,7 @@ class Corpus(NamedTuple):
         sizes = np.diff(self.first)[rows]
         ends = np.cumsum(sizes)
         places = np.arange(sizes.sum()) + np.repeat(self.first[:-1][rows] - (ends - sizes), sizes)
-        return Corpus(np.append(0, ends), self.word[places], self.count[places])
+        return Corpus(np.append(0, ends), self.word[places], self.repeats[places])
 
 
 class Halves(NamedTuple):
@@ -67,8 +67,8 @@ def corpus(words: Sequence[np.ndarray], counts: Sequence[np.ndarray], n_words: i
     if not len(words):
         raise DataError(f"{what}: holds no document; give at least one")
     first = np.append(0, np.cumsum([len(word) for word in words]))
-    joined = (np.concatenate(parts).astype(np.int32) for parts in (words, counts))
-    return Corpus(first.astype(np.int64), *joined)
+    word, repeats = (np.concatenate(parts).astype(np.int32) for parts in (words, counts))
+    return Corpus(first.astype(np.int64), word, repeats)
 
 
 def _problem(word: np.ndarray, count: np.ndarray, n_words: int) -> str:
@@ -97,7 +97,7 @@ def of_tokens(document: np.ndarray, word: np.ndarray, n_documents: int) -> Corpu
 
 def halved(whole: Corpus, seed: int = 0) -> Halves:
     """Each document's tokens dealt out at random into two halves, the larger one observed."""
-    document, word = (np.repeat(values, whole.count) for values in (whole.document, whole.word))
+    document, word = (np.repeat(values, whole.repeats) for values in (whole.document, whole.word))
     order = np.lexsort([np.random.RandomState(seed).random_sample(len(word)), document])
     document, word = document[order], word[order]
     sizes = np.bincount(document, minlength=whole.n_documents)

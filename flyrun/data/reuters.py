@@ -36,8 +36,8 @@ def load(config: Any) -> Corpora:
     whole = corpus(words, counts, len(vocabulary), "reuters.ldac")
     row = np.arange(whole.n_documents)
     test, valid = row % 5 == 4, row % 10 == 2
-    held_out = (halved(whole.some(np.flatnonzero(part))) for part in (valid, test))
-    return Corpora(whole.some(np.flatnonzero(~test & ~valid)), *held_out, len(vocabulary), vocabulary)
+    train, some, others = (whole.some(np.flatnonzero(part)) for part in (~test & ~valid, valid, test))
+    return Corpora(train, halved(some), halved(others), len(vocabulary), vocabulary)
 
 
 def fingerprint(config: Any) -> str:

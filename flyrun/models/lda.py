@@ -51,7 +51,7 @@ def gibbs(rng, corpus, documents, phi, alpha, sweeps, kept, assigned, in_topics,
     may have no rows, and is then left out. assigned: (longest document,) int32, in_topics, weights: (K,), all
     workspace. Returns the queries: tokens × sweeps.
     """
-    first, word, count = corpus
+    first, word, repeats = corpus
     n_topics, part, queries = phi.shape[1], 1.0 / kept, 0
     for place in range(documents.shape[0]):
         d = documents[place]
@@ -61,7 +61,7 @@ def gibbs(rng, corpus, documents, phi, alpha, sweeps, kept, assigned, in_topics,
             token = 0
             for e in range(first[d], first[d + 1]):
                 w = word[e]
-                for _ in range(count[e]):
+                for _ in range(repeats[e]):
                     if sweep > 0:
                         in_topics[assigned[token]] -= 1.0
                     total = 0.0
@@ -100,7 +100,7 @@ class Workspace(NamedTuple):
 
 def workspace(corpus: Any, n_topics: int) -> Workspace:
     """For the longest document of a corpus."""
-    longest = int(np.add.reduceat(np.append(corpus.count, 0), corpus.first[:-1]).max(initial=1))
+    longest = int(np.add.reduceat(np.append(corpus.repeats, 0), corpus.first[:-1]).max(initial=1))
     return Workspace(np.zeros(max(longest, 1), np.int32), np.zeros(n_topics), np.zeros(n_topics))
 
 
@@ -134,12 +134,12 @@ def completion_perplexity(phi: np.ndarray, theta: np.ndarray, halves: Halves) ->
 
 
 @jit
-def _log_predictive(phi, theta, first, word, count):
+def _log_predictive(phi, theta, first, word, repeats):
     total = 0.0
     for d in range(first.shape[0] - 1):
         for e in range(first[d], first[d + 1]):
             share = 0.0
             for k in range(phi.shape[1]):
                 share += theta[d, k] * phi[word[e], k]
-            total += count[e] * np.log(share)
+            total += repeats[e] * np.log(share)
     return total

@@ -19,7 +19,7 @@ def some_corpus():
 
 def dense(corpus, n_words=15):
     counts = np.zeros((corpus.n_documents, n_words), int)
-    counts[corpus.document, corpus.word] = corpus.count
+    counts[corpus.document, corpus.word] = corpus.repeats
     return counts
 
 
@@ -40,7 +40,7 @@ def test_some_documents_in_any_order():
 def test_tokens_may_leave_documents_empty():
     corpus = documents.of_tokens(np.array([1, 1, 3]), np.array([2, 2, 0]), 5)
     assert np.diff(corpus.first).tolist() == [0, 1, 0, 1, 0]
-    assert corpus.count.tolist() == [2, 1]
+    assert corpus.repeats.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(

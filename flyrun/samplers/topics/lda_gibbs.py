@@ -30,7 +30,7 @@ class CollapsedGibbs(Topics):
     def start(self, rng: np.random.Generator) -> State:
         """Every token dealt out given the topics that all arms begin with."""
         phi, train = lda.topics_of(first_lambda(rng, self.problem)), self.train
-        word = np.repeat(train.word, train.count)
+        word = np.repeat(train.word, train.repeats)
         cumulated = np.cumsum(phi, axis=1)
         at = rng.random(len(word)) * cumulated[word, -1]
         z = np.array(
@@ -46,7 +46,7 @@ class CollapsedGibbs(Topics):
         """As in the base class: all documents, in their order."""
         z, problem, train = arrays["z"], self.problem, self.train
         by_word = np.zeros(problem.shape)
-        np.add.at(by_word, (np.repeat(train.word, train.count), z), 1.0)
+        np.add.at(by_word, (np.repeat(train.word, train.repeats), z), 1.0)
         room = np.empty((2, problem.n_topics))
         sweep(rng, train, problem.alpha, problem.beta, z, by_word, by_word.sum(axis=0), room)
         phi = lda.topics_of(by_word + problem.beta)
@@ -57,14 +57,14 @@ class CollapsedGibbs(Topics):
 @outer_jit
 def sweep(rng, corpus, alpha, beta, z, by_word, by_topic, room):
     """One sweep in place. z: (tokens,); by_word (V, K), by_topic (K,): its counts; room: (2, K)."""
-    first, word, count = corpus
+    first, word, repeats = corpus
     n_topics, prior = by_word.shape[1], beta * by_word.shape[0]
     in_topics, weights = room[0], room[1]
     begin = 0
     for d in range(first.shape[0] - 1):
         length = 0
         for e in range(first[d], first[d + 1]):
-            length += count[e]
+            length += repeats[e]
         for k in range(n_topics):
             in_topics[k] = alpha
         for token in range(begin, begin + length):
@@ -72,7 +72,7 @@ def sweep(rng, corpus, alpha, beta, z, by_word, by_topic, room):
         token = begin
         for e in range(first[d], first[d + 1]):
             w = word[e]
-            for _ in range(count[e]):
+            for _ in range(repeats[e]):
                 k = z[token]
                 in_topics[k] -= 1.0
                 by_word[w, k] -= 1.0

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import psi
 
 from flyrun.data.documents import Halves
+from flyrun.models import lda
 from flyrun.models.lda import Lda
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.method import Method, State
@@ -50,12 +51,16 @@ class StochasticVariational(Topics):
         return gamma, queries
 
     def shares(self, state: State, halves: Halves) -> np.ndarray:
-        """As in the base class, or by its own update of γ."""
-        if self.arm.sampler.fold_in == "gibbs":
-            return super().shares(state, halves)
+        """As in the base class, but by its own update of γ."""
         documents, none = np.arange(halves.observed.n_documents), np.empty((0, self.problem.n_topics))
         gamma, _ = self.local(halves.observed, documents, state["lam"], none)
         return gamma / gamma.sum(axis=1, keepdims=True)
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """As in the base class, and with θ fitted to the observed halves as the others do it."""
+        test = self.problem.data.test
+        alike = lda.completion_perplexity(self.topics(state), super().shares(state, test), test)
+        return super().estimates(state) | {"perplexity_gibbs_fold_in": np.array(alike)}
 
 
 @jit
@@ -64,7 +69,7 @@ def variational(corpus, documents, weights, alpha, most, tolerance, room, gamma,
 
     room: (2, K), workspace. Returns the queries: distinct words × iterations.
     """
-    first, word, count = corpus
+    first, word, repeats = corpus
     n_topics, queries = weights.shape[1], 0
     ours, before = room[0], room[1]
     for place in range(documents.shape[0]):
@@ -76,7 +81,7 @@ def variational(corpus, documents, weights, alpha, most, tolerance, room, gamma,
             for k in range(n_topics):
                 own[k] = 0.0
             for e in range(first[d], first[d + 1]):
-                share = count[e] / _dot(ours, weights[word[e]])
+                share = repeats[e] / _dot(ours, weights[word[e]])
                 for k in range(n_topics):
                     own[k] += share * weights[word[e], k]
             change = 0.0
@@ -89,7 +94,7 @@ def variational(corpus, documents, weights, alpha, most, tolerance, room, gamma,
         if counts.shape[0] > 0:
             _exp_mean_log(own, ours)
             for e in range(first[d], first[d + 1]):
-                share = count[e] / _dot(ours, weights[word[e]])
+                share = repeats[e] / _dot(ours, weights[word[e]])
                 for k in range(n_topics):
                     counts[word[e], k] += share * ours[k] * weights[word[e], k]
             queries += first[d + 1] - first[d]

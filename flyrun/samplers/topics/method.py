@@ -40,8 +40,8 @@ class Topics(Method):
     """What the methods share. One of them says what a batch does to its arrays, in `learn`."""
 
     answers = "density"
-    unit = "batch"
-    shown = ("{queries} queries/batch",)
+    unit = "step"
+    shown = ("{queries} queries/step",)
     label, exact = "", False
 
     def __init__(self, arm: Any, problem: Lda, step: tuple[float, float, float] | None):
@@ -122,8 +122,9 @@ class Topics(Method):
         searched: the steps tried, with their perplexities.  top_words: the likeliest of each topic.
         """
         more: dict[str, Any] = {"n_tokens": self.train.n_tokens}
-        if self.problem.data.topics is not None:
-            more["known_perplexity"] = known_perplexity(self.problem)
+        if (known := self.problem.data.topics) is not None:
+            theta = lda.fold_in(known, self.problem.alpha, self.problem.data.test)
+            more["known_perplexity"] = lda.completion_perplexity(known, theta, self.problem.data.test)
         if self.found.tried:
             more["searched"] = self.found.tried
         if state is not None and (words := self.problem.data.vocabulary):
@@ -139,12 +140,6 @@ class Topics(Method):
             tuned=dict(zip("abc", self.step or (), strict=False)),
             more=more,
         )
-
-
-def known_perplexity(problem: Lda) -> float:
-    """Perplexity of the test documents under the topics that they were generated from."""
-    phi, test = problem.data.topics, problem.data.test
-    return lda.completion_perplexity(phi, lda.fold_in(phi, problem.alpha, test), test)
 
 
 def first_lambda(rng: np.random.Generator, problem: Lda) -> np.ndarray:

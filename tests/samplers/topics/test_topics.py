@@ -67,7 +67,7 @@ def after_an_epoch(tmp_path, learn=None):
     method.counts = counted
     state, _ = method.advance(method.init(0), method.batches)
     train, beta = method.train, method.problem.beta
-    by_word = np.bincount(train.word, train.count, minlength=method.problem.data.n_words)
+    by_word = np.bincount(train.word, train.repeats, minlength=method.problem.data.n_words)
     return state["lam"], beta + sum(seen), 3 * beta + by_word
 
 
@@ -102,7 +102,7 @@ def test_one_pass_smc_counts_every_document_once_and_then_rests(tmp_path):
     method = method_of(tmp_path, "lda_smc")
     state, records = method.advance(method.init(0), method.batches + 3)
     train = method.train
-    by_word = np.bincount(train.word, train.count, minlength=method.problem.data.n_words)
+    by_word = np.bincount(train.word, train.repeats, minlength=method.problem.data.n_words)
     np.testing.assert_allclose(state["lam"].sum(axis=1), 3 * method.problem.beta + by_word, atol=1e-11)
     assert records["visits"].tolist() == [6.0] * 4 + [0.0] * 3
     assert records["queries"].sum() == 10 * train.n_tokens
@@ -179,7 +179,7 @@ def chi_squared(problem, run_with=None, n=6_000):
 def log_joint(problem, z):
     """log p(z, w) up to a constant, from the counts."""
     train, n_topics = problem.data.train, problem.n_topics
-    document, word = (np.repeat(one, train.count) for one in (train.document, train.word))
+    document, word = (np.repeat(one, train.repeats) for one in (train.document, train.word))
     by_document, by_word = np.zeros((train.n_documents, n_topics)), np.zeros(problem.shape)
     np.add.at(by_document, (document, z), 1)
     np.add.at(by_word, (word, z), 1)
@@ -192,7 +192,7 @@ def exact_shares(phi, alpha, observed):
     found = []
     for d in range(observed.n_documents):
         here = slice(observed.first[d], observed.first[d + 1])
-        words = np.repeat(observed.word[here], observed.count[here])
+        words = np.repeat(observed.word[here], observed.repeats[here])
         weights, thetas = [], []
         for z in itertools.product(range(phi.shape[1]), repeat=len(words)):
             own = np.bincount(np.array(z, int), minlength=phi.shape[1])
@@ -216,7 +216,7 @@ def test_perplexity_of_known_topics_is_the_exact_one():
     theta = lda.fold_in(phi, 0.3, halves, 20_000, 19_900)
     np.testing.assert_allclose(theta, exact, atol=0.02)
     held = halves.held
-    log = held.count @ np.log((exact[held.document] * phi[held.word]).sum(axis=1))
+    log = held.repeats @ np.log((exact[held.document] * phi[held.word]).sum(axis=1))
     assert lda.completion_perplexity(phi, exact, halves) == pytest.approx(np.exp(-log / held.n_tokens), 1e-12)
     assert lda.completion_perplexity(phi, theta, halves) == pytest.approx(np.exp(-log / held.n_tokens), 5e-3)
     assert np.abs(lda.fold_in(phi, 3.0, halves, 20_000, 19_900) - exact).max() > 0.02  # another prior is seen
@@ -229,8 +229,8 @@ def test_known_topics_are_told_and_no_arm_is_far_below_them(tmp_path):
     found = float(method.estimates(state)["perplexity"])
     assert 0.97 * known < found < 1.1 * known
     test, train = method.problem.data.test.held, method.train
-    share = np.bincount(train.word, train.count, minlength=30) / train.n_tokens
-    unigram = np.exp(-(test.count @ np.log(share[test.word])) / test.n_tokens)
+    share = np.bincount(train.word, train.repeats, minlength=30) / train.n_tokens
+    unigram = np.exp(-(test.repeats @ np.log(share[test.word])) / test.n_tokens)
     assert found < 0.9 * unigram
 
 
