@@ -242,8 +242,7 @@ def test_digamma():
     np.testing.assert_allclose([lda_svi.digamma(one) for one in x], scipy_digamma(x), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("alpha", "most"), [(0.3, 1e-3), (0.6, None)])
-def test_the_fixed_point_of_svi_is_scikit_learns(alpha, most):
+def test_the_fixed_point_of_svi_is_scikit_learns():
     """A full-batch step from where their batch algorithm has converged stays; with another α it does not."""
     rng = np.random.default_rng(3)
     counts = rng.poisson(rng.dirichlet(np.full(3, 0.3), 40) @ rng.dirichlet(np.full(12, 0.2), 3) * 30)
@@ -254,11 +253,14 @@ def test_the_fixed_point_of_svi_is_scikit_learns(alpha, most):
         3, doc_topic_prior=0.3, topic_word_prior=0.2, max_iter=400, max_doc_update_iter=2000,
         mean_change_tol=1e-9, random_state=0,
     ).fit(counts)  # fmt: skip
-    problem = lda.Lda(3, alpha, 0.2, Corpora(corpus, Halves(corpus, corpus), Halves(corpus, corpus), 12))
-    method = built(problem, lda_svi)
-    state = method.init(0) | {"lam": np.ascontiguousarray(theirs.components_.T)}
-    moved = np.abs(method.advance(state, 1)[0]["lam"] - state["lam"]).max()
-    assert moved < most if most else moved > 0.1
+    moved = {}
+    for alpha in (0.3, 0.6):
+        problem = lda.Lda(3, alpha, 0.2, Corpora(corpus, Halves(corpus, corpus), Halves(corpus, corpus), 12))
+        method = built(problem, lda_svi)
+        state = method.init(0) | {"lam": np.ascontiguousarray(theirs.components_.T)}
+        moved[alpha] = np.abs(method.advance(state, 1)[0]["lam"] - state["lam"]).max()
+    assert moved[0.3] < 1e-3
+    assert moved[0.6] > 0.1
 
 
 # --- the contract
