@@ -1,5 +1,6 @@
 """Functionals that arms estimate, one number each, against what they cost: perplexities and the like."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ def summarise(draws: Draws) -> Row:
 
 
 def names_of(arms: list[ArmResult]) -> list[str]:
-    """The functionals that these arms estimate, each once."""
-    return list(dict.fromkeys(name for arm in arms for name in arm.cells[0].functionals))
+    """The functionals that these arms estimate, each once, those of most arms first."""
+    count = Counter(name for arm in arms for name in arm.cells[0].functionals)
+    return [name for name, _ in count.most_common()]
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
@@ -87,7 +89,10 @@ the number of draws.
 
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        names = names_of(arms)
+        several = [
+            name for name in names_of(arms) if sum(name in arm.cells[0].functionals for arm in arms) > 1
+        ]
+        names = several or names_of(arms)  # what one arm alone tells stands in the table
         figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))
         for axis, functional in zip(panels, names, strict=True):
             for arm in (arm for arm in arms if functional in arm.cells[0].functionals):
