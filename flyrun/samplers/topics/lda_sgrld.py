@@ -13,7 +13,7 @@ from flyrun.models.lda import Lda
 from flyrun.samplers.method import Method, State
 from flyrun.samplers.topics.method import Sampled
 
-CANDIDATES = tuple((a, b, 0.6) for a in (0.003, 0.01, 0.03) for b in (100.0, 300.0, 1000.0))
+CANDIDATES = tuple((a, b, 0.6) for a in (0.01, 0.03, 0.1) for b in (100.0, 300.0, 1000.0))
 
 
 def build(arm: Any, problem: Lda, step: Any) -> Method:
