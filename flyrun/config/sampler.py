@@ -386,7 +386,7 @@ class MixtureSvi(OfTheMixture):
     batch: int = ranged(10, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
     delay: float = ranged(1.0, at_least=1)
-    power: float = ranged(0.7, above=0.5, at_most=1)
+    decay: float = ranged(0.7, above=0.5, at_most=1)
 
 
 @option("sampler", "npv")
@@ -412,7 +412,7 @@ class InducingMethod(Sampler):
 
 @option("sampler", "pmd_inducing")
 class PmdInducing(InducingMethod):
-    """Particle mirror descent over sets of inducing inputs with a Gaussian each; γ = (t + delay)^-power.
+    """Particle mirror descent over sets of inducing inputs with a Gaussian each; γ = (t + delay)^-decay.
 
     weights: the evidences of the paper's model (DTC), or bounds on that of the exact process (Titsias 2009).
     """
@@ -424,19 +424,19 @@ class PmdInducing(InducingMethod):
     batches: Literal["epochs", "replacement"] = "epochs"
     weights: Literal["evidence", "bound"] = "evidence"
     delay: float = ranged(0.0, at_least=0)
-    power: float = ranged(1.0, above=0, at_most=1)
+    decay: float = ranged(1.0, above=0, at_most=1)
 
 
 @option("sampler", "svi_gp")
 class SviGp(InducingMethod):
-    """Stochastic variational inference: one set of inducing inputs; γ = (t + delay)^-power."""
+    """Stochastic variational inference: one set of inducing inputs; γ = (t + delay)^-decay."""
 
     paper: ClassVar[str] = "Hensman, Fusi and Lawrence 2013, Gaussian Processes for Big Data"
     inducing: int = ranged(128, at_least=1)
     batch: int = ranged(500, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
     delay: float = ranged(0.0, at_least=0)
-    power: float = ranged(1.0, above=0, at_most=1)
+    decay: float = ranged(1.0, above=0, at_most=1)
 
 
 @option("sampler", "smc_inducing")
@@ -444,6 +444,7 @@ class SmcInducing(InducingMethod):
     """One-pass sequential Monte Carlo over sets of inducing inputs that stay where they are."""
 
     paper: ClassVar[str] = "after Balakrishnan and Madigan 2006"
+    batches: ClassVar[str] = "epochs"
     particles: int = ranged(16, at_least=1)
     inducing: int = ranged(128, at_least=1)
     batch: int = ranged(500, at_least=1)
@@ -476,6 +477,7 @@ class TopicMethod(Sampler):
 class BatchedTopics(TopicMethod):
     """Those that learn them from a batch of documents at a time."""
 
+    batches: ClassVar[str] = "epochs"
     batch: int = ranged(100, at_least=1)
 
 

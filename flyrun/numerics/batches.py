@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass
 class Batches:
-    """Batches of `size` of n_data rows. An epoch's last one may be smaller."""
+    """Batches of `size` of n_data rows at most; those of an epoch differ by one row."""
 
     n_data: int
     size: int
@@ -37,4 +37,5 @@ class Batches:
         if self._order is None or self._order[0] != (key, epoch):
             order = np.random.Generator(np.random.PCG64([key, epoch])).permutation(self.n_data)
             self._order = (key, epoch), order
-        return self._order[1][place * self.size : (place + 1) * self.size]
+        low, high = (self.n_data * (place + k) // self.in_epoch for k in (0, 1))
+        return self._order[1][low:high]

@@ -1,7 +1,7 @@
 """Stochastic variational inference of the mixture of two normals (Hoffman, Blei, Wang & Paisley 2013).
 
 q(θ) = N(Λ⁻¹h, Λ⁻¹), q(z_n = 2) = r_n ∝ exp E log N(x_n; θ1 + θ2, σ²); the natural gradient's step of size
-ρ = (t + delay)^−power: Λ ← (1−ρ)Λ + ρ(I/s² + (N/b) σ⁻² Σ_B [[1, r], [r, r]]), h likewise with (x, r x).
+ρ = (t + delay)^−decay: Λ ← (1−ρ)Λ + ρ(I/s² + (N/b) σ⁻² Σ_B [[1, r], [r, r]]), h likewise with (x, r x).
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ class MixtureSvi(Method):
             # E(x − θ1)² − E(x − θ1 − θ2)²
             gain = (x - mean[0]) ** 2 + covariance[0, 0] - (x - mean.sum()) ** 2 - covariance.sum()
             share = expit(0.5 * self.precision * gain)
-            rate = (first + i + self.config.delay) ** -self.config.power
+            rate = (first + i + self.config.delay) ** -self.config.decay
             scale = self.batches.factor * self.precision
             counts = np.array([[len(x), share.sum()], [share.sum(), share.sum()]])
             precision = (1 - rate) * precision + rate * (self.prior + scale * counts)

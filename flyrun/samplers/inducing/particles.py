@@ -5,8 +5,8 @@ from typing import Any, Literal
 import numpy as np
 
 from flyrun.models.gaussian_process import Inducing, Posterior, Process, Sums, no_sums
-from flyrun.numerics.state import generator_state, seeded
-from flyrun.samplers.inducing.batches import Batches
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.batches import batches_of
 from flyrun.samplers.inducing.method import Predictor, checked_size, inducing_rows
 from flyrun.samplers.method import Records, State
 
@@ -21,9 +21,9 @@ class Particles(Predictor):
 
     answers: Literal["draws", "weighted", "density"] = "weighted"
 
-    def __init__(self, arm: Any, process: Process, seconds: float, sets: int, batches: Batches):
+    def __init__(self, arm: Any, process: Process, seconds: float, sets: int):
         super().__init__(arm, process, seconds)
-        self.sets, self.batches = sets, batches
+        self.sets, self.batches = sets, batches_of(arm, self.n_data)
         self.inducing_size = checked_size("inducing", arm.sampler.inducing, process)
 
     @property
@@ -38,25 +38,26 @@ class Particles(Predictor):
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Z, and nothing known of u but its prior."""
         rows = inducing_rows(seed, self.n_data, self.sets, self.size)
-        words = generator_state(seeded(seed, self.arm.method()))
-        sums = no_sums(self.sets, self.size)._asdict()
-        return {"rows": rows, "step": np.zeros(1, np.int64), "rng": words, **sums}
+        rng, sums = seeded(seed, self.arm.method()), no_sums(self.sets, self.size)._asdict()
+        key, step = rng.integers(1 << 62, size=1), np.zeros(1, np.int64)
+        return {"rows": rows, "step": step, "key": key, "rng": generator_state(rng), **sums}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n batches more."""
         inducing = Inducing(self.process, state["rows"])
         sums = Sums(*(state[name] for name in Sums._fields))
-        words, first = state["rng"], int(state["step"][0])
+        rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         visits, kernels = np.zeros(n), np.zeros(n)
         for k in range(n):
             keep, weight = self.weights(first + k + 1)
             if weight:
-                rows, words = self.batches.rows(words, first + k)
+                rows = self.batches.rows(first + k, rng, key)
                 sums = sums.mixed(keep, inducing.sums_over(rows), weight)
                 visits[k] = len(rows)
             kernels[k] = self.sets * self.size * (visits[k] + (self.size if first + k == 0 else 0))
         records = {"queries": self.sets * visits, "visits": visits, "kernel_evaluations": kernels}
-        return {**state, **sums._asdict(), "step": state["step"] + n, "rng": words}, records
+        after = {"step": state["step"] + n, "rng": generator_state(rng)}
+        return {**state, **sums._asdict(), **after}, records
 
     def log_weight(self, sums: Sums, posterior: Posterior) -> np.ndarray:
         """(m,): what q(Z) is proportional to."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from flyrun.models.gaussian_process import Posterior, Process, Sums
-from flyrun.samplers.inducing.batches import Batches
 from flyrun.samplers.inducing.particles import Particles
 from flyrun.samplers.method import Method
 
@@ -23,17 +22,15 @@ def build(arm: Any, process: Process, seconds: float) -> Method:
 
 
 class Descent(Particles):
-    """γ_t = (t + delay)^(−power)."""
+    """γ_t = (t + delay)^(−decay)."""
 
     def __init__(self, arm: Any, process: Process, seconds: float, label: str, sets: int):
-        settings = arm.sampler
-        batches = Batches(len(process.target), settings.batch, settings.batches == "replacement")
-        super().__init__(arm, process, seconds, sets, batches)
+        super().__init__(arm, process, seconds, sets)
         self.label = label
 
     def weights(self, step: int) -> tuple[float, float]:
         """(1 − γ, γN/b)."""
-        gamma = (step + self.arm.sampler.delay) ** -self.arm.sampler.power
+        gamma = (step + self.arm.sampler.delay) ** -self.arm.sampler.decay
         return 1.0 - gamma, gamma * self.batches.factor
 
 

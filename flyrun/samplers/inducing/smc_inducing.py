@@ -8,15 +8,13 @@ resampling, weights are carried on instead. After its pass it stands still.
 from typing import Any
 
 from flyrun.models.gaussian_process import Process
-from flyrun.samplers.inducing.batches import Batches
 from flyrun.samplers.inducing.particles import Particles
 from flyrun.samplers.method import Method
 
 
 def build(arm: Any, process: Process, seconds: float) -> Method:
     """The method of an arm."""
-    batches = Batches(len(process.target), arm.sampler.batch, replace=False)
-    return OnePass(arm, process, seconds, arm.sampler.particles, batches)
+    return OnePass(arm, process, seconds, arm.sampler.particles)
 
 
 class OnePass(Particles):
@@ -26,4 +24,4 @@ class OnePass(Particles):
 
     def weights(self, step: int) -> tuple[float, float]:
         """(1, 1) while there are rows left."""
-        return 1.0, float(step <= self.batches.count)
+        return 1.0, float(step <= self.batches.in_epoch)

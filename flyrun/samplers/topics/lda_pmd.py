@@ -32,5 +32,5 @@ class MirrorDescent(Sampled):
         lam, gamma = arrays["lam"], self.rate(t)
         counts, queries = self.counts(rng, lda.topics_of(lam), batch)
         lam *= 1.0 - gamma
-        lam += gamma * (self.problem.beta + (self.n_documents / len(batch)) * counts)
+        lam += gamma * (self.problem.beta + self.batches.factor * counts)
         return queries

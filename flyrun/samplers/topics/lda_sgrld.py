@@ -47,9 +47,7 @@ class Langevin(Sampled):
         """As in the base class."""
         lam, eps, phi = arrays["lam"], self.rate(t), lda.topics_of(arrays["lam"])
         counts, queries = self.counts(rng, phi, batch)
-        drift = (
-            self.problem.beta - lam + (self.n_documents / len(batch)) * (counts - phi * counts.sum(axis=0))
-        )
+        drift = self.problem.beta - lam + self.batches.factor * (counts - phi * counts.sum(axis=0))
         noise = np.sqrt(eps * lam) * rng.standard_normal(lam.shape)
         np.abs(lam + 0.5 * eps * drift + noise, out=lam)
         arrays["mean"] += 2.0 / (t + 2.0) * (lda.topics_of(lam) - arrays["mean"])

@@ -29,9 +29,9 @@ class SequentialMonteCarlo(Sampled):
         first = first_lambda(rng, self.problem)
         return {"lam": np.full_like(first, self.problem.beta), "first": first}
 
-    def next_batch(self, rng: np.random.Generator, arrays: State, t: int) -> np.ndarray:
-        """As in the base class; no document after the first epoch."""
-        return super().next_batch(rng, arrays, t) if t < self.batches else arrays["order"][:0]
+    def reads(self, t: int) -> bool:
+        """As in the base class: in the first epoch."""
+        return t < self.batches.in_epoch
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         """As in the base class."""

@@ -37,7 +37,7 @@ class StochasticVariational(Topics):
         counts = np.zeros_like(lam)
         _, queries = self.local(self.train, batch, lam, counts)
         lam *= 1.0 - rho
-        lam += rho * (self.problem.beta + (self.n_documents / len(batch)) * counts)
+        lam += rho * (self.problem.beta + self.batches.factor * counts)
         return queries
 
     def local(self, corpus: Any, documents: np.ndarray, lam: np.ndarray, counts: np.ndarray) -> Any:

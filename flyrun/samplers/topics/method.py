@@ -1,7 +1,6 @@
 """The family of topic models: minibatches of documents, topics as they stand, and what these are worth.
 
-A step is a batch. Documents are taken by epochs, each in an order of its own, dealt out into batches of
-nearly the same size. Queries: see models/lda.py; visits are documents. What is handed in is a functional, the
+A step is a batch. Queries: see models/lda.py; visits are documents. What is handed in is a functional, the
 perplexity of completing the test documents, for the topics are too many coordinates; they are the result.
 """
 
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from flyrun.data.documents import Halves
-from flyrun.errors import ConfigError
 from flyrun.models import lda
 from flyrun.models.lda import Lda
+from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.topics import search
 
@@ -26,9 +26,6 @@ def prepare(arm: Any, folder: Path) -> Method:
     """Load the documents of an arm, and search its step where none is given. DataError, ConfigError."""
     started = time.perf_counter()
     problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
-    n = problem.data.train.n_documents
-    if getattr(arm.sampler, "batch", n) > n:
-        raise ConfigError(f"sampler.batch={arm.sampler.batch}: there are {n} documents; take at most as many")
     step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.code, "CANDIDATES", ())
     found = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
     method = arm.sampler.code.build(arm, problem, step or found.step)
@@ -46,8 +43,9 @@ class Topics(Method):
 
     def __init__(self, arm: Any, problem: Lda, step: tuple[float, float, float] | None):
         self.arm, self.problem, self.step = arm, problem, step
-        self.train, self.n_documents = problem.data.train, problem.data.train.n_documents
-        self.batches = -(-self.n_documents // getattr(arm.sampler, "batch", self.n_documents))
+        self.train, self.n_documents = problem.data.train, (n := problem.data.train.n_documents)
+        some = hasattr(arm.sampler, "batch")
+        self.batches = batches_of(arm, n, "documents") if some else Batches(n, n, "epochs")
         self.room = lda.workspace(self.train, problem.n_topics)
         self.found, self.setup_s = search.Found(), 0.0
 
@@ -85,9 +83,9 @@ class Topics(Method):
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Arms of one seed begin with the same topics and have luck of their own."""
-        own = {"rng": generator_state(seeded(seed, self.arm.method()))}
-        books = {"order": np.arange(self.n_documents), "clock": np.zeros(1, np.int64)}
-        return own | books | self.start(seeded(seed))
+        rng = seeded(seed, self.arm.method())
+        key, clock = rng.integers(1 << 62, size=1), np.zeros(1, np.int64)
+        return {"rng": generator_state(rng), "key": key, "clock": clock} | self.start(seeded(seed))
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more batches."""
@@ -96,17 +94,15 @@ class Topics(Method):
         spent, seen = np.zeros(n), np.zeros(n)
         for i in range(n):
             t = int(arrays["clock"][0])
-            batch = self.next_batch(rng, arrays, t)
-            spent[i], seen[i] = self.learn(rng, arrays, batch, t), len(batch)
+            batch = self.batches.rows(t, rng, int(arrays["key"][0]))
+            if self.reads(t):
+                spent[i], seen[i] = self.learn(rng, arrays, batch, t), len(batch)
             arrays["clock"] += 1
         return arrays | {"rng": generator_state(rng)}, {"queries": spent, "visits": seen}
 
-    def next_batch(self, rng: np.random.Generator, arrays: State, t: int) -> np.ndarray:
-        """Documents of the t-th batch."""
-        if t % self.batches == 0:
-            rng.shuffle(arrays["order"])
-        low, high = (self.n_documents * (t % self.batches + k) // self.batches for k in (0, 1))
-        return arrays["order"][low:high]
+    def reads(self, t: int) -> bool:
+        """Whether the t-th step does anything."""
+        return True
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Of the test documents."""

@@ -46,7 +46,7 @@ def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
     started, tried, queries = time.perf_counter(), [], 0.0
     for step in candidates:
         method = arm.sampler.code.build(arm, problem, step)
-        steps = max(1, round(arm.sampler.search_passes * method.batches))
+        steps = max(1, round(arm.sampler.search_passes * method.batches.in_epoch))
         state, records = method.advance(method.init(SEED), steps)
         tried.append([*step, method.perplexity(state, problem.data.valid)])
         queries += float(np.sum(records["queries"]))

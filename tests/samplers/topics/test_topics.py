@@ -44,8 +44,9 @@ def tiny(n_topics=2, alpha=0.4, beta=0.3, documents=((0, 0, 1), (1, 2), (2,))):
 
 def built(problem, module, **options):
     """A method on a problem made by hand."""
-    default = {"batch": problem.data.train.n_documents, "sweeps": 4, "kept": 2, "step": (1.0, 1.0, 1.0)}
-    sampler = SimpleNamespace(**{**default, "tolerance": 1e-12, "most_iterations": 5000, **options})
+    default = {"batch": problem.data.train.n_documents, "batches": "epochs", "step": (1.0, 1.0, 1.0)}
+    default |= {"sweeps": 4, "kept": 2, "tolerance": 1e-12, "most_iterations": 5000}
+    sampler = SimpleNamespace(**{**default, **options})
     return module.build(SimpleNamespace(sampler=sampler, method=dict), problem, sampler.step)
 
 
@@ -65,7 +66,7 @@ def after_an_epoch(tmp_path, learn=None):
         return counts, queries
 
     method.counts = counted
-    state, _ = method.advance(method.init(0), method.batches)
+    state, _ = method.advance(method.init(0), method.batches.in_epoch)
     train, beta = method.train, method.problem.beta
     by_word = np.bincount(train.word, train.repeats, minlength=method.problem.data.n_words)
     return state["lam"], beta + sum(seen), 3 * beta + by_word
@@ -87,7 +88,7 @@ def without_inflation(self, rng, arrays, batch, t):
 
 def without_decay(self, rng, arrays, batch, t):
     counts, queries = self.counts(rng, lda.topics_of(arrays["lam"]), batch)
-    arrays["lam"] += self.rate(t) * (self.problem.beta + self.n_documents / len(batch) * counts)
+    arrays["lam"] += self.rate(t) * (self.problem.beta + self.batches.factor * counts)
     return queries
 
 
@@ -100,7 +101,7 @@ def test_that_check_finds_a_missing_factor(tmp_path, broken):
 
 def test_one_pass_smc_counts_every_document_once_and_then_rests(tmp_path):
     method = method_of(tmp_path, "lda_smc")
-    state, records = method.advance(method.init(0), method.batches + 3)
+    state, records = method.advance(method.init(0), method.batches.in_epoch + 3)
     train = method.train
     by_word = np.bincount(train.word, train.repeats, minlength=method.problem.data.n_words)
     np.testing.assert_allclose(state["lam"].sum(axis=1), 3 * method.problem.beta + by_word, atol=1e-11)
@@ -307,7 +308,7 @@ def test_queries_are_tokens_times_sweeps_and_visits_documents(tmp_path, name):
 
 def test_queries_of_svi_are_distinct_words_times_iterations(tmp_path):
     method = method_of(tmp_path, "lda_svi", "sampler.most_iterations=7", "sampler.tolerance=1e-300")
-    _, records = method.advance(method.init(0), method.batches)
+    _, records = method.advance(method.init(0), method.batches.in_epoch)
     assert records["queries"].sum() == 8 * len(method.train.word)  # and once more for the counts
 
 
@@ -359,7 +360,7 @@ def test_all_that_are_searched_try_as_many_steps():
         (("sampler=lda_pmd", "sampler.step=[0,1,1]"), r"sampler\.step"),
         (("sampler=lda_svi", "sampler.step=[1,1]"), r"sampler\.step"),
         (("sampler=lda_smc", "sampler.kept=11"), r"sampler\.kept=11: must be at most sampler\.sweeps=10"),
-        (("sampler=lda_smc", "sampler.batch=25"), r"sampler\.batch=25: there are 24 documents"),
+        (("sampler=lda_smc", "sampler.batch=25"), r"sampler\.batch=25: the data have 24 documents"),
         (("sampler=random_walk",), r"sampler=random_walk and model=lda do not fit"),
         (("sampler=lda_pmd", "dataset=tall"), r"dataset=tall and model=lda do not fit"),
         (("sampler=lda_pmd", "model=logistic"), r"do not fit"),
