@@ -377,11 +377,9 @@ class MixtureGibbs(OfTheMixture):
 
 
 @option("sampler", "mixture_svi")
-class MixtureSvi(OfTheMixture):
+class MixtureSvi(OfTheMixture, Streamed):
     """Stochastic variational inference of the mixture: one Gaussian for the means, batches of rows."""
 
-    family: ClassVar[str] = "flyrun.samplers.approximations.mixture_svi"
-    home: ClassVar[str] = "flyrun.samplers.approximations"
     paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
     batch: int = ranged(10, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
@@ -390,11 +388,9 @@ class MixtureSvi(OfTheMixture):
 
 
 @option("sampler", "npv")
-class Npv(Sampler):
+class Npv(Streamed):
     """Nonparametric variational inference: a mixture of `components` round Gaussians, by Adam on batches."""
 
-    family: ClassVar[str] = "flyrun.samplers.approximations.npv"
-    home: ClassVar[str] = "flyrun.samplers.approximations"
     paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
     components: int = ranged(200, at_least=1)
     batch: int = ranged(10, at_least=1)

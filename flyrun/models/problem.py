@@ -59,6 +59,12 @@ class Problem(NamedTuple):
     prior: Any
     fit: Fit
 
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of θ's components, (P,)."""
+        names, several = self.dataset.feature_names, self.model.n_predictors
+        return tuple(f"{k}:{name}" for k in range(several) for name in names) if several > 1 else tuple(names)
+
 
 @jit
 def _log_prior(prior, theta):

@@ -4,40 +4,25 @@ The bound (1/K) Σ_k [U(μ_k) + ½σ_k² tr∇²U(μ_k) − log q_k], q_k = (1/K
 climbed on batches of rows by Adam: the means on U(μ_k), as in the paper, the log variances on the trace.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.problem import prior_scores
+from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
-from flyrun.samplers.particles.target import Rows
 
-DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 _DECAY, _TINY = (0.9, 0.99), 1e-8
 _LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
 
 
-def prepare(arm: Any, folder: Path) -> Method:
-    """The method of an arm; DataError or ConfigError as bind's."""
-    return Npv(arm, Rows(arm, folder))
-
-
-def gaussian_estimates(target: Rows, means: np.ndarray, roots: np.ndarray) -> dict[str, np.ndarray]:
-    """E f of an even mixture of Gaussians N(μ_k, R_k R_kᵀ), means (K, P), roots (K, P, P).
-
-    Mean and square exactly, the model's own by draws that are the same whenever asked.
-    """
-    noise = np.random.Generator(np.random.PCG64(0)).standard_normal((DRAWS, means.shape[1]))
-    which = np.arange(DRAWS) % len(means)
-    draws = means[which] + np.einsum("npq,nq->np", roots[which], noise)
-    found = target.expectations(draws, np.full(DRAWS, 1.0 / DRAWS))
-    variances = (roots**2).sum(axis=2)
-    return found | {"mean": means.mean(axis=0), "square": (means**2 + variances).mean(axis=0)}
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return Npv(arm, problem)
 
 
 class Npv(Method):
@@ -45,17 +30,17 @@ class Npv(Method):
 
     answers, unit, shown = "density", "step", ("{queries} queries/batch",)
 
-    def __init__(self, arm: Any, target: Rows):
-        self.arm, self.target, self.config = arm, target, arm.sampler
-        self.batches = batches_of(arm, target.n_data)
-        penalty = arm.prior.code.penalty(target.problem.prior)
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem, self.config = arm, problem, arm.sampler
+        self.batches = batches_of(arm, len(problem.features.rows))
+        penalty = arm.prior.code.penalty(problem.prior)
         self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
         self.most = -np.log(self.ridge)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Centres drawn from the prior, a tenth of its sd wide."""
         rng = seeded(seed, self.arm.method())
-        centres = self.target.draw(rng, self.config.components)
+        centres = draw_prior(self.problem, rng, self.config.components)
         log_variance = np.full(len(centres), self.most + 2 * np.log(0.1))
         at = np.column_stack([centres, log_variance])
         key, step = rng.integers(1 << 62, size=1), np.zeros(1, np.int64)
@@ -83,7 +68,7 @@ class Npv(Method):
 
     def _gradient(self, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """(K, P+1), of K times the bound, by centres and log variances."""
-        problem, centres, variance = self.target.problem, at[:, :-1], np.exp(at[:, -1])
+        problem, centres, variance = self.problem, at[:, :-1], np.exp(at[:, -1])
         size = centres.shape[1]
         slopes, bends = passes.second_order_over(
             self.arm.model.code, problem.model, problem.features, rows, centres
@@ -106,12 +91,9 @@ class Npv(Method):
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Of the mixture."""
         found = self.result(state)
-        roots = np.sqrt(found["variances"])[:, None, None] * np.eye(self.target.n_params)
-        return gaussian_estimates(self.target, found["centres"], roots)
+        roots = np.sqrt(found["variances"])[:, None, None] * np.eye(found["centres"].shape[1])
+        return method.gaussian_estimates(self.arm, self.problem, found["centres"], roots)
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class."""
-        target = self.target
-        return Facts(
-            "NPV", False, target.coordinates, target.n_data, target.n_params, setup_queries=target.fit.queries
-        )
+        return method.facts(self.arm, self.problem, "NPV", False, 0, 0.0)

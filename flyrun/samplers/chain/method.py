@@ -182,13 +182,11 @@ class Chain(Method):
 
     def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
-        fit, likelihood = self.problem.fit, self.problem.model
-        names, n_predictors = self.problem.dataset.feature_names, likelihood.n_predictors
+        fit, n_predictors = self.problem.fit, self.problem.model.n_predictors
         shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
-        several = tuple(f"{k}:{name}" for k in range(n_predictors) for name in names)
         return Facts(
             update=self.module.LABEL,
-            coordinates=several if n_predictors > 1 else tuple(names),
+            coordinates=self.problem.coordinates,
             n_data=self.n_data,
             n_params=self.n_params,
             setup_queries=fit.queries + self.setup.queries + self.n_data,
@@ -199,7 +197,7 @@ class Chain(Method):
                 "held_out": fit.held_out,
                 "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
                 "held_out_model": fit.held_out_model,
-                "feature_names": list(names),
+                "feature_names": list(self.problem.dataset.feature_names),
                 "gradients": self.module.GRADIENTS,
                 "gauge": {"classes": n_predictors} if shift_free else {},
                 "map_queries": fit.queries,

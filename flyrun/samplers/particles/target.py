@@ -41,10 +41,8 @@ class Rows:
         self.arm, self.problem = arm, bind(arm, folder, needs_map=False)
         problem = self.problem
         self.n_data = len(problem.features.rows)
-        names, several = problem.dataset.feature_names, problem.model.n_predictors
-        self.n_params = len(names) * several
-        own = tuple(f"{k}:{name}" for k in range(several) for name in names)
-        self.coordinates = own if several > 1 else tuple(names)
+        self.coordinates = problem.coordinates
+        self.n_params = len(self.coordinates)
         mapped.expect(problem.features.rows, random=True)
 
     @property

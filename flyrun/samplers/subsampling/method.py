@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models.problem import Problem, bind, draw_prior, log_densities
+from flyrun.models.problem import Problem, bind, draw_prior, log_densities, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
@@ -25,8 +25,7 @@ class SubsetChain(Method):
 
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem = arm, problem
-        self.n_data, n_features = problem.features.rows.shape
-        self.n_params = n_features * problem.model.n_predictors
+        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         self.batches = batches_of(arm, self.n_data)
 
     def move(
@@ -65,18 +64,21 @@ class SubsetChain(Method):
         prior, likelihood = log_densities(self.arm, self.problem, theta)
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
 
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """As in the base class, and what the model adds."""
+        return of_positions(self.arm, self.problem, theta)
+
     def more(self, state: State | None) -> dict[str, Any]:
         """Facts of this method's own."""
         return {}
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class."""
-        fit, names, model = self.problem.fit, self.problem.dataset.feature_names, self.problem.model
-        several = tuple(f"{k}:{name}" for k in range(model.n_predictors) for name in names)
+        fit = self.problem.fit
         return Facts(
             update=self.label,
             exact=self.exact,
-            coordinates=several if model.n_predictors > 1 else tuple(names),
+            coordinates=self.problem.coordinates,
             n_data=self.n_data,
             n_params=self.n_params,
             setup_queries=fit.queries,

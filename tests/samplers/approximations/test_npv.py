@@ -25,7 +25,7 @@ def _log_q(centres, log_variance):
 
 def _bound(method, centres, log_variance, traced):
     """K times the bound, the trace by differences of the log posterior."""
-    arm, problem = method.arm, method.target.problem
+    arm, problem = method.arm, method.problem
 
     def at(theta):
         return sum(log_densities(arm, problem, theta))
@@ -42,7 +42,7 @@ def _bound(method, centres, log_variance, traced):
 def test_the_slope_is_the_bounds(tmp_path, words):
     method = prepare(arm_of(words, ("sampler=npv", "sampler.components=4", "sampler.batch=40")), tmp_path)
     rng = np.random.default_rng(0)
-    at = np.column_stack([rng.standard_normal((4, method.target.n_params)), rng.uniform(-3, -1, 4)])
+    at = np.column_stack([rng.standard_normal((4, len(method.problem.coordinates))), rng.uniform(-3, -1, 4)])
     slope = method._gradient(at, np.arange(40))
     for k, d in np.ndindex(at.shape):
         last = d == at.shape[1] - 1
@@ -82,7 +82,7 @@ def test_svi_on_all_rows_is_the_coordinate_ascent(tmp_path):
     method = prepare(arm_of(MIXTURE, words), tmp_path)
     state, _ = method.advance(method.init(0), 3000)
     found = method.result(state)
-    mean, covariance, x = found["mean"], found["covariance"], method.x
+    mean, covariance, x = found["mean"], found["covariance"], method.problem.model.target
     gain = (x - mean[0]) ** 2 + covariance[0, 0] - (x - mean.sum()) ** 2 - covariance.sum()
     share = expit(gain / 12.5)
     precision = np.eye(2) + np.array([[40, share.sum()], [share.sum(), share.sum()]]) / 6.25

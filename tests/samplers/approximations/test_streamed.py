@@ -104,8 +104,8 @@ def test_whole_batches_at_rate_one_are_the_fixed_points_iteration(tmp_path):
 class WithoutFactor(SviJaakkolaJordan):
     """Broken: a batch stands for its own rows alone."""
 
-    def __init__(self, arm, problem, batches):
-        super().__init__(arm, problem, batches)
+    def __init__(self, arm, problem):
+        super().__init__(arm, problem)
 
         class Unscaled(type(self.batches)):
             factor = 1.0
@@ -122,7 +122,7 @@ def test_batches_come_close_to_the_fixed_point_and_it_is_too_narrow(tmp_path):
     np.testing.assert_allclose(np.sqrt(np.diag(found["covariance"])) / sd, 1.0, atol=0.05)
     laplace = _method(tmp_path, "laplace", words=LARGE).result({})["covariance"]
     assert (np.diag(found["covariance"]) < np.diag(laplace)).all()
-    broken, _ = _end(WithoutFactor(method.arm, method.problem, method.batches), 2_000)
+    broken, _ = _end(WithoutFactor(method.arm, method.problem), 2_000)
     assert (np.sqrt(np.diag(broken["covariance"])) / sd > 2).all()
 
 
