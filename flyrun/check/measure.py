@@ -11,8 +11,7 @@ import threadpoolctl
 from llvmlite import binding
 
 from flyrun.config import catalogue
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError
+from flyrun.config.compose import check_list, compose_job
 from flyrun.runner.environment import describe, one_thread
 from flyrun.samplers.method import prepare
 
@@ -40,10 +39,8 @@ class Measured:
 
 def overrides(experiment: str) -> list[str]:
     """The words that make an experiment small. Raises ConfigError where its list `check` is none."""
-    own = catalogue.load(catalogue.files("experiment")[experiment]).get("check") or []
-    if not isinstance(own, list):
-        raise ConfigError(f"check: must be a list of overrides; correct conf/experiment/{experiment}.yaml")
-    return [*SIZE, "protocol.thin=1", *map(str, own)]
+    own = check_list(catalogue.load(catalogue.files("experiment")[experiment]))
+    return [*SIZE, "protocol.thin=1", *own]
 
 
 def measure(experiment: str) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,8 @@
 """From words to a Job: each arm composed from the experiment, its own list and what is typed.
 
 Order, later wins: the option's YAML, the experiment, what a choice suggests, the arm's list, what is typed,
-what is typed for this arm alone. A typed value reaches every arm that has the key.
+what is typed for this arm alone. A typed value reaches every arm that has the key. Where protocol=smoke is
+typed the experiment's list `check` stands before what is typed: it makes it small.
 """
 
 import json
@@ -25,6 +26,7 @@ from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir, illustrations, reference_dir
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
+_SMALL = "smoke"
 _SHOWN = 12  # arms that a message lists
 
 
@@ -34,10 +36,15 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     config_dirs: further folders with options, after flyrun's own (inside hydra.main, --config-dir does it).
     Raises ConfigError, one line, for anything unknown, unsuitable or missing.
     """
-    entries = read(overrides)
+    typed = entries = read(overrides)
     with one_line(), _hydra():
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
+        if composer.choices.get("protocol") == _SMALL and (small := read(check_list(base))):
+            entries = small + typed
+            composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
+            composer.used = {entry.text for entry in small}
+            base = composer.base()
         arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
         for entry in entries:
             if entry.arm is not None and entry.arm not in arms:
@@ -67,13 +74,21 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         executor=build("executor", base["executor"]),
         results_dir=Path(base["results_dir"]).expanduser(),
         reference=_reference(base["reference"], experiment),
-        run_overrides=[entry.text for entry in entries if entry.key != "fresh"],
+        run_overrides=[entry.text for entry in typed if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
         arena=bool(base["arena"]),
         predictions=bool(base["predictions"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
+
+
+def check_list(base: dict[str, Any]) -> list[str]:
+    """The words that make an experiment small. Raises ConfigError where its `check` is no list."""
+    own = base.get("check") or []
+    if not isinstance(own, list):
+        raise ConfigError("check: must be a list of overrides; correct the experiment's file")
+    return list(map(str, own))
 
 
 class _Composer:

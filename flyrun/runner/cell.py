@@ -103,11 +103,10 @@ def cells(job: Any) -> list[Cell]:
     found: dict[Path, Cell] = {}
 
     def add(arm: Any, seed: int) -> Cell:
-        key = cell_key(arm)
-        arm = own.get(key, arm)
-        folder = store.cell_folder(run_dir(job), arm.name, key, seed)
+        folder = store.cell_folder(run_dir(job), arm.name, cell_key(arm), seed)
         if folder not in found:
-            needed = [add(other, seed) for other in arm.sampler.needed_arms(arm)]
+            others = arm.sampler.needed_arms(arm)
+            needed = [add(own.get(cell_key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
             found[folder] = Cell(arm, seed, folder, tuple(cell.folder for cell in needed), depth)
         return found[folder]

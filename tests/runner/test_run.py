@@ -33,6 +33,12 @@ def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
     assert "accepted 1.00, 7 queries/iter" in str(screen)
 
 
+def test_arms_of_the_same_settings_are_two(tmp_path):
+    result = run(fakes.make_job(tmp_path, arms=("one", "two"), seeds=1), None, fakes.prepare)
+    draws = draws_of(result.run_dir)
+    assert_same({("one", 0): draws["one", 0]}, {("one", 0): draws["two", 0]})
+
+
 def test_chunk_lengths_leave_the_draws_alone(tmp_path, unbroken, monkeypatch):
     monkeypatch.setattr(chunks, "_FIRST_CHUNK", 7)
     monkeypatch.setattr(chunks, "_MAX_CHUNK_BYTES", 2500)
