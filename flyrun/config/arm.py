@@ -116,7 +116,7 @@ class Job:
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
     arena: bool = False
-    predictions: bool = False
+    held_out: bool = False
     description: str = ""
     dashed: bool = False
 

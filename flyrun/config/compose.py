@@ -78,7 +78,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
         arena=bool(base["arena"]),
-        predictions=bool(base["predictions"]),
+        held_out=bool(base["held_out"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 

@@ -51,14 +51,13 @@ def test_typed_values_reach_every_arm_that_has_the_key():
 def test_smoke_takes_what_makes_the_experiment_small():
     words = ["experiment=pmd_mixture", "only=[pmd,gibbs_swap]", "protocol=smoke"]
     job = compose_job(words)
-    assert {(arm.dataset.n_data, arm.protocol.iterations, arm.protocol.seeds) for arm in job.arms} == {
-        (100, 30, 2)
-    }
+    assert {(arm.protocol.iterations, arm.protocol.seeds) for arm in job.arms} == {(30, 2)}
+    assert job.arms[0].sampler.particles == 100
     assert job.run_overrides == words  # and only these are repeated
     (pmd, _) = compose_job([*words, "protocol.iterations=40", "sampler.particles=7"]).arms
     assert (pmd.protocol.iterations, pmd.sampler.particles) == (40, 7)  # what is typed wins
     (pmd, swap) = compose_job([*words[:2], "protocol=short"]).arms
-    assert (pmd.dataset.n_data, swap.protocol.iterations) == (1_000, 2_000)
+    assert (pmd.sampler.particles, swap.protocol.iterations) == (1_500, 2_000)
     assert compose_job([*words[:1], "only=gibbs", "protocol=smoke"]).arms  # without a key that others have
 
 

@@ -1,5 +1,6 @@
 """How far a method's density is from a posterior that is known on a grid: at its end, and on the way."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,13 @@ def summarise(draws: Draws) -> Row:
     kernels = draws.whole("kernel_evaluations")
     every = ((cost, draws.values("estimate", cost)) for cost in (*_COSTS, "seconds"))
     costs = {cost: values for cost, values in every if values is not None}
+    effective = draws.values("estimate", "effective")
     return {
         "tv": float(variation[-1]),
         "kl": float(divergence[-1]),
         "cross_entropy": float(divergence[-1] + truth.entropy),
         "mode_mass": float(mode[-1]),
+        "effective": math.nan if effective is None else float(effective[-1]),
         "kernel_evaluations": 0.0 if kernels is None else float(kernels.sum()),
         **{f"total_{cost}": float(values[-1]) for cost, values in costs.items()},
         **{f"curve_{cost}": costs[cost].tolist() for cost in _COSTS},
@@ -87,7 +90,7 @@ def _floor(truth: Any) -> np.ndarray:
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     costs = [f"total_{cost}" for cost in (*_COSTS, "seconds")]
-    for name in ("tv", "kl", "cross_entropy", "mode_mass", "kernel_evaluations", *costs):
+    for name in ("tv", "kl", "cross_entropy", "mode_mass", "effective", "kernel_evaluations", *costs):
         put(row, name, arm.each(name))
     return row | {"true_mode_mass": arm.pooled.density_truth[2], "true_entropy": arm.pooled.density_truth[3]}
 
@@ -99,6 +102,7 @@ _COLUMNS = [
     Column("KL", measured("kl")),
     Column("cross entropy", measured("cross_entropy")),
     Column("mass of θ2 < 0", measured("mode_mass")),
+    Column("effective", measured("effective")),
     Column("visits", plain("total_visits")),
     Column("queries", plain("total_queries")),
     Column("kernels", plain("kernel_evaluations")),
@@ -112,8 +116,8 @@ total variation: half of ∫|p − q|, p the posterior summed over a grid, q a m
 of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode; 1,500 exact draws score
 {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
 being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. mass:
-of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. visits: rows read. queries: likelihoods
-evaluated, the particles times the rows. kernels: evaluations of the kernel between particles.
+of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. effective: number of weights. visits: rows
+read. queries: likelihoods evaluated, the particles times the rows. kernels: evaluations of the kernel between particles.
 """
 
 
@@ -202,12 +206,13 @@ SECTION = Section(
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
         setup_queries setup_s answers tv tv_sd kl kl_sd cross_entropy cross_entropy_sd mode_mass mode_mass_sd
-        true_mode_mass true_entropy total_visits total_visits_sd total_queries total_queries_sd
-        kernel_evaluations kernel_evaluations_sd total_seconds total_seconds_sd
+        true_mode_mass true_entropy effective effective_sd total_visits total_visits_sd total_queries
+        total_queries_sd kernel_evaluations kernel_evaluations_sd total_seconds total_seconds_sd
     """,
-    reads=("tv", "density_truth"), summarise=summarise, pool=pool, row=_row,
+    reads=("tv",), summarise=summarise, pool=pool, row=_row,
     views=lambda rows: [table_view("Distance from the posterior (mean ± sd over seeds)", _COLUMNS, rows)],
-    legend=_legend, arm_caveats=_one_mode, replaces=("estimates", "paper", "ess", "cost", "chains"),
+    legend=_legend, arm_caveats=_one_mode,
+    replaces=("estimates", "paper", "ess", "cost", "chains", "functionals"),
     figures={"total_variation": _against_cost, "modes": _mode_masses, "densities": _densities},
     code=("flyrun.models.mixture",),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from flyrun.report.section import Plot, Row, Section
 from flyrun.report.table import put
 
 _COSTS = ("queries", "visits", "span", "seconds")
+_OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
 
 
 def summarise(draws: Draws) -> Row:
@@ -22,7 +23,7 @@ def summarise(draws: Draws) -> Row:
     spent_*: queries, visits and seconds up to there, without what setting up cost.
     """
     group = draws.tree["estimate"].data_vars if "estimate" in draws.tree else {}
-    names = [name for name in group if group[name].ndim == 1 and name not in ("step", *_COSTS)]
+    names = [name for name in group if group[name].ndim == 1 and name not in _OTHERS]
     if not names:
         return {}
     before = {"seconds": draws.facts.get("setup_s", 0.0)}

@@ -152,6 +152,6 @@ SECTION = Section(
         visits_sd queries queries_sd kernel_evaluations kernel_evaluations_sd seconds seconds_sd
     """,
     reads=("final_rmse",), summarise=summarise, row=_row, views=_views,
-    legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats,
+    legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats, replaces=("functionals",),
     figures={"prediction_errors": _curves, "predicted_function": _bands},
 )  # fmt: skip

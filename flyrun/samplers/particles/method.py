@@ -41,7 +41,7 @@ class Weighted(Method):
         """By the weights, and the effective number of particles."""
         weight = self.weights(state)
         found = self.target.expectations(state["theta"], weight)
-        return found | {"ess": np.array(effective(weight))}
+        return found | {"effective": np.array(effective(weight))}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """The particles and their log weights."""

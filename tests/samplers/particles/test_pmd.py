@@ -106,7 +106,7 @@ def test_from_a_pilot_one_epoch_is_importance_sampling_and_its_cost_is_charged()
     joint = target.log_prior(state["theta"]) + target.log_likelihood(state["theta"], np.arange(50))
     wanted = joint - log_q
     np.testing.assert_allclose(state["log_weight"], wanted - wanted.max(), atol=1e-9)
-    assert method.estimates(state)["ess"] > 200
+    assert method.estimates(state)["effective"] > 200
 
 
 def test_a_pilot_is_an_arm_of_its_own():

@@ -33,8 +33,8 @@ _DRAWS = 400
 def summarise(draws: Draws) -> Row:
     """pred_*: by snapshot, queries and visits until then, set-up included, error (share misclassified; none
     for a regression) and mean log likelihood of the test rows at E θ, mean and sd of θ; rows: their number.
-    averaged: the mean over test rows of the log of their likelihood's average, at the end.  data_note: what
-    is to be said of the data wherever results are shown.
+    averaged: the mean over test rows of the log of their likelihood's average, at the end; effective: number
+    of weights then.  data_note: what is to be said of the data wherever results are shown.
     """
     names = ("queries", "visits", "mean", "square")
     queries, visits, mean, square = (draws.values("estimate", name) for name in names)
@@ -42,6 +42,7 @@ def summarise(draws: Draws) -> Row:
         return {}
     if mean.ndim != 2 or not len(mean) or mean.shape[1] > _MOST:
         return {}
+    effective = draws.values("estimate", "effective")
     arm, problem = bound(draws.info["settings"], draws.cell.folder.parents[1] / "setup")
     data, code = problem.dataset, arm.model.code
     if not len(data.test_target):
@@ -57,6 +58,7 @@ def summarise(draws: Draws) -> Row:
         "pred_sd": np.sqrt(np.maximum(square - mean**2, 0.0)).tolist(),
         "pred_rows": len(data.test_target),
         "averaged": _averaged(draws, arm, problem),
+        "effective": math.nan if effective is None else float(effective[-1]),
         "data_note": str(data.info.get("note", "")),
     }
 
@@ -134,7 +136,8 @@ def _row(run: Run, arm: ArmResult) -> Row:
         if values.shape[1]:
             put(row, name, values[:, -1])
     put(row, "test_log_likelihood", np.array([cell.pred_log_likelihood[-1] for cell in arm.cells]))
-    put(row, "averaged", arm.each("averaged"))
+    for name in ("averaged", "effective"):
+        put(row, name, arm.each(name))
     base = reference(run, arm)
     if base is not None:
         row |= {"off_reference": base.name, "off_floor": _floor(base)}
@@ -177,6 +180,8 @@ def _views(rows: list[Row]) -> list[View]:
     if some(["off_end"]):
         second = [ARM, *powers("off", QUERIES, measured, "queries"), Column("all", measured("off_end"))]
         second += [Column("queries", plain("queries")), Column("sd ratio", measured("sd_ratio"))]
+        if some(["effective"]):
+            second.append(Column("effective", measured("effective")))
         if some(["expected_sd_ratio"]):
             second.append(Column("by the step", plain("expected_sd_ratio")))
         views.append(table_view("Distance from the exact posterior, in its sds, by queries", second, rows))
@@ -248,6 +253,7 @@ averaged over the answer, not at E θ alone.
 Distance: how far E θ is from that of the exact arm on the same data ({{ reference }}), in sds of its
 posterior, root mean square over coordinates, after so many likelihood queries, set-up included; that mean's
 own error is {{ floor }} sds. sd ratio: geometric mean over coordinates of the answer's sd by the posterior's.
+effective: number of weights.
 {% if expected %}
 by the step: the same as expected of a discretised diffusion with steps of that length.
 {% endif %}
@@ -327,16 +333,16 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
 
 
 SECTION = Section(
-    "predictions",
-    reads=("pred_mean",), only="predictions", summarise=summarise,
+    "held_out",
+    reads=("pred_mean",), only="held_out", summarise=summarise,
     columns="""
         test_error_1e3 test_error_1e3_sd test_error_1e4 test_error_1e4_sd test_error_1e5 test_error_1e5_sd
         test_error_1e6 test_error_1e6_sd test_error_1e7 test_error_1e7_sd test_error test_error_sd
         test_log_likelihood test_log_likelihood_sd averaged averaged_sd visits queries off_1e5 off_1e5_sd
         off_1e6 off_1e6_sd off_1e7 off_1e7_sd off_1e8 off_1e8_sd off_1e9 off_1e9_sd off_end off_end_sd
-        sd_ratio sd_ratio_sd expected_sd_ratio off_reference off_floor
+        sd_ratio sd_ratio_sd expected_sd_ratio effective effective_sd off_reference off_floor
     """,
     row=_row, views=_views, lead=_lead, legend=_legend,
-    figures={"predictions": _figure, "dimension": _by_dimension},
+    figures={"held_out": _figure, "dimension": _by_dimension},
     code=("flyrun.gold.score", "flyrun.models.passes"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.sections import predictions
+from flyrun.report.sections import held_out
 
 ARMS = ("one_pass_smc", "sgld", "svi_jaakkola_jordan", "streaming_laplace", "firefly_hmc")
 WORDS = [
@@ -26,7 +26,7 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("predictions")
+    folder = tmp_path_factory.mktemp("held_out")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(WORDS) == 0
@@ -54,13 +54,13 @@ def test_a_run_of_every_kind_has_both_tables_and_says_what_their_orders_are(run)
     page = (run / "report.md").read_text()
     assert "pairs of arms stand the other way round" in page
     assert "Distance from the exact posterior" in page
-    assert (run / "figures/predictions.png").stat().st_size > 10_000
+    assert (run / "figures/held_out.png").stat().st_size > 10_000
 
 
 def test_no_other_run_works_it_out(run):
     info = json.loads((run / "run.json").read_text())
-    assert info["predictions"] is True
-    assert not predictions.SECTION.serves({**info, "predictions": False})
+    assert info["held_out"] is True
+    assert not held_out.SECTION.serves({**info, "held_out": False})
 
 
 def _arm(name, means, errors, draws=False):
@@ -68,7 +68,8 @@ def _arm(name, means, errors, draws=False):
     cell = {
         "pred_queries": [10.0, 1e6], "pred_visits": [10.0, 1e4], "pred_error": errors, "pred_mean": means,
         "pred_rows": 100, "pred_sd": [[1.0, 1.0], [2.0, 0.5]], "pred_log_likelihood": [-1.0, -0.5],
-        "averaged": -0.4, "data_note": "made up", "final_mean": means[-1], "draws_mean": [], "draws_sd": [],
+        "averaged": -0.4, "effective": np.nan, "data_note": "made up", "final_mean": means[-1],
+        "draws_mean": [], "draws_sd": [],
     }  # fmt: skip
     if draws:
         cell |= {"draws_mean": [0.0, 0.0], "draws_sd": [1.0, 1.0], "ess": [100.0, 100.0]}
@@ -84,23 +85,23 @@ def test_distance_ratio_and_orders_by_hand():
         _arm("farther", [[9.0, 9.0], [60.0, 80.0]], [0.5, 0.04]),
     ]
     run = Run({}, (*arms, exact), "")
-    one = predictions.course(run, arms[0])
+    one = held_out.course(run, arms[0])
     np.testing.assert_allclose(one.off, [[9.0, np.sqrt(0.125)]])
     np.testing.assert_allclose(one.ratio, [[1.0, 1.0]])
-    assert predictions.course(run, exact).off.shape == (1, 0)
-    row = predictions.SECTION.row(run, arms[0])
+    assert held_out.course(run, exact).off.shape == (1, 0)
+    row = held_out.SECTION.row(run, arms[0])
     assert row["test_error_1e3"] == 0.5
     assert row["test_error_1e4"] == 0.03
     assert row["off_1e5"] == 9.0
     assert row["off_floor"] == pytest.approx(0.1)
-    found = predictions.orders(run)
+    found = held_out.orders(run)
     assert found.by_rows[0] == "far"
     assert set(found.by_rows[1:]) == {"near", "exact"}
     assert found.never == ["farther"]
     assert found.by_distance == ["exact", "near", "far", "farther"]
     # far before exact and near; those two, and none with farther, are told apart by distance alone
     assert (found.turned, found.pairs) == (2, 5)
-    note, sentence = predictions.SECTION.lead(run)
+    note, sentence = held_out.SECTION.lead(run)
     assert note == "made up"
     assert "2 of 5 pairs" in sentence
-    assert predictions.orders(Run({}, (arms[0], exact), "")) is None
+    assert held_out.orders(Run({}, (arms[0], exact), "")) is None
