@@ -117,7 +117,8 @@ of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one
 {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
 being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. mass:
 of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. effective: number of weights. visits: rows
-read. queries: likelihoods evaluated, the particles times the rows. kernels: evaluations of the kernel between particles.
+read. queries: likelihoods evaluated, the particles times the rows. kernels: evaluations of the kernel between
+particles.
 """
 
 

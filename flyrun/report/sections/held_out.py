@@ -109,7 +109,7 @@ def course(run: Run, arm: ArmResult) -> Course:
     base = reference(run, arm)
     if base is not None and base is not arm:
         mean, sd, _ = posterior(base)
-        if len(mean) == each("pred_mean").shape[2]:
+        if len(mean) == each("pred_mean").shape[2] and (sd > 0).all():  # not a chain at rest
             off = np.sqrt((((each("pred_mean") - mean) / sd) ** 2).mean(axis=2))
             with np.errstate(divide="ignore"):
                 ratio = np.exp(np.log(each("pred_sd") / sd).mean(axis=2))

@@ -9,7 +9,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, common, legend_below, new_figure, round_numbers
-from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, measured, table_view
+from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
 
@@ -70,9 +70,9 @@ _COLUMNS = [
     Column("weights' effective number", measured("effective")),
     Column("off the exact process (sds)", measured("off_exact")),
     Column("sd ratio", measured("sd_ratio")),
-    Column("visits", measured("visits")),
-    Column("queries", measured("queries")),
-    Column("kernel values", measured("kernel_evaluations")),
+    Column("visits", plain("visits")),
+    Column("queries", plain("queries")),
+    Column("kernel values", plain("kernel_evaluations")),
     Column("seconds", measured("seconds")),
     SEEDS,
 ]
