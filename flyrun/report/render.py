@@ -77,9 +77,9 @@ def known(value: Any) -> bool:
 
 def measured(name: str, sd: str | None = None) -> Callable[[dict[str, Any]], str]:
     """A column's value ± its sd, the column `sd` or <name>_sd."""
-    spread, relative = sd or f"{name}_sd", "speedup" in name or "ratio" in name
+    spread = sd or f"{name}_sd"
     # The baseline against itself is 1.
-    return lambda row: "1" if relative and row.get(spread) == 0 else plus_minus(row[name], row[spread])
+    return lambda row: "1" if (row[name], row.get(spread)) == (1, 0) else plus_minus(row[name], row[spread])
 
 
 def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:

@@ -5,6 +5,7 @@ sweep, a minibatch, an EP pass, a time slice: what `protocol.iterations` counts.
 """
 
 import importlib
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -92,6 +93,16 @@ class Method(Protocol):
     def facts(self, state: State | None = None) -> Facts:
         """What is known; with the last state, what was tuned besides."""
         ...
+
+
+def first_step(method: Method) -> float:
+    """Seconds of a step that is thrown away, and of what is handed in after it: a warm_up of short steps."""
+    started = time.perf_counter()
+    state, records = method.advance(method.init(0), 1)
+    method.estimates(state)
+    if "theta" in records:
+        method.of_draws(records["theta"])
+    return time.perf_counter() - started
 
 
 def prepare(arm: Any, folder: Path) -> Method:

@@ -10,7 +10,7 @@ from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 
@@ -65,6 +65,10 @@ class StreamedGaussian(Method):
                 "prior=gaussian"
             )
         self.prior_precision = penalty.ridge * np.eye(len(problem.coordinates))
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """The prior, and the key of the batches."""

@@ -14,7 +14,7 @@ from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 _DECAY, _TINY = (0.9, 0.99), 1e-8
 _LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
@@ -36,6 +36,10 @@ class Npv(Method):
         penalty = arm.prior.code.penalty(problem.prior)
         self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
         self.most = -np.log(self.ridge)
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Centres drawn from the prior, a tenth of its sd wide."""

@@ -1,10 +1,12 @@
 """The family of particles: what its methods share, and which is asked for. A step is a batch or a stage."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from flyrun.numerics.kernels import log_density
 from flyrun.samplers.method import Facts, Method, State
 from flyrun.samplers.particles.target import Rows
 from flyrun.samplers.particles.weighted import effective, normalised
@@ -32,6 +34,16 @@ class Weighted(Method):
     def parts(self) -> tuple[Any, ...]:
         """As in the base class: nothing but the data is set up."""
         return getattr(self.target, "problem", ())[1:4]
+
+    def warm_up(self) -> float:
+        """As in the base class: with two particles and a row."""
+        started = time.perf_counter()
+        theta = self.target.draw(np.random.default_rng(0), 2)
+        self.target.log_prior(theta)
+        self.target.log_likelihood(theta, np.zeros(1, np.int64))
+        self.target.expectations(theta, np.full(2, 0.5))
+        log_density(theta, theta, np.full(2, np.log(0.5)), np.ones(theta.shape[1]))
+        return time.perf_counter() - started
 
     def weights(self, state: State) -> np.ndarray:
         """(m,), of sum 1."""

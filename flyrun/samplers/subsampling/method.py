@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.models.problem import Problem, bind, draw_prior, log_densities, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 
 def prepare(arm: Any, folder: Path) -> Method:
@@ -33,6 +33,10 @@ class SubsetChain(Method):
     ) -> tuple[np.ndarray, int]:
         """The next θ, (P,), from this one and rows `index`, and the likelihood queries that it took."""
         raise NotImplementedError
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """θ = 0, the MAP, or a draw from the prior, the same for every arm of a seed."""

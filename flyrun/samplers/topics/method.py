@@ -16,7 +16,7 @@ from flyrun.models.lda import Lda
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
 from flyrun.samplers.topics import search
 
 TOP_WORDS = 10
@@ -76,10 +76,7 @@ class Topics(Method):
 
     def warm_up(self) -> float:
         """As in the base class."""
-        started = time.perf_counter()
-        state, _ = self.advance(self.init(0), 1)
-        self.estimates(state)
-        return time.perf_counter() - started
+        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Arms of one seed begin with the same topics and have luck of their own."""
