@@ -9,11 +9,16 @@ FEWEST = 25
 
 
 def pareto_k(log_weight: np.ndarray) -> float:
-    """k̂ of log weights (n,), NaN of fewer than FEWEST: below 0.5 their variance is finite, above 0.7 sums of
-    them mislead."""
+    """k̂ of log weights (n,): below 0.5 their variance is finite, above 0.7 sums of them mislead.
+
+    NaN of fewer than FEWEST, and where the largest are all the same, as after resampling: they have no tail.
+    """
     if len(log_weight) < FEWEST:
         return math.nan
     from arviz_stats.base import array_stats  # late: a second
 
     # ArviZ's is made for leave-one-out, and takes the logarithm of one over the weight.
-    return float(array_stats.psislw(-np.asarray(log_weight, np.float64))[1])
+    try:
+        return float(array_stats.psislw(-np.asarray(log_weight, np.float64))[1])
+    except ValueError:  # "All tail values are the same"
+        return math.nan

@@ -19,8 +19,12 @@ KNOWN = {
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
     "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,
     "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
-    "pmd": VERMILION, "svi": BLUE, "one_pass_smc": GREEN, "subset_of_data": PINK, "exact_gp": BLACK,
-    "pmd_replacement": ORANGE,
+    "pmd": ORANGE, "pmd_6000": ORANGE, "pmd_30": ORANGE, "pmd_60": ORANGE, "pmd_narrow": ORANGE,
+    "pmd_weighted": PINK, "pmd_weighted_20000": PINK, "pmd_pilot": PINK, "pmd_kde": VERMILION,
+    "pmd_bound": VERMILION, "pmd_hybrid": VIOLET, "pmd_replacement": GREY, "svi": BLUE,
+    "svi_jaakkola_jordan": BLUE, "svi_512": BLUE, "one_pass_smc": GREEN, "tempered_smc": GREY, "sgld": SKY,
+    "sgrld": SKY, "npv": VIOLET, "streaming_laplace": BLACK, "gibbs_swap": BLACK, "subset_of_data": PINK,
+    "exact_gp": BLACK,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")

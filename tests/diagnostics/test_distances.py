@@ -40,6 +40,10 @@ def test_pareto_k_of_pareto_weights(k):
     assert np.isnan(pareto_k(log_weight[:24]))
 
 
+def test_equal_weights_have_no_tail():
+    assert np.isnan(pareto_k(np.zeros(100)))
+
+
 def test_w1_of_a_shift_is_the_shift():
     truth = _normal(0, 4000, 2) * [1.0, 3.0]
     shifted = truth + np.array([0.5, 1.5])

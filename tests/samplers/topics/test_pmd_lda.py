@@ -29,7 +29,7 @@ def run(tmp_path_factory):
 def test_all_arms_stand_in_one_table(run):
     folder, printed = run
     rows = {row["arm"]: row for row in csv.DictReader((folder / "table.csv").open())}
-    assert list(rows) == ["pmd", "svi", "sgrld", "smc", "gibbs"]
+    assert list(rows) == ["pmd", "svi", "sgrld", "one_pass_smc", "gibbs"]
     for arm, row in rows.items():
         assert 1 < float(row["perplexity"]) < 60, arm
         assert (row["seeds"], row["exact"]) == ("2", str(arm == "gibbs"))
@@ -37,10 +37,10 @@ def test_all_arms_stand_in_one_table(run):
     assert rows["svi"]["perplexity_gibbs_fold_in"]
     assert rows["sgrld"]["perplexity_last_draw"]
     assert not rows["pmd"]["perplexity_last_draw"]
-    assert float(rows["smc"]["run_visits"]) == 150
+    assert float(rows["one_pass_smc"]["run_visits"]) == 150
     assert float(rows["pmd"]["run_visits"]) == 750
     assert float(rows["gibbs"]["run_visits"]) == 12 * 150
-    assert float(rows["smc"]["run_queries"]) * 5 == float(rows["pmd"]["run_queries"])
+    assert float(rows["one_pass_smc"]["run_queries"]) * 5 == float(rows["pmd"]["run_queries"])
     assert "What was tuned" in printed
     assert {path.name for path in (folder / "figures").glob("*.png")} == {
         "functionals_queries.png",
