@@ -23,8 +23,8 @@ class Particles(Predictor):
 
     def __init__(self, arm: Any, process: Process, seconds: float, sets: int):
         super().__init__(arm, process, seconds)
-        self.sets, self.batches = sets, batches_of(arm, self.n_data)
         self.inducing_size = checked_size("inducing", arm.sampler.inducing, process)
+        self.sets, self.batches = sets, batches_of(arm, self.n_data)
 
     @property
     def size(self) -> int:
