@@ -387,7 +387,7 @@ def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, 
 def test_lists_have_straight_columns(runs, capsys, monkeypatch):
     assert main(["list", "samplers"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    column = len("  elliptical_slice  ")
+    column = len("  svi_jaakkola_jordan  ")
     assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
     monkeypatch.setattr("flyrun.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
     monkeypatch.setattr(
