@@ -27,7 +27,7 @@ class Measured:
     setup: digest of features, MAP, bounds, and of where the chains start.  draws: digest of all draws.
     queries: likelihoods (on graphs: factors) evaluated.  moves: iterations (on graphs: updates) that moved.
     level: mean log density of the state (on graphs: energy; where neither is recorded: θ) after burn-in;
-        without draws mean of E θ.
+        without draws mean of E θ, or of what else is handed in.
     """
 
     setup: str
@@ -74,7 +74,8 @@ def _arm(arm: Any, folder: Path) -> Measured:
             add(draws, tuple(value for _, value in sorted(method.result(after).items())))
             queries.append(int(found["queries"].sum()))
             moves.append(0)
-            level.append(float(np.mean(method.estimates(after)["mean"])))
+            handed = method.estimates(after)
+            level.append(float(np.mean(handed.get("mean", next(iter(handed.values()))))))
             continue
         first = state["theta"] if "theta" in state else state["x"]
         add(setup, first)
