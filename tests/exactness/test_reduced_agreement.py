@@ -71,9 +71,9 @@ def _reference(log_posterior, size):
     return mean, np.sqrt(weight @ (theta - mean) ** 2), np.sqrt(weight**2 @ (theta - mean) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("experiment", "make"),
-    [pytest.param("cifar_softmax", _softmax, marks=pytest.mark.slow), ("opv_robust", _robust)],
+    ("experiment", "make"), [("cifar_softmax", _softmax), ("opv_robust", _robust)]
 )
 def test_all_arms_agree_with_a_reference_that_no_chain_made(experiment, make, tmp_path, monkeypatch):
     lengths = [f"protocol.iterations={BURN_IN + N_ITERATIONS}", f"protocol.burn_in={BURN_IN}"]

@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
 CASES = {
     "random walk": Case(random_walk, SimpleNamespace(target_accept=0.35, step=None), "student_t"),
-    "mala": Case(mala, SimpleNamespace(target_accept=0.57, step=None), "softmax"),
+    "mala": Case(mala, SimpleNamespace(target_accept=0.57, step=None), "student_t"),
     "hmc": Case(hmc, SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2), "student_t"),
     "hmc, classes": Case(
         hmc, SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2), "softmax"
