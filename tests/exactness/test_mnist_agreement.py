@@ -25,9 +25,7 @@ ARMS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["regular", pytest.param("untuned", marks=pytest.mark.slow), "map_tuned"]
-)
+@pytest.mark.parametrize("name", ["regular", pytest.param("untuned", marks=pytest.mark.slow), "map_tuned"])
 def test_means_lie_within_four_standard_errors(name, tmp_path):
     bound, sweep, n_iterations = ARMS[name]
     protocol = Protocol(iterations=BURN_IN + n_iterations, burn_in=BURN_IN, thin=10, init="map")

@@ -72,9 +72,7 @@ def _reference(log_posterior, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("experiment", "make"), [("cifar_softmax", _softmax), ("opv_robust", _robust)]
-)
+@pytest.mark.parametrize(("experiment", "make"), [("cifar_softmax", _softmax), ("opv_robust", _robust)])
 def test_all_arms_agree_with_a_reference_that_no_chain_made(experiment, make, tmp_path, monkeypatch):
     lengths = [f"protocol.iterations={BURN_IN + N_ITERATIONS}", f"protocol.burn_in={BURN_IN}"]
     arms = compose_job([f"experiment={experiment}", *lengths, "protocol.thin=5"]).arms
