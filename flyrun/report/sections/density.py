@@ -153,7 +153,6 @@ def _against_cost(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
         panel.axhline(arms[0].pooled.tv_floor[0], color="grey", linewidth=0.8, linestyle=":")
         label = {"visits": "rows read", "queries": "likelihood queries"}[cost]
         panel.set(xlabel=label, ylabel="total variation", xscale="log", yscale="log")
-        round_numbers(panel.xaxis)
         round_numbers(panel.yaxis)
     legend_below(figure, panels[0])
     return figure
@@ -182,18 +181,11 @@ def _densities(arms: list[ArmResult], styles: dict[str, Look], title: str) -> An
     rows = -(-len(shown) // columns)
     figure = new_figure(figsize=(7.2, 1.9 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    top = 1.2 * truth.max()
+    (x, column), (y, row) = (np.unique(one.round(6), return_inverse=True) for one in points.T)
     for panel, (name, density) in zip(panels, shown, strict=False):
-        panel.scatter(
-            *points.T,
-            c=np.minimum(density, top),
-            s=1.5,
-            marker="s",
-            linewidths=0,
-            cmap="Blues",
-            vmin=0,
-            vmax=top,
-        )
+        image = np.full((len(y), len(x)), np.nan)
+        image[row, column] = density
+        panel.pcolormesh(x, y, image, cmap="Blues", vmin=0, vmax=1.2 * truth.max(), rasterized=True)
         panel.set_title(name.replace("_", " "), fontsize=8, parse_math=False)
     for panel in panels[len(shown) :]:
         panel.set_axis_off()

@@ -276,7 +276,8 @@ def _legend(run: Run) -> list[str]:
 
 def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Left: test error at E θ against rows read. Middle and right: distance from the exact posterior in its
-    sds, and sds by its own, against likelihood queries. Set-up included; means over seeds, bands one sd.
+    sds, and sds by its own, against likelihood queries. Set-up included; means over seeds, bands one sd;
+    ratios below 0.01 are cut off.
     """
     run, arms = Run({}, tuple(arms), ""), [arm for arm in arms if arm.sweep is None]
     courses = {arm.name: course(run, arm) for arm in arms}
@@ -297,6 +298,8 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     left.set(xscale="log", yscale="log", xlabel="rows read", ylabel="test error, %")
     middle.set(xscale="log", yscale="log", xlabel="likelihood queries", ylabel="off, posterior sds")
     right.set(xscale="log", yscale="log", xlabel="likelihood queries", ylabel="sd ratio")
+    # weights on one particle have no width: where that is does not matter
+    right.set_ylim(bottom=max(right.get_ylim()[0], 1e-2))
     right.axhline(1.0, color=INK, linewidth=0.8)
     legend_below(figure, left, middle)
     return figure
