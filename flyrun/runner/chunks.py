@@ -185,8 +185,8 @@ class _Run:
                 grid, theta = tree.trace_points()
                 if len(grid) and (trace := method.trace(theta)):
                     tree.add_group("trace", {"iteration": grid, **trace}, "grid")
-                chunks, spent = until(self.draws.chunks(), length), (facts.setup_queries, facts.setup_s)
-                snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, *spent)
+                chunks, setup = until(self.draws.chunks(), length), facts.setup_costs()
+                snapshots = estimates.of_chunks(chunks, length, protocol.thin, method.of_draws, setup)
                 tree.add_group("estimate", snapshots, "snapshot")
                 if result := method.result(self.state):
                     group, shared = _RESULTS[method.answers]

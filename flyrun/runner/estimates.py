@@ -5,7 +5,7 @@ last half, draws k//2 … k − 1 (Angelino, Johnson & Adams 2016, eq. 2.41): wh
 `mean_all` is over all of them (eq. 2.35).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -36,14 +36,13 @@ def of_chunks(
     steps: int,
     thin: int,
     of_draws: Callable[[np.ndarray], Arrays],
-    setup_queries: float,
-    setup_s: float,
+    setup: Sequence[float],
 ) -> Arrays:
     """Snapshots of a finished cell, by name, (snapshots, ...): `step`, the costs, set-up included, E f.
 
-    chunks: the whole cell, with what its method stored as estimates, or with draws.
+    chunks: the whole cell, with what its method stored as estimates, or with draws.  setup: its costs.
     """
-    spent = np.array([setup_queries] * 3 + [setup_s])
+    spent = np.array(setup, float)
     costs: list[list[float]] = []
     told: dict[str, list[np.ndarray]] = {}
     where: list[int] = []

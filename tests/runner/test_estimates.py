@@ -37,7 +37,7 @@ def test_steps_lie_six_to_a_doubling():
 @pytest.mark.parametrize("cuts", [[], [300], [3, 6, 9, 150, 597]])
 def test_an_estimate_is_the_mean_over_the_last_half(thin, cuts):
     theta = 1e6 + np.random.default_rng(1).normal(size=(600 // thin, 4))
-    found = estimates.of_chunks(chunks(theta, thin, cuts), 600, thin, of_f, 10, 2)
+    found = estimates.of_chunks(chunks(theta, thin, cuts), 600, thin, of_f, (10, 10, 10, 2))
     assert found["step"][-1] == 600
     for k, step in enumerate(found["step"]):
         last = theta[step // thin // 2 : step // thin]
@@ -49,13 +49,13 @@ def test_an_estimate_is_the_mean_over_the_last_half(thin, cuts):
 
 def test_what_costs_more_than_queries_is_told_apart():
     chunk = Chunk(0, 4, {"theta": np.zeros((4, 1)), "queries": np.full(4, 6), "visits": np.full(4, 2)})
-    found = estimates.of_chunks([chunk], 4, 1, of_f, 0, 0)
+    found = estimates.of_chunks([chunk], 4, 1, of_f, (0, 0, 0, 0))
     assert (found["queries"][-1], found["visits"][-1], found["span"][-1]) == (24, 8, 24)
 
 
 def test_too_many_numbers_are_no_estimands():
     chunk = Chunk(0, 2, {"theta": np.zeros((2, 20_000)), "queries": np.ones(2)})
-    assert set(estimates.of_chunks([chunk], 2, 1, of_f, 0, 0)) == {"step", *estimates.COSTS}
+    assert set(estimates.of_chunks([chunk], 2, 1, of_f, (0, 0, 0, 0))) == {"step", *estimates.COSTS}
 
 
 def stored(result):

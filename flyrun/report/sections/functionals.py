@@ -26,9 +26,10 @@ def summarise(draws: Draws) -> Row:
     names = [name for name in group if group[name].ndim == 1 and name not in _OTHERS]
     if not names:
         return {}
-    before = {"seconds": draws.facts.get("setup_s", 0.0)}
     setup = draws.facts.get("setup_queries", 0.0)
-    spent = {f"spent_{cost}": (group[cost].values - before.get(cost, setup)).tolist() for cost in _COSTS}
+    visits, seconds = draws.facts.get("setup_visits", setup), draws.facts.get("setup_s", 0.0)
+    before = {"queries": setup, "visits": visits, "span": setup, "seconds": seconds}
+    spent = {f"spent_{cost}": (group[cost].values - before[cost]).tolist() for cost in _COSTS}
     return {"functionals": names, **spent} | {f"of_{name}": group[name].values.tolist() for name in names}
 
 

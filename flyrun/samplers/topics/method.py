@@ -129,6 +129,7 @@ class Topics(Method):
             n_data=self.n_documents,
             n_params=int(np.prod(self.problem.shape)),
             setup_queries=self.found.queries,
+            setup_visits=self.found.visits,
             setup_s=self.setup_s,
             tuned=dict(zip("abc", self.step or (), strict=False)),
             more=more,

@@ -29,6 +29,7 @@ class Found(NamedTuple):
     step: Step | None = None
     tried: list[list[float]] = []  # noqa: RUF012  never written to
     queries: int = 0
+    visits: int = 0
     seconds: float = 0.0
 
 
@@ -40,18 +41,19 @@ def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
     path = folder / f"step-{key}.json"
     try:
         found = files.read_json(path)
-        return Found(tuple(found["step"]), found["tried"], found["queries"], found["seconds"])
+        return Found(**found | {"step": tuple(found["step"])})
     except (files.DamagedFile, KeyError, TypeError):
         pass
-    started, tried, queries = time.perf_counter(), [], 0.0
+    started, tried, spent = time.perf_counter(), [], np.zeros(2)
     for step in candidates:
         method = arm.sampler.code.build(arm, problem, step)
         steps = max(1, round(arm.sampler.search_passes * method.batches.in_epoch))
         state, records = method.advance(method.init(SEED), steps)
         tried.append([*step, method.perplexity(state, problem.data.valid)])
-        queries += float(np.sum(records["queries"]))
+        spent += [np.sum(records[name]) for name in ("queries", "visits")]
     chosen = min(tried, key=lambda one: one[-1])[:3]
-    found = Found(tuple(chosen), tried, int(queries), time.perf_counter() - started)
+    queries, visits = map(int, spent)
+    found = Found(tuple(chosen), tried, queries, visits, time.perf_counter() - started)
     files.make_folder(folder)
     files.write_json(path, found._asdict())
     return found
