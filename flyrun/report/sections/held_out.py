@@ -320,16 +320,19 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
     figure.suptitle(title, parse_math=False, fontsize=10)
     left, right = figure.subplots(1, 2)
     for base, points in lines.items():
-        sizes = [size for size, _ in points]
         look = (
             styles.get(base)
             or styles[next(arm.name for arm in arms if arm.sweep and arm.sweep["arm"] == base)]
         )
         for axis, name in ((left, "off"), (right, "ratio")):
             values = np.array([getattr(one, name)[:, -1] for _, one in points]).T
-            band(axis, sizes, values, look, base, positive=True, marker="o")
+            band(axis, [size for size, _ in points], values, look, base, positive=True, marker="o")
     left.set(xscale="log", yscale="log", xlabel="parameters", ylabel="off, posterior sds")
     right.set(xscale="log", yscale="log", xlabel="parameters", ylabel="sd ratio")
+    sizes = sorted({size for points in lines.values() for size, _ in points})
+    for axis in (left, right):
+        axis.set_xticks([], minor=True)
+        axis.set_xticks(sizes, [str(size) for size in sizes])
     right.axhline(1.0, color=INK, linewidth=0.8)
     legend_below(figure, left)
     return figure
