@@ -7,12 +7,10 @@ from scipy.linalg import helmert
 from scipy.special import logsumexp
 
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
-from flyrun.samplers.chain.targets.target import start
 
 
 class Toy(NamedTuple):
@@ -105,11 +103,6 @@ def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
 TOYS = {"logistic": toy, "softmax": softmax_toy, "student_t": student_t_toy}
 
 
-@outer_jit
-def _start(target, rng, theta):
-    start(target, rng, theta)
-
-
 def firefly_target(problem: Toy, gradients: bool = False, bound=None):
     """FlyMC target with bounds tight at the mode, unless others are given."""
     model, features = problem.model, problem.features
@@ -134,7 +127,7 @@ def full_target(problem: Toy, gradients: bool = False):
 def sample(target, kernel, brightness, first, n_iterations, seed, burn_in=1000):
     """Draws of a chain after burn-in, and the chain's last target."""
     rng, theta = np.random.default_rng(seed), np.array(first, float)
-    _start(target, rng, theta)
+    begin_chain(rng, target, kernel, brightness, theta)
     run_chain(rng, target, kernel, brightness, theta, 0, burn_in, 1, empty_draws(burn_in, 1, 0, theta.size))
     draws = empty_draws(n_iterations, 1, burn_in, theta.size)
     run_chain(rng, target, kernel, brightness, theta, burn_in, burn_in, 1, draws)

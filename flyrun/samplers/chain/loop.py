@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.numerics.compiled import copy_into, jit, outer_jit
+from flyrun.numerics.compiled import copy_into, jit
+from flyrun.numerics.uncounted import uncounted
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.known_base import log_base_at
-from flyrun.samplers.chain.targets.target import bright_count, kept_log_data
+from flyrun.samplers.chain.targets.target import bright_count, kept_log_data, start
 from flyrun.samplers.chain.update import tune, update
 
 
@@ -28,17 +29,24 @@ def empty_draws(n: int, thin: int, first: int, n_params: int) -> Draws:
     return Draws(np.empty((kept, n_params)), *counts, np.empty(n), np.empty(n))
 
 
-@outer_jit
+def begin_chain(rng, target, kernel, brightness, theta):
+    """Let the target look at the first position, theta (P,)."""
+    _run(uncounted(rng), target, kernel, brightness, theta, 0, 0, 1, empty_draws(0, 1, 0, theta.size), True)
+
+
 def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
     """Run iterations first … first + n − 1 in place, n = draws.queries.shape[0].
 
     Steps are tuned only while the iteration is below burn_in. theta: (P,), the position, moved in place.
     """
-    _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws)
+    _run(uncounted(rng), target, kernel, brightness, theta, first, burn_in, thin, draws, False)
 
 
 @jit
-def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws):
+def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, begin):
+    # beginning is part of this one function: what takes a target is costly to compile, whatever it does
+    if begin:
+        start(target, rng, theta)
     meter = target.memory.queries
     row = 0
     for i in range(draws.queries.shape[0]):

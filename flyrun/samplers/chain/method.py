@@ -12,12 +12,11 @@ from flyrun.models.base import draw_base
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
-from flyrun.samplers.chain.loop import empty_draws, run_chain
+from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import start
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
@@ -34,11 +33,6 @@ def prepare(arm: Any, folder: Path) -> "Chain":
 @outer_jit
 def _draw(base, rng, theta):
     draw_base(base, rng, theta)
-
-
-@outer_jit
-def _start(target, rng, theta):
-    start(target, rng, theta)
 
 
 def _state(theta: np.ndarray, iteration: int, rng: Any, kernel: Any, brightness: Any, target: Any) -> State:
@@ -138,7 +132,7 @@ class Chain(Method):
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)
-        _start(target, rng, theta)
+        begin_chain(rng, target, self._kernel, self._brightness, theta)
         return _state(theta, 0, rng, self._kernel, self._brightness, target)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
