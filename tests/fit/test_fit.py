@@ -144,6 +144,14 @@ def slowed(monkeypatch, seconds):
 BRIEF = ["--workers", "1", "--name", "diabetes", "protocol.burn_in=100", "protocol.chunk_seconds=0.2"]
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A budget in seconds is not to be spent on compiling, where no other test did before."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fit("diabetes", tmp_path_factory.mktemp("compiled"), monkeypatch, *BRIEF, "--budget", "200")
+
+
+@pytest.mark.usefixtures("compiled")
 def test_chains_share_a_budget_that_ends_too_soon(tmp_path, monkeypatch):
     slowed(monkeypatch, [0.002] * 4)
     monkeypatch.setattr(Chain, "warm_up", lambda self: 0.0)
@@ -162,6 +170,7 @@ def test_chains_share_a_budget_that_ends_too_soon(tmp_path, monkeypatch):
     assert found(tmp_path)["iterations"] == 4000
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
     ("quick", "meaning"), [(1, "nothing tells whether chains agree"), (2, "R-hat compares these only")]
 )
