@@ -2,7 +2,7 @@
 
 An entry point names a configuration class, `barker = flyrun_barker:Barker`, decorated with
 @option("sampler", "barker"); its field defaults stand for the YAML file that flyrun's own samplers have. It
-derives from a family's class (flyrun/config/sampler.py) and says `kernel`, the module of its code, where that
+derives from a family's class (flyrun/config/sampler/) and says `kernel`, the module of its code, where that
 is not its own; or from Sampler, and says `family`, the module that holds its `prepare(arm, folder)`.
 """
 

@@ -15,7 +15,7 @@ from flyrun.config.dataset import Mnist7v9
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import RandomWalk
+from flyrun.config.sampler.chain import RandomWalk
 from flyrun.samplers.method import prepare
 from tests.benchmarks import stored_ratios
 

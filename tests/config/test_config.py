@@ -22,7 +22,7 @@ from flyrun.config.executor import Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import RandomWalk, Slice
+from flyrun.config.sampler.chain import RandomWalk, Slice
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
 

@@ -15,7 +15,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.model import StudentT
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import Hmc
+from flyrun.config.sampler.chain import Hmc
 from flyrun.data.mapped import expect
 from flyrun.data.table import columns as table_columns
 from flyrun.data.table import files as table_files

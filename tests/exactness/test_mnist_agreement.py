@@ -12,7 +12,7 @@ from flyrun.config.dataset import Mnist7v9
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import RandomWalk
+from flyrun.config.sampler.chain import RandomWalk
 from flyrun.diagnostics.coda import effective_size
 from flyrun.samplers.method import prepare
 

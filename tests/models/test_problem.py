@@ -12,7 +12,7 @@ from flyrun.config.dataset import Mnist7v9, Table
 from flyrun.config.model import StudentT
 from flyrun.config.prior import Gaussian, Laplace
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import Hmc, Slice
+from flyrun.config.sampler.chain import Hmc, Slice
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.models import passes

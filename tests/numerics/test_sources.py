@@ -54,7 +54,7 @@ def digests():
         ("numerics/state.py", set(ARMS)),
         ("samplers/method.py", set(ARMS)),
         ("runner/chunks.py", set()),
-        ("config/sampler.py", set()),
+        ("config/sampler/chain.py", set()),
         ("report/build.py", set()),
     ],
 )

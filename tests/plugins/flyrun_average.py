@@ -9,7 +9,7 @@ import numpy as np
 
 from flyrun.config.bound import NoBound
 from flyrun.config.brightness import NoBrightness
-from flyrun.config.sampler import Hmc, RandomWalk, Sampler
+from flyrun.config.sampler import Sampler, chain
 from flyrun.config.schema import option
 from flyrun.samplers.method import Facts, Method
 
@@ -21,7 +21,7 @@ class Average(Sampler):
     def needed_arms(self, arm):
         """The two chains, on all data, as long as this arm's protocol says."""
         full = {"bound": NoBound(), "brightness": NoBrightness()}
-        return tuple(replace(arm, name=one.name, sampler=one, **full) for one in (RandomWalk(), Hmc()))
+        return tuple(replace(arm, name=u.name, sampler=u, **full) for u in (chain.RandomWalk(), chain.Hmc()))
 
 
 def prepare(arm, folder):

@@ -21,7 +21,7 @@ from flyrun.config.executor import Dask, Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import RandomWalk
+from flyrun.config.sampler.chain import RandomWalk
 from flyrun.errors import DataError
 from flyrun.runner import store
 from flyrun.runner.launch import run

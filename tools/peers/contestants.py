@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flyrun.config.bound import Map
 from flyrun.config.brightness import Implicit, PerDatum
-from flyrun.config.sampler import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
+from flyrun.config.sampler.chain import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
 from tools.peers import blackjax_peers, numpyro_peers, ours
 from tools.peers.problems import Problem
 from tools.peers.run import FIREFLY as FIREFLY

@@ -8,7 +8,8 @@ from flyrun.config.bound import Map
 from flyrun.config.dataset import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
 from flyrun.config.model import EdgeTables, FactorGraph, Ising, Potts
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler import DoubleMin, Gibbs, LocalMinibatch, Mgpmh, MinGibbs, PoissonGibbs, RandomWalk
+from flyrun.config.sampler.chain import RandomWalk
+from flyrun.config.sampler.gibbs import DoubleMin, Gibbs, LocalMinibatch, Mgpmh, MinGibbs, PoissonGibbs
 from flyrun.errors import ConfigError, DataError
 from flyrun.samplers.gibbs.method import prepare
 

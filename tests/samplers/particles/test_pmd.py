@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.config.sampler import Pmd
+from flyrun.config.sampler.particles import Pmd
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.problem import arm_of
 from flyrun.samplers.method import prepare

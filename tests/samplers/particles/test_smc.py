@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from flyrun.config.sampler import OnePassSmc, TemperedSmc
+from flyrun.config.sampler.particles import OnePassSmc, TemperedSmc
 from flyrun.samplers.particles import one_pass_smc, tempered_smc
 from flyrun.samplers.particles.weighted import effective, normalised, systematic
 from tests.samplers.particles.toys import Normal, same_bits

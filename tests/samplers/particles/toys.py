@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from flyrun.config.sampler import Pmd
+from flyrun.config.sampler.particles import Pmd
 from flyrun.samplers.particles import pmd
 
 

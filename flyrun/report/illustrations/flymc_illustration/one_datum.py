@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.config.sampler import RandomWalk
+from flyrun.config.sampler.chain import RandomWalk
 from flyrun.models import gaussian, logistic
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.brightness.implicit import implicit

@@ -1,0 +1,76 @@
+"""Densities in place of the posterior."""
+
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.sampler.base import Sampler
+from flyrun.config.schema import option, ranged
+
+
+class Approximation(Sampler):
+    """A density in place of the posterior, or what it takes to weigh draws from one."""
+
+    home: ClassVar[str] = "flyrun.samplers.approximations"
+    family: ClassVar[str] = "flyrun.samplers.approximations.method"
+    #: whether it starts from the MAP
+    at_map: ClassVar[bool] = True
+
+
+@option("sampler", "laplace")
+class Laplace(Approximation):
+    """The Laplace approximation: a Gaussian at the MAP; one iteration is all it takes."""
+
+    paper: ClassVar[str] = "Laplace 1774; MacKay 2003, chapter 27"
+
+
+@option("sampler", "importance")
+class Importance(Approximation):
+    """Importance sampling from a t of `freedom` degrees at the MAP, or from a Gaussian (null).
+
+    fixed_point: steps from the MAP towards the Gaussian that is closest to the posterior, 16 passes each.
+    """
+
+    paper: ClassVar[str] = "Geweke 1989; fixed point, Opper and Archambeau 2009"
+    freedom: float | None = ranged(8.0, above=0)
+    fixed_point: int = ranged(0, at_least=0)
+
+
+class Streamed(Approximation):
+    """A density that changes batch by batch."""
+
+    at_map: ClassVar[bool] = False
+
+
+@option("sampler", "streaming_laplace")
+class StreamingLaplace(Streamed):
+    """A Gaussian filter: blocks of `batch` rows at most, each read once, in an order drawn for each seed."""
+
+    paper: ClassVar[str] = "Opper 1998, with Laplace's approximation of each block"
+    batch: int = ranged(16_384, at_least=1)
+
+
+@option("sampler", "svi_jaakkola_jordan")
+class SviJaakkolaJordan(Streamed):
+    """Stochastic variational inference with Jaakkola and Jordan's bounds; rates (delay + t)^(-decay)."""
+
+    paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
+    batch: int = ranged(500, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    delay: float = ranged(1.0, at_least=1)
+    decay: float = ranged(0.7, at_least=0, at_most=1)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the bounds are those of the logistic likelihood."""
+        if arm.model.name != "logistic":
+            return f"sampler={self.name} and model={arm.model.name} do not fit: choose model=logistic"
+        return super().unfit(arm)
+
+
+@option("sampler", "npv")
+class Npv(Streamed):
+    """Nonparametric variational inference: a mixture of `components` round Gaussians, by Adam on batches."""
+
+    paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
+    components: int = ranged(200, at_least=1)
+    batch: int = ranged(10, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    rate: float = ranged(0.02, above=0)

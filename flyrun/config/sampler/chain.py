@@ -1,0 +1,87 @@
+"""Updates of θ in chains."""
+
+from typing import ClassVar, Literal
+
+from flyrun.config.sampler.base import Sampler
+from flyrun.config.schema import option, ranged
+
+
+class ThetaUpdate(Sampler):
+    """An update of θ in a chain, on all data or under Firefly Monte Carlo."""
+
+    home: ClassVar[str] = "flyrun.samplers.chain"
+    family: ClassVar[str] = "flyrun.samplers.chain.method"
+    needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
+    suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
+
+
+class Proposer(ThetaUpdate):
+    """An update whose proposals any rule can accept: they are made without a look at the data."""
+
+    needs: ClassVar[tuple[str, ...]] = (*ThetaUpdate.needs, "acceptance")
+    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=exact")
+
+
+@option("sampler", "random_walk")
+class RandomWalk(Proposer):
+    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
+
+    metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
+    """
+
+    paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
+    target_accept: float = ranged(0.234, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "mala")
+class Mala(ThetaUpdate):
+    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
+
+    metric as for the random walk.
+    """
+
+    paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
+    metric: Literal["identity", "bound", "hessian"] = "identity"
+    target_accept: float = ranged(0.57, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "hmc")
+class Hmc(ThetaUpdate):
+    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
+    tight at the MAP make (metric=bound), or the one of the posterior's curvature there (hessian)."""
+
+    paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
+    metric: Literal["bound", "hessian"] = "bound"
+    n_steps: int = ranged(4, at_least=1)
+    jitter: float = ranged(0.2, at_least=0, at_most=0.9)
+    target_accept: float = ranged(0.8, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+
+@option("sampler", "slice")
+class Slice(ThetaUpdate):
+    """Slice sampling along random directions, stepping out and shrinking; width null is tuned in burn-in."""
+
+    paper: ClassVar[str] = "Neal 2003; width tuned as in Karamanis and Beutler 2021"
+    width: float | None = ranged(None, above=0)
+    most_widenings: int = ranged(100, at_least=0)
+
+
+@option("sampler", "elliptical_slice")
+class EllipticalSlice(ThetaUpdate):
+    """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
+
+    paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
+    metric: Literal["bound", "hessian"] = "bound"
+
+
+@option("sampler", "independence")
+class Independence(Proposer):
+    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
+
+    paper: ClassVar[str] = "Tierney 1994"
+    metric: Literal["bound", "hessian"] = "hessian"
+    freedom: float = ranged(8.0, above=0)

@@ -1,0 +1,70 @@
+"""Updates of graphs, a variable at a time."""
+
+from typing import ClassVar, Literal
+
+from flyrun.config.sampler.base import Sampler
+from flyrun.config.schema import option, ranged
+
+MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
+Estimator = Literal["auto", "faithful", "superposed"]
+
+
+class SiteUpdate(Sampler):
+    """An update of one variable of a graph at a time."""
+
+    home: ClassVar[str] = "flyrun.samplers.gibbs"
+    family: ClassVar[str] = "flyrun.samplers.gibbs.method"
+    kinds: ClassVar[tuple[str, ...]] = ("weights", "tables", "pairs")
+
+
+@option("sampler", "gibbs")
+class Gibbs(SiteUpdate):
+    """Gibbs sampling, one variable drawn evenly at a time."""
+
+    paper: ClassVar[str] = "Geman and Geman 1984"
+
+
+@option("sampler", "min_gibbs")
+class MinGibbs(SiteUpdate):
+    """Algorithm 2; mean batch λ = batch·Ψ²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "local_minibatch")
+class LocalMinibatch(SiteUpdate):
+    """Algorithm 3, biased: `batch` of a variable's factors stand for all."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: int = ranged(40, at_least=1)
+
+
+@option("sampler", "mgpmh")
+class Mgpmh(SiteUpdate):
+    """Algorithm 4; mean batch λ = batch·L²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "double_min")
+class DoubleMin(SiteUpdate):
+    """Algorithm 5; mean batches λ₁ = batch·L² (faithful) and λ₂ = second_batch·Ψ²."""
+
+    paper: ClassVar[str] = MINIBATCH
+    batch: float = ranged(1.0, above=0)
+    second_batch: float = ranged(1.0, above=0)
+    estimator: Estimator = "auto"
+
+
+@option("sampler", "poisson_gibbs")
+class PoissonGibbs(SiteUpdate):
+    """Zhang and De Sa's sampler without rejections; λ = batch·L²."""
+
+    paper: ClassVar[str] = (
+        "Zhang and De Sa 2019, Poisson-Minibatching for Gibbs Sampling with Convergence Rates"
+    )
+    batch: float = ranged(1.0, above=0)

@@ -1,0 +1,38 @@
+"""What knows the mixture of two normals: Gibbs sampling and stochastic variational inference."""
+
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.sampler.approximations import Streamed
+from flyrun.config.sampler.base import Sampler
+from flyrun.config.schema import option, ranged
+
+
+class OfTheMixture(Sampler):
+    """What knows the mixture of two normals."""
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if arm.model.name == "mixture" and arm.prior is not None and arm.prior.name == "gaussian":
+            return ""
+        return f"sampler={self.name} is for the mixture alone: choose model=mixture and prior=gaussian"
+
+
+@option("sampler", "mixture_gibbs")
+class MixtureGibbs(OfTheMixture):
+    """Gibbs sampling of the mixture: every datum's normal, then both means; swap tries the other mode too."""
+
+    family: ClassVar[str] = "flyrun.samplers.gibbs.mixture_gibbs"
+    home: ClassVar[str] = "flyrun.samplers.gibbs"
+    paper: ClassVar[str] = "Diebolt and Robert 1994; the swap ours"
+    swap: bool = False
+
+
+@option("sampler", "mixture_svi")
+class MixtureSvi(OfTheMixture, Streamed):
+    """Stochastic variational inference of the mixture: one Gaussian for the means, batches of rows."""
+
+    paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
+    batch: int = ranged(10, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    delay: float = ranged(1.0, at_least=1)
+    decay: float = ranged(0.7, above=0.5, at_most=1)
