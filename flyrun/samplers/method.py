@@ -6,6 +6,7 @@ sweep, a minibatch, an EP pass, a time slice: what `protocol.iterations` counts.
 
 import importlib
 import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,10 +70,12 @@ class Method(Protocol):
         """Compile what the steps need; seconds that it took."""
         return 0.0
 
+    @abstractmethod
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """The first state of a seed. needed: the finished cells of the arms that the options ask for."""
         ...
 
+    @abstractmethod
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps from `state`, which stays as it is: the same bits wherever they are cut."""
         ...
@@ -97,6 +100,7 @@ class Method(Protocol):
         """Lines that a person wants to see before sampling."""
         return []
 
+    @abstractmethod
     def facts(self, state: State | None = None) -> Facts:
         """What is known; with the last state, what was tuned besides."""
         ...

@@ -1,5 +1,6 @@
 """The family of approximations by one density: what its methods share, and which is asked for."""
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,11 @@ class StochasticVariational(StreamedGaussian):
     def __init__(self, arm: Any, problem: Problem):
         super().__init__(arm, problem, batches_of(arm, len(problem.features.rows)))
 
+    @abstractmethod
     def statistics(
         self, mean: np.ndarray, covariance: np.ndarray, index: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """What rows add to Λ, (P, P), and Λm, (P,), as expected under N(mean, covariance)."""
-        raise NotImplementedError
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more batches."""

@@ -7,6 +7,7 @@ and `equal_log_density`. All in the target's units.
 """
 
 import time
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,14 @@ class Predictor(Method):
         self.arm, self.process, self.seconds = arm, process, seconds
         self.n_data = len(process.target)
 
+    @abstractmethod
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """At the test rows, in the process' scale."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Function values that are inferred."""
-        raise NotImplementedError
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """As said above."""

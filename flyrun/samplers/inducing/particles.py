@@ -1,5 +1,6 @@
 """Weighted sets of inducing inputs, fixed, each with its q(u|Z): what mirror descent, SVI and SMC share."""
 
+from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -31,9 +32,9 @@ class Particles(Predictor):
         """M."""
         return self.inducing_size
 
+    @abstractmethod
     def weights(self, step: int) -> tuple[float, float]:
         """What the sums are multiplied by in step 1, 2, …, and the batch's; (1, 0) reads nothing."""
-        raise NotImplementedError
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Z, and nothing known of u but its prior."""

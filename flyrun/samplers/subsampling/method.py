@@ -1,5 +1,6 @@
 """The family of chains whose steps read a batch of rows: what they share, and which is asked for."""
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,11 @@ class SubsetChain(Method):
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         self.batches = batches_of(arm, self.n_data)
 
+    @abstractmethod
     def move(
         self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray
     ) -> tuple[np.ndarray, int]:
         """The next θ, (P,), from this one and rows `index`, and the likelihood queries that it took."""
-        raise NotImplementedError
 
     def warm_up(self) -> float:
         """As in the base class."""

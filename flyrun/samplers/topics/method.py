@@ -5,6 +5,7 @@ perplexity of completing the test documents, for the topics are too many coordin
 """
 
 import time
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ class Topics(Method):
         self.room = lda.workspace(self.train, problem.n_topics)
         self.found, self.setup_s = search.Found(), 0.0
 
+    @abstractmethod
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         """Take the t-th batch (from 0) of documents, and change the arrays in place; the queries."""
-        raise NotImplementedError
 
     def topics(self, state: State) -> np.ndarray:
         """Mean topics (V, K) as they would be handed in now."""
