@@ -17,6 +17,7 @@ from flyrun.config.acceptance import Exact
 from flyrun.config.arm import ARM_GROUPS, Arm
 from flyrun.config.bound import Map, NoBound
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
+from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Mnist7v9
 from flyrun.config.executor import Local
 from flyrun.config.model import Logistic
@@ -150,6 +151,17 @@ def test_a_rule_of_acceptance_stands_where_an_update_takes_one(monkeypatch):
     assert other.acceptance is None
     monkeypatch.setattr(Exact, "idle", False)
     assert "acceptance=exact: sampler=slice has none" in refused(lambda: replace(other, acceptance=Exact()))
+
+
+@pytest.mark.parametrize("rows", ["dataset=mnist_7v9 model=logistic", "dataset=cifar3 model=softmax"])
+def test_each_sampler_that_a_refusal_names_can_be_typed(rows):
+    with pytest.raises(ConfigError, match="do not fit") as refused:
+        compose_job([*rows.split(), "sampler=gibbs"])
+    named = str(refused.value).partition("choose ")[2].replace(" and ", ", ").split(", ")
+    assert "hmc" in named
+    assert "mixture_gibbs" not in named  # of rows, but of the mixture's alone
+    for name in named:
+        assert compose_job([*rows.split(), f"sampler={name}"]).arms
 
 
 def test_missing_group_is_named():

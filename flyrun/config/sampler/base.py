@@ -24,7 +24,9 @@ class Sampler(Choice):
         """As in the base class."""
         if arm.model.kind in self.kinds:
             return ""
-        fitting = chosen_by("sampler", lambda cls: arm.model.kind in getattr(cls, "kinds", ()))
+        fitting = chosen_by(
+            "sampler", lambda cls: arm.model.kind in getattr(cls, "kinds", ()) and not cls().unfit(arm)
+        )
         return f"sampler={self.name} and model={arm.model.name} do not fit: with this model choose {fitting}"
 
     @property
