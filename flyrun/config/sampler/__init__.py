@@ -1,12 +1,19 @@
 """Choices of sampler, a file for each family."""
 
-import importlib
-
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.sampler.chain import ThetaUpdate
+from flyrun.config.sampler.chain import ThetaUpdate  # first, as errors list them
 
-__all__ = ["Sampler", "ThetaUpdate"]  # what a plug-in derives from
+# isort: split
+from flyrun.config.sampler import approximations, gibbs, inducing, mixture, particles, subsampling, topics
 
-# in the order in which errors list them
-for _family in ("gibbs", "approximations", "subsampling", "particles", "mixture", "inducing", "topics"):
-    importlib.import_module(f"{__name__}.{_family}")
+__all__ = [
+    "Sampler",
+    "ThetaUpdate",
+    "approximations",
+    "gibbs",
+    "inducing",
+    "mixture",
+    "particles",
+    "subsampling",
+    "topics",
+]
