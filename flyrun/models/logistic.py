@@ -6,6 +6,8 @@ c(ξ) = −aξ² + ξ/2 − log(1 + e^ξ); it touches L, in value and slope, at 
 Maclaurin & Adams (2014), §3.1.
 """
 
+from functools import cache
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +15,12 @@ import numpy as np
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
+from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log1p_unit
 
 LOG_CONCAVE = True
+LARGEST = (1.0, 0.25, 1.0 / (6.0 * sqrt(3.0)), 0.125)  # |f'|, |f''|, |f'''|, |f''''| of f = log L
 
 
 class Logistic(NamedTuple):
@@ -126,3 +130,43 @@ def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadra
 
     precision, linear, constant = added(over_blocks(len(features.rows), work))
     return quadratic((precision + precision.T) / 2.0, 0.5 * linear, constant)
+
+
+@implements(subtract_expansion, Logistic)
+def _subtract_expansion(model, index, centres, eta, order, values):
+    for i in range(index.shape[0] if order > 0 else 0):
+        margin = centres[index[i], 0]
+        away = eta[i, 0] - margin
+        small = exp_negative(-abs(margin))
+        slope = (small if margin > 0.0 else 1.0) / (1.0 + small)
+        taken = slope
+        if order > 1:
+            bend = slope * (1.0 - slope)
+            taken -= 0.5 * bend * away
+            if order > 2:
+                taken += bend * (1.0 - 2.0 * slope) * away * away / 6.0
+        values[i] -= taken * away
+
+
+def _derivatives(margins: np.ndarray) -> tuple[np.ndarray, ...]:
+    small = np.exp(-np.abs(margins))
+    slope = np.where(margins > 0, small, 1.0) / (1.0 + small)
+    bend = small / (1.0 + small) ** 2
+    return slope, -bend, bend * (1.0 - 2.0 * slope), bend * (6.0 * bend - 1.0)
+
+
+@cache
+def _smallest(order: int) -> Smallest:
+    return smallest_constants(_derivatives, order)
+
+
+def third_derivatives(model: Logistic, predictors: np.ndarray) -> np.ndarray:
+    """∂³ log L_n/∂η³, (N,), at margins (N, 1)."""
+    return _derivatives(predictors[:, 0])[2]
+
+
+def remainder_constants(model: Logistic, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:
+    """κ of each datum for T of this order about the margins, (N,); if not local the largest for all."""
+    if local and order > 0:
+        return _smallest(order).at(predictors[:, 0])
+    return np.full(len(predictors), LARGEST[order])

@@ -138,11 +138,16 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
 
     For a prior that is not smooth a Gaussian of the same variance stands in.
     """
-    module, size = arm.model.code, problem.fit.theta_map.size
-    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
-    prior = dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
     at = problem.fit.theta_map if theta is None else theta
-    return prior + passes.look(module, problem.model, problem.features, at).curvature
+    look = passes.look(arm.model.code, problem.model, problem.features, at)
+    return prior_curvature(arm, problem) + look.curvature
+
+
+def prior_curvature(arm: Any, problem: Problem) -> np.ndarray:
+    """The prior's part of `posterior_curvature`."""
+    size = problem.fit.theta_map.size
+    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
+    return dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:

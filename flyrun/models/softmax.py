@@ -6,6 +6,7 @@ and touches it, in value and slope, at η = ψ. Neither knows of a shift of all 
 D. Böhning (1992), Multinomial logistic regression algorithm; Maclaurin & Adams (2014), §4.2.
 """
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,12 @@ from flyrun.models.kronecker import Kronecker, kronecker
 from flyrun.models.likelihood import log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.models.passes import added, over_blocks
+from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log_positive
 
 LOG_CONCAVE = True
+LARGEST = (sqrt(2.0), 0.5, sqrt(2.0 / 27.0))  # of the derivatives of log L along unit vectors, for any K
 SHIFT_FREE = True  # the likelihood knows nothing of Θ + 1vᵀ: along v the posterior is the prior
 
 
@@ -150,3 +153,30 @@ def collapse(bound: Bohning, model: Softmax, features: MultiLinear) -> Kronecker
         return rows.T @ rows, tangent[:, :-1].T @ rows, tangent[:, -1].sum()
 
     return kronecker(*added(over_blocks(len(features.rows), work)))
+
+
+@implements(subtract_expansion, Softmax)
+def _subtract_expansion(model, index, centres, eta, order, values):
+    n_classes = eta.shape[1]
+    for i in range(index.shape[0] if order > 0 else 0):
+        n = index[i]
+        top = centres[n, 0]
+        for k in range(1, n_classes):
+            top = max(top, centres[n, k])
+        # moments of η − η̂ under the classes' probabilities at η̂, taken from the datum's own class
+        own = eta[i, model.labels[n]] - centres[n, model.labels[n]]
+        total, first, second = 0.0, 0.0, 0.0
+        for k in range(n_classes):
+            share, away = exp_negative(centres[n, k] - top), eta[i, k] - centres[n, k] - own
+            total += share
+            first += share * away
+            second += share * away * away
+        first /= total
+        values[i] += first
+        if order > 1:
+            values[i] += 0.5 * (second / total - first * first)
+
+
+def remainder_constants(model: Softmax, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:
+    """κ of each datum for T of order 0 to 2 in any direction, (N,): the same for all, local or not."""
+    return np.full(len(predictors), LARGEST[order])

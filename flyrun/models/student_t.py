@@ -5,6 +5,7 @@ at r₀² lies below it: log B = log L(r₀) − (ν+1)/(2(ν+r₀²)) · (r² �
 value and slope, at r = ±r₀. Maclaurin & Adams (2014), §4.3 (there ν = 4).
 """
 
+from functools import cache
 from math import lgamma, log, pi
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ import numpy as np
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
+from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import log_positive
 
 LOG_CONCAVE = False
+LARGEST = (0.5, 1.0, 1.4571067811865475, 6.0)  # of u/(1 + u²) and its derivatives to the third
 
 
 class StudentT(NamedTuple):
@@ -127,3 +130,51 @@ def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadr
 
     precision, linear, constant = added(over_blocks(len(features.rows), work))
     return quadratic((precision + precision.T) / 2.0, linear, constant)
+
+
+@implements(subtract_expansion, StudentT)
+def _subtract_expansion(model, index, centres, eta, order, values):
+    for i in range(index.shape[0] if order > 0 else 0):
+        r = (model.target[index[i]] - centres[index[i], 0]) / model.scale
+        away = (centres[index[i], 0] - eta[i, 0]) / model.scale  # of r
+        whole = model.nu + r * r
+        taken = r
+        if order > 1:
+            taken += 0.5 * (model.nu - r * r) / whole * away
+            if order > 2:
+                taken -= r * (3.0 * model.nu - r * r) / (whole * whole) * away * away / 3.0
+        values[i] += (model.nu + 1.0) / whole * taken * away
+
+
+def _derivatives(u: np.ndarray) -> tuple[np.ndarray, ...]:
+    """u/(1 + u²) and three derivatives: −∂ log L/∂r in units of (ν + 1)/√ν, with u = r/√ν."""
+    square = u * u
+    whole = 1.0 + square
+    return (
+        u / whole,
+        (1.0 - square) / whole**2,
+        2.0 * u * (square - 3.0) / whole**3,
+        -6.0 * (square * square - 6.0 * square + 1.0) / whole**4,
+    )
+
+
+@cache
+def _smallest(order: int) -> Smallest:
+    return smallest_constants(_derivatives, order)
+
+
+def third_derivatives(model: StudentT, predictors: np.ndarray) -> np.ndarray:
+    """∂³ log L_n/∂η³, (N,), at predictors (N, 1)."""
+    root = model.nu**0.5
+    u = (model.target - predictors[:, 0]) / (model.scale * root)
+    return (model.nu + 1.0) / (root * model.scale) ** 3 * _derivatives(u)[2]
+
+
+def remainder_constants(model: StudentT, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:
+    """κ of each datum for T of this order about the predictors, (N,); if not local the largest for all."""
+    root = model.nu**0.5
+    if local and order > 0:
+        found = _smallest(order).at((model.target - predictors[:, 0]) / (model.scale * root))
+    else:
+        found = np.full(len(predictors), LARGEST[order])
+    return found * ((model.nu + 1.0) / root / model.scale / (root * model.scale) ** order)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.problem import Problem, posterior_curvature
+from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
+from flyrun.samplers.chain.surrogate import taylor
+from flyrun.samplers.chain.surrogate.remainder import Remainder, remainder
 
 
 class Setup:
@@ -17,11 +19,19 @@ class Setup:
         self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors
         self.queries = 0
+        self._surrogates: dict[int, taylor.Surrogate] = {}
+
+    @cached_property
+    def look(self) -> passes.Look:
+        """The likelihood about the MAP, to second order."""
+        self.queries += self.n_data
+        at = self.problem.fit.theta_map
+        return passes.look(self.module, self.problem.model, self.problem.features, at)
 
     @cached_property
     def curvature(self) -> np.ndarray:
         """The posterior's at the MAP, (P, P)."""
-        return self.curvature_at(self.problem.fit.theta_map)
+        return prior_curvature(self.arm, self.problem) + self.look.curvature
 
     def curvature_at(self, theta: np.ndarray) -> np.ndarray:
         """The posterior's at θ, (P, P)."""
@@ -37,3 +47,41 @@ class Setup:
         """The pseudo-prior: the prior times all bounds."""
         collapsed = self.module.collapse(bound, self.problem.model, self.problem.features)
         return self.arm.prior.code.pseudo_prior(self.problem.prior, collapsed)
+
+    def surrogate(self, order: int) -> taylor.Surrogate:
+        """The likelihood's Taylor polynomial at the MAP; for order 3 one more pass sums the cubic."""
+        if order not in self._surrogates:
+            problem, lower = self.problem, np.linalg.cholesky(self.curvature)
+            cubic = None
+            if order == 3:
+                self.queries += self.n_data
+                at = self.module, problem.model, problem.features, self._predictors
+                cubic = taylor.cube(*at, taylor.coloured(lower))
+            look, mean = self.look, problem.fit.theta_map
+            self._surrogates[order] = taylor.surrogate(
+                order, mean, lower, look.gradient, look.curvature, self._predictors, cubic
+            )
+        return self._surrogates[order]
+
+    @cached_property
+    def _predictors(self) -> np.ndarray:
+        """η_n at the MAP, (N, K): a pass, which leverages share."""
+        self.queries += self.n_data
+        problem = self.problem
+        return taylor.predictors_at(problem.model, problem.features, problem.fit.theta_map)
+
+    @cached_property
+    def roots_of_leverages(self) -> np.ndarray:
+        """s_n, (N,): by how much a datum's predictors move at most when the whitened θ moves by 1."""
+        lower = np.linalg.cholesky(self.curvature)
+        return taylor.leverages(self.problem.model, self.problem.features, taylor.coloured(lower))
+
+    def remainder(self, order: int, kind: str = "local") -> Remainder:
+        """Bounds of what the surrogate leaves out.
+
+        kind: a constant for each datum (local), one for all (global), or this one in Cornish et al.'s form.
+        """
+        constants = self.module.remainder_constants(
+            self.problem.model, self._predictors, order, kind == "local"
+        )
+        return remainder(order, constants, self.roots_of_leverages, kind == "cornish")
