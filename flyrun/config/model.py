@@ -15,6 +15,8 @@ class Likelihood(Choice):
     task: ClassVar[str]
     #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
     bounds: ClassVar[bool] = True
+    #: orders of its Taylor polynomials whose remainders have bounds
+    orders: ClassVar[tuple[int, ...]] = ()
 
 
 class GraphModel(Choice):
@@ -30,6 +32,7 @@ class Logistic(Likelihood):
     """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
 
     task: ClassVar[str] = "binary"
+    orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
 
 
 @option("model", "softmax")
@@ -37,6 +40,7 @@ class Softmax(Likelihood):
     """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""
 
     task: ClassVar[str] = "classes"
+    orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
 
 @option("model", "student_t")
@@ -45,6 +49,7 @@ class StudentT(Likelihood):
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace",)
     task: ClassVar[str] = "regression"
+    orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one
     nu: float = ranged(4.0, above=0, at_most=1e9)
     scale: float | Literal["held_out", "estimated"] = ranged(1.0, above=0)

@@ -160,9 +160,9 @@ def _smallest(order: int) -> Smallest:
     return smallest_constants(_derivatives, order)
 
 
-def third_derivatives(model: Logistic, predictors: np.ndarray) -> np.ndarray:
-    """∂³ log L_n/∂η³, (N,), at margins (N, 1)."""
-    return _derivatives(predictors[:, 0])[2]
+def derivative(model: Logistic, predictors: np.ndarray, order: int) -> np.ndarray:
+    """∂^order log L_n/∂η^order, (N,), at margins (N, 1); order 1 to 4."""
+    return _derivatives(predictors[:, 0])[order - 1]
 
 
 def remainder_constants(model: Logistic, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:

@@ -163,11 +163,11 @@ def _smallest(order: int) -> Smallest:
     return smallest_constants(_derivatives, order)
 
 
-def third_derivatives(model: StudentT, predictors: np.ndarray) -> np.ndarray:
-    """∂³ log L_n/∂η³, (N,), at predictors (N, 1)."""
-    root = model.nu**0.5
-    u = (model.target - predictors[:, 0]) / (model.scale * root)
-    return (model.nu + 1.0) / (root * model.scale) ** 3 * _derivatives(u)[2]
+def derivative(model: StudentT, predictors: np.ndarray, order: int) -> np.ndarray:
+    """∂^order log L_n/∂η^order, (N,), at predictors (N, 1); order 1 to 4."""
+    width = model.scale * model.nu**0.5  # of u, which falls as η grows
+    found = _derivatives((model.target - predictors[:, 0]) / width)[order - 1]
+    return -(model.nu + 1.0) / (-width) ** order * found
 
 
 def remainder_constants(model: StudentT, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:

@@ -1,9 +1,9 @@
 """Updates of θ in chains."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import chosen_by, option, ranged
 
 
 class ThetaUpdate(Sampler):
@@ -36,16 +36,23 @@ class RandomWalk(Proposer):
 
 
 @option("sampler", "mala")
-class Mala(ThetaUpdate):
+class Mala(Proposer):
     """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
 
-    metric as for the random walk.
+    metric as for the random walk. Under a rule that expands the likelihood the drift is the expansion's.
     """
 
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
     metric: Literal["identity", "bound", "hessian"] = "identity"
     target_accept: float = ranged(0.57, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the gradient at a proposal is asked for before the rule."""
+        if arm.acceptance is not None and not arm.acceptance.settles:
+            fitting = chosen_by("acceptance", lambda cls: getattr(cls, "settles", False))
+            return f"acceptance={arm.acceptance.name}: does not serve sampler=mala; choose {fitting}"
+        return super().unfit(arm)
 
 
 @option("sampler", "hmc")
@@ -85,3 +92,33 @@ class Independence(Proposer):
     paper: ClassVar[str] = "Tierney 1994"
     metric: Literal["bound", "hessian"] = "hessian"
     freedom: float = ranged(8.0, above=0)
+
+
+@option("sampler", "pcn")
+class Pcn(Proposer):
+    """Preconditioned Crank-Nicolson: about the Gaussian at the MAP, `persistence` of the way there kept.
+
+    persistence 0 draws proposals from that Gaussian itself.
+    """
+
+    paper: ClassVar[str] = "Cotter, Roberts, Stuart and White 2013"
+    metric: Literal["bound", "hessian"] = "hessian"
+    persistence: float = ranged(0.0, at_least=0, at_most=0.999)
+
+
+@option("sampler", "surrogate_transition")
+class SurrogateTransition(Proposer):
+    """`moves` moves of pcn on the expansion that the rule of acceptance makes, then the rule's test."""
+
+    paper: ClassVar[str] = "Liu 2001, section 9.4.3; with a test that reads few data, ours"
+    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=mh_ss", "acceptance.order=3")
+    metric: Literal["hessian"] = "hessian"
+    moves: int = ranged(20, at_least=1)
+    persistence: float = ranged(0.7, at_least=0, at_most=0.999)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the rule has to bring the expansion."""
+        if arm.acceptance is not None and not arm.acceptance.surrogate:
+            fitting = chosen_by("acceptance", lambda cls: getattr(cls, "surrogate", False))
+            return f"acceptance={arm.acceptance.name}: has no expansion to move on; choose {fitting}"
+        return super().unfit(arm)

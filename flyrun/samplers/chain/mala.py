@@ -12,7 +12,8 @@ from flyrun.models.base import log_base
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
-from flyrun.samplers.chain.acceptance.rule import metropolis
+from flyrun.samplers.chain.acceptance.exact import Exact
+from flyrun.samplers.chain.acceptance.rule import settle
 from flyrun.samplers.chain.metric import IDENTITY, Reference, covariance_times, scale_noise
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.samplers.chain.update import StepSize, step_size, tune, tune_step, update
@@ -29,6 +30,7 @@ class Mala(NamedTuple):
     metric: Any  # P
     stream: Stream  # of normals
     work: np.ndarray  # (6, P): workspace
+    rule: Any = Exact()  # of acceptance
 
 
 def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:
@@ -64,7 +66,7 @@ def _mala(kernel, rng, target, theta):
     for d in range(theta.shape[0]):
         log_ratio -= 0.5 * (proposal[d] - theta[d]) * (here[d] + there[d])
         log_ratio += 0.25 * half * (here[d] * drift[d] - there[d] * way_back[d])
-    return metropolis(rng, target, theta, proposal, log_ratio)
+    return settle(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 
 implements(tune, Mala)(tune_step)

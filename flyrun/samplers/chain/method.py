@@ -16,7 +16,7 @@ from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.firefly import firefly
-from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.samplers.chain.targets.full_data import FullData, full_data
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
@@ -26,7 +26,8 @@ def prepare(arm: Any, folder: Path) -> "Chain":
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
     shaped = getattr(arm.sampler, "metric", "identity") != "identity"
-    needs_map = arm.bound.at_map or arm.protocol.init == "map" or shaped
+    expands = arm.acceptance is not None and arm.acceptance.at_map
+    needs_map = arm.bound.at_map or arm.protocol.init == "map" or shaped or expands
     return Chain(arm, bind(arm, folder, needs_map))
 
 
@@ -78,8 +79,11 @@ class Chain(Method):
         bound, expected = arm.bound.code.build(arm.bound, self.setup, bool(arm.brightness.expects_tight))
         brightness = arm.brightness.code.build(arm.brightness, self.n_data, expected)
         gradients = self.module.GRADIENTS
-        if bound is None:
-            target: Any = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
+        make = getattr(arm.acceptance.code, "target", None) if arm.acceptance else None
+        if make is not None:
+            target: Any = make(arm.acceptance, self.setup, gradients)
+        elif bound is None:
+            target = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
         else:
             base = self.setup.collapse(bound)
             target = firefly(base, problem.model, bound, problem.features, gradients)
@@ -148,7 +152,7 @@ class Chain(Method):
         brightness = with_arrays(self._brightness, state, "brightness")
         target = self._target._replace(memory=with_arrays(self._target.memory, state, "memory"))
         draws = empty_draws(n, protocol.thin, first, self.n_params)
-        mapped.expect(self.problem.features.rows, random=self.arm.bound.firefly)
+        mapped.expect(self.problem.features.rows, random=not isinstance(self._target, FullData))
         run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
         return _state(theta, first + n, rng, kernel, brightness, target), draws._asdict()
 
@@ -177,13 +181,14 @@ class Chain(Method):
     def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
         fit, n_predictors = self.problem.fit, self.problem.model.n_predictors
+        start_queries = getattr(self._target, "start_queries", self.n_data)
         shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
         return Facts(
             update=self.module.LABEL,
             coordinates=self.problem.coordinates,
             n_data=self.n_data,
             n_params=self.n_params,
-            setup_queries=fit.queries + self.setup.queries + self.n_data,
+            setup_queries=fit.queries + self.setup.queries + start_queries,
             setup_s=fit.seconds + self._bind_s,
             tuned=self._tuned(state),
             more={
@@ -196,7 +201,7 @@ class Chain(Method):
                 "gauge": {"classes": n_predictors} if shift_free else {},
                 "map_queries": fit.queries,
                 "bound_queries": self.setup.queries,
-                "start_queries": self.n_data,
+                "start_queries": start_queries,
             },
         )
 

@@ -7,21 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyrun.models import logistic, passes, softmax, student_t, taylor
+from flyrun.models import logistic, softmax, student_t, taylor
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.surrogate.remainder import reach, remainder
-from flyrun.samplers.chain.surrogate.taylor import (
-    add_in_theta,
-    coloured,
-    cube,
-    leverages,
-    predictors_at,
-    summed,
-    surrogate,
-    to_phi,
-    to_theta,
-)
+from flyrun.samplers.chain.surrogate.taylor import add_in_theta, predictors_at, summed, to_phi, to_theta
 from tests.exactness.chains import TOYS
+from tests.exactness.expansions import expansion
 from tests.models.calls import log_likelihood
 
 ORDERS = {"logistic": 3, "student_t": 3, "softmax": 2}
@@ -41,18 +32,6 @@ def _summed(made, theta, phi, gradient, out, back):
     return value, summed(made, phi, None)
 
 
-def _made(problem, order):
-    """Surrogate, constants and roots of leverages of a small posterior, prior N(0, I)."""
-    at, model, features = np.array(problem.mode), problem.model, problem.features
-    look = passes.look(problem.likelihood, model, features, at)
-    lower = np.linalg.cholesky(look.curvature + np.eye(at.size))
-    predictors = predictors_at(model, features, at)
-    cubic = cube(problem.likelihood, model, features, predictors, coloured(lower)) if order == 3 else None
-    made = surrogate(order, at, lower, look.gradient, look.curvature, predictors, cubic)
-    roots = leverages(model, features, made.colour)
-    return made, roots
-
-
 def _remainders(problem, made, order, theta):
     """R_k,n + log L_n(θ̂) of all data, (N,), and Σ log L_n(θ)."""
     model, features = problem.model, problem.features
@@ -69,7 +48,7 @@ def test_the_sum_of_the_polynomials_is_the_surrogate(name):
     problem, rng = TOYS[name](), np.random.default_rng(1)
     size = problem.mode.size
     for order in range(ORDERS[name] + 1):
-        made, _ = _made(problem, order)
+        made, _ = expansion(problem, order)
         for theta in (made.mean, made.mean + 0.4 * rng.standard_normal(size)):
             left, whole = _remainders(problem, made, order, theta)
             phi, gradient, out, back = np.zeros((4, size))
@@ -92,7 +71,7 @@ def test_remainders_stay_within_their_bounds_and_nearly_reach_them(name):
     problem, rng = TOYS[name](), np.random.default_rng(2)
     model, size = problem.model, problem.mode.size
     for order in range(ORDERS[name] + 1):
-        made, roots = _made(problem, order)
+        made, roots = expansion(problem, order)
         local = problem.likelihood.remainder_constants(model, made.predictors, order, True)
         largest = problem.likelihood.remainder_constants(model, made.predictors, order, False)
         assert np.all(local <= 1.002 * largest)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.samplers.chain.acceptance.rule import decide, metropolis, settle
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 
 
@@ -26,4 +26,9 @@ def build(config: Any, setup: Any) -> Exact:
 @implements(decide, Exact)
 def _exact(rule, rng, target, theta, proposal, log_ratio):
     log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    return metropolis(rng, target, theta, proposal, log_ratio)
+
+
+@implements(settle, Exact)
+def _settle(rule, rng, target, theta, proposal, log_ratio):
     return metropolis(rng, target, theta, proposal, log_ratio)

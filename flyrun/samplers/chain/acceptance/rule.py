@@ -21,11 +21,17 @@ def decide(rule, rng, target, theta, proposal, log_ratio):
     """
 
 
+@inlined
+def settle(rule, rng, target, theta, proposal, log_ratio):
+    """As `decide` where the target's data part, last evaluated at the proposal, is already in log_ratio: for
+    updates that asked for it, with its gradient. Rules that have none serve no such update."""
+
+
 @plain_jit
 def metropolis(rng, target, theta, proposal, log_ratio):
     """Accept with probability min(1, e^log_ratio), all in log_ratio; else as `decide`.
 
-    What rules end in, and the one rule of updates that ask for the data's gradients at a proposal.
+    What rules end in.
     """
     if log_ratio != log_ratio:
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")

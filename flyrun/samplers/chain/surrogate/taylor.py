@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.models import passes
-from flyrun.numerics.compiled import dot_jit, inline_jit
+from flyrun.numerics.compiled import dot_jit, jit
 from flyrun.numerics.rows import add_row, first_dot, row_dot
 
 CUBE_ROWS = 512
@@ -123,7 +123,7 @@ def cube(module: Any, model: Any, features: Any, predictors: np.ndarray, colour:
 
     def work(block: slice) -> tuple[np.ndarray]:
         total = np.zeros(packed_size(size))
-        third = module.third_derivatives(module.part(model, block), predictors[block])
+        third = module.derivative(module.part(model, block), predictors[block], 3)
         for first in range(block.start, block.stop, CUBE_ROWS):
             part = slice(first, min(first + CUBE_ROWS, block.stop))
             rows = features.rows[part].astype(np.float64) @ colour
@@ -150,7 +150,7 @@ def _places(size: int) -> Iterator[slice]:
         first += length
 
 
-@inline_jit
+@jit
 def to_phi(surrogate, theta, phi):
     """phi = Lᵀ(θ − θ̂), (P,)."""
     size, away = theta.shape[0], surrogate.away
@@ -160,7 +160,7 @@ def to_phi(surrogate, theta, phi):
         phi[d] = row_dot(surrogate.whiten, d, away)
 
 
-@inline_jit
+@jit
 def to_theta(surrogate, phi, theta):
     """theta = θ̂ + Cφ, (P,)."""
     for d in range(phi.shape[0]):
@@ -184,7 +184,7 @@ def _add_from(numbers, first, factor, out, count):
         out[j] += factor * part[j]
 
 
-@inline_jit
+@jit
 def _cubic(surrogate, phi, gradient):
     pairs, pulls, size = surrogate.pairs, surrogate.pulls, phi.shape[0]
     n_pairs, first, value = 0, 0, 0.0
@@ -209,7 +209,7 @@ def _cubic(surrogate, phi, gradient):
     return value
 
 
-@inline_jit
+@jit
 def summed(surrogate, phi, gradient):
     """Σ T_k(φ) − Σ T_k(0); adds its gradient in φ to gradient, (P,), unless None. No query."""
     value, size = 0.0, phi.shape[0]
@@ -232,7 +232,7 @@ def summed(surrogate, phi, gradient):
     return value
 
 
-@inline_jit
+@jit
 def add_in_theta(surrogate, gradient, out):
     """out += L·gradient: from φ to θ, both (P,)."""
     for d in range(gradient.shape[0]):
