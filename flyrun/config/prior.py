@@ -9,6 +9,7 @@ class Prior(Choice):
     """A prior on the coefficients."""
 
     home: ClassVar[str] = "flyrun.models"
+    smooth: ClassVar[bool] = True
 
 
 @option("prior", "gaussian")
@@ -23,6 +24,7 @@ class Gaussian(Prior):
 class Laplace(Prior):
     """θ_d ~ exp(-|θ_d|/scale)/(2 scale), independent; `held_out` as for the Gaussian prior."""
 
+    smooth: ClassVar[bool] = False
     scale: float | Literal["held_out"] = ranged(1.0, above=0)
     grid: tuple[float, ...] = ranged(
         (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0), above=0, at_least_one=True

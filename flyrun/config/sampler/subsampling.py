@@ -1,9 +1,9 @@
 """Chains of their own whose steps read batches of rows."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import chosen_by, option, ranged
 
 
 class Subsampling(Sampler):
@@ -23,3 +23,30 @@ class Sgld(Subsampling):
     step: float = ranged(1e-4, above=0)
     delay: float = ranged(1.0, above=0)
     decay: float = ranged(0.55, at_least=0, at_most=1)
+
+
+@option("sampler", "zigzag")
+class ZigZag(Subsampling):
+    """Zig-Zag with control variates at the MAP, exact; order 1 is the paper's, 2 knows the curvature too.
+
+    slice: the time of a step, at whose end the path is a draw.
+    """
+
+    paper: ClassVar[str] = "Bierkens, Fearnhead and Roberts 2019; order 2 and its bounds ours"
+    order: int = ranged(2, at_least=1, at_most=2)
+    bounds: Literal["local", "global"] = "local"
+    slice: float = ranged(0.5, above=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; it needs the MAP, one predictor with bounded derivatives, a smooth prior."""
+        if 3 not in getattr(arm.model, "orders", ()):
+            fitting = chosen_by("model", lambda cls: 3 in getattr(cls, "orders", ()))
+            return (
+                f"sampler={self.name}: model={arm.model.name} has no bound of third derivatives by one "
+                f"predictor for it; choose {fitting}"
+            )
+        if arm.prior is not None and not arm.prior.smooth:
+            return f"sampler={self.name}: its lines need a smooth prior; choose prior=gaussian"
+        if arm.protocol.init != "map":
+            return f"sampler={self.name}: bounds are of use near the mode; choose protocol.init=map"
+        return super().unfit(arm)
