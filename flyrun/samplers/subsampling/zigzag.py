@@ -146,31 +146,38 @@ def _slice(process, rng, phi, v, length):
     for d in range(size):
         here[d] = row_dot(process.matrix, d, phi) - process.pull[d]
         along[d] = row_dot(process.matrix, d, v)
-    looks, left = 0, length
+    looks, left, flipped, until, first = 0, length, True, 0.0, 0
     while True:
+        if (
+            flipped
+        ):  # Gaussian clocks have no memory: after a flip all may be wound up anew, before it none need
+            until, first = np.inf, 0
+            for d in range(size):
+                wait = _time_to_ring(v[d] * here[d], v[d] * along[d], rng.standard_exponential())
+                if wait < until:
+                    until, first = wait, d
         square, towards = 0.0, 0.0
         for d in range(size):
             square += phi[d] * phi[d]
             towards += phi[d] * v[d]
         ring = rng.standard_exponential() / process.total
         soonest, flips = _time_to_look(process.order, square, towards, float(size), ring), -1
-        # clocks have no memory: all may be wound up anew at every event
-        for d in range(size):
-            wait = _time_to_ring(v[d] * here[d], v[d] * along[d], rng.standard_exponential())
-            if wait < soonest:
-                soonest, flips = wait, d
+        if until < soonest:
+            soonest, flips = until, first
         if soonest >= left:
             _move(process, phi, v, left)
             return looks
         _move(process, phi, v, soonest)
         left -= soonest
+        until -= soonest
         if flips < 0:
             looks += 1
             bound = sqrt(square) + sqrt(float(size)) * soonest
             if process.order == 2:
                 bound = square + soonest * (2.0 * towards + size * soonest)
             flips = _look(process, rng, phi, v, bound)
-        if flips >= 0:
+        flipped = flips >= 0
+        if flipped:
             v[flips] = -v[flips]
             for d in range(size):
                 along[d] += 2.0 * v[flips] * process.matrix[flips, d]
