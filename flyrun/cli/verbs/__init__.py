@@ -3,7 +3,20 @@
 import importlib
 from pathlib import Path
 
-VERBS = ("list", "info", "fit", "report", "table", "publish", "compare", "check", "data", "gold", "arena")
+VERBS = (
+    "list",
+    "info",
+    "fit",
+    "report",
+    "table",
+    "publish",
+    "compare",
+    "check",
+    "data",
+    "gold",
+    "arena",
+    "plan",
+)
 
 
 def help_of(verb: str) -> str:
