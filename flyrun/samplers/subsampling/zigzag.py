@@ -148,9 +148,8 @@ def _slice(process, rng, phi, v, length):
         along[d] = row_dot(process.matrix, d, v)
     looks, left, flipped, until, first = 0, length, True, 0.0, 0
     while True:
-        if (
-            flipped
-        ):  # Gaussian clocks have no memory: after a flip all may be wound up anew, before it none need
+        # Gaussian clocks have no memory: after a flip all may be wound up anew, before it none need
+        if flipped:
             until, first = np.inf, 0
             for d in range(size):
                 wait = _time_to_ring(v[d] * here[d], v[d] * along[d], rng.standard_exponential())
