@@ -6,11 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.models.base import log_base
+from flyrun.numerics.alias import pick
 from flyrun.numerics.compiled import copy_into, implements, jit
+from flyrun.numerics.poisson_count import poisson_count
 from flyrun.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.samplers.chain.acceptance.thinned import Thinned
 from flyrun.samplers.chain.brightness.base import resample, skip_rate
 from flyrun.samplers.chain.brightness.partition import is_bright
+from flyrun.samplers.chain.surrogate.remainder import reach
 from flyrun.samplers.chain.targets.firefly import brighten, darken, query
+from flyrun.samplers.chain.targets.surrogate import left_out, sum_of_all
 from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
@@ -69,6 +74,49 @@ class TimidRule(NamedTuple):
 def _timid(rule, rng, target, theta, proposal, log_ratio):
     log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
     return metropolis(rng, target, theta, proposal, 0.5 * log_ratio)
+
+
+SOUND, UNKEPT, UNWEIGHED, UNDIVIDED, WHOLE = range(5)
+
+
+class FaultyRule(NamedTuple):
+    """TunaMH on a surrogate, or delayed acceptance, with a fault, one type for all: compiled once.
+
+    SOUND: TunaMH without one.  UNKEPT: λ is left out of how often candidates are kept; UNWEIGHED: of what
+    they multiply the ratio by.  UNDIVIDED: the second stage of delayed acceptance forgets that the first has
+    had its say; WHOLE: it does not.
+    """
+
+    fault: int
+    sound: Thinned
+
+
+@implements(decide, FaultyRule)
+def _faulty(rule, rng, target, theta, proposal, log_ratio):
+    memory, fault, sound = target.memory, rule.fault, rule.sound
+    first = log_ratio + log_data(target, proposal, None) - kept_log_data(target, None)
+    if fault >= UNDIVIDED:
+        if rng.random() >= exp(min(0.0, first)):
+            return 0.0
+        log_ratio += sum_of_all(target, sound.drawn, proposal) - sum_of_all(target, sound.drawn, theta)
+        return metropolis(rng, target, theta, proposal, log_ratio - (first if fault == WHOLE else 0.0))
+    bounds = sound.remainder
+    distance = reach(bounds.order, bounds.cornish, memory.phi[0], memory.phi[1])
+    mean = bounds.total * distance
+    lam = sound.chi * mean * mean
+    index, ratio = sound.drawn[:1], exp(first)
+    for _ in range(poisson_count(rng, mean + lam)):
+        index[0] = pick(bounds.table, rng, 0)
+        left_out(target, index, theta, sound.here)
+        left_out(target, index, proposal, sound.there)
+        weight = bounds.weights[index[0]]
+        room, excess, spare = weight * distance, sound.here[0] - sound.there[0], weight * lam / bounds.total
+        forward, back = 0.5 * (room + excess), 0.5 * (room - excess)
+        kept = 0.0 if fault == UNKEPT else spare
+        if rng.random() * (kept + room) < kept + forward:
+            weighed = 0.0 if fault == UNWEIGHED else spare
+            ratio *= (weighed + back) / (weighed + forward)
+    return metropolis(rng, target, theta, proposal, np.log(ratio))
 
 
 class OneWayMala(NamedTuple):

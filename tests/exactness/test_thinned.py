@@ -11,6 +11,7 @@ from flyrun.samplers.chain.acceptance import delayed
 from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.thinned import FACTORISED, POISSON, SPARED, thinned
 from flyrun.samplers.chain.brightness.none import NoBrightness
+from tests.exactness import broken
 from tests.exactness.chains import full_target, sample, toy, z_scores
 from tests.exactness.expansions import about, bounds, expanded_target, expansion
 from tests.exactness.test_moments import LEVEL
@@ -103,13 +104,35 @@ def test_where_bounds_are_no_help_steps_are_those_of_the_exact_rule():
 
 @pytest.mark.parametrize(
     ("name", "order", "share", "least"),
-    [("smh", 1, 0.0, 1.5), ("mh_ss", 1, 0.2, 1.5), ("mh_ss", 2, 0.0, 1.5), ("tuna", 0, 0.3, 2)],
+    [
+        ("smh", 1, 0.0, 1.5),
+        ("mh_ss", 1, 0.2, 1.5),
+        ("mh_ss", 2, 0.0, 1.5),
+        ("mh_ss", 3, 0.0, 1.5),  # half of the candidates would not show there
+        ("tuna", 0, 0.3, 2),
+    ],
 )
 def test_negative_control_a_share_of_the_candidates_gives_other_moments(name, order, share, least):
     """As if the remainders did not matter, wholly (share 0) or in part."""
     rule = _rule(name, order)
     rule = rule._replace(remainder=rule.remainder._replace(total=share * rule.remainder.total))
-    assert _score(_draws(_pcn(rule), expanded_target(PROBLEM, order))) > least * LEVEL
+    n_iterations = 6 * ITERATIONS if order == 3 else ITERATIONS
+    assert _score(_draws(_pcn(rule), expanded_target(PROBLEM, order), n_iterations)) > least * LEVEL
+
+
+def _faulty(fault):
+    rule = broken.FaultyRule(fault, thinned(POISSON, bounds(PROBLEM, 1), 1.0))
+    return _score(_draws(_pcn(rule), expanded_target(PROBLEM, 1)))
+
+
+@pytest.mark.parametrize("fault", [broken.UNKEPT, broken.UNWEIGHED, broken.UNDIVIDED])
+def test_negative_control_of_what_a_rule_multiplies_by(fault):
+    assert _faulty(fault) > 1.5 * LEVEL
+
+
+@pytest.mark.parametrize("twin", [broken.SOUND, broken.WHOLE])
+def test_the_same_without_a_fault_has_the_posteriors_moments(twin):
+    assert _faulty(twin) < LEVEL
 
 
 @pytest.mark.parametrize("name", KINDS)
