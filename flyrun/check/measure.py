@@ -77,7 +77,7 @@ def _arm(arm: Any, folder: Path) -> Measured:
             handed = method.estimates(after)
             level.append(float(np.mean(handed.get("mean", next(iter(handed.values()))))))
             continue
-        first = state["theta"] if "theta" in state else state["x"]
+        first = next(state[name] for name in ("theta", "x", "phi") if name in state)
         add(setup, first)
         if "actual" in found:  # on a graph queries are told by update, too
             del found["queries"]

@@ -41,10 +41,9 @@ class Expanding(Acceptance):
             return ""
         if not orders:
             return f"acceptance={self.name}: model={arm.model.name} has no bounds; choose acceptance=exact"
-        return (
-            f"acceptance.order={self.order}: model={arm.model.name} has no bound for it; "
-            f"choose one of {listing(orders, 'or')}"
-        )
+        least = type(self).__dataclass_fields__["order"].metadata["range"].at_least
+        fitting = listing((f"acceptance.order={order}" for order in orders if order >= least), "or")
+        return f"acceptance.order={self.order}: model={arm.model.name} has no bound for it; choose {fitting}"
 
 
 class Thinned(Expanding):

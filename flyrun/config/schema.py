@@ -166,6 +166,11 @@ def chosen_by(group: str, holds: Callable[[type[Choice]], bool]) -> str:
     return listing(name for name, cls in SCHEMAS[group].items() if holds(cls))
 
 
+def typed_choices(group: str, holds: Callable[[type[Choice]], bool]) -> str:
+    """The same as a person types them, one of which is to be chosen."""
+    return listing((f"{group}={name}" for name, cls in SCHEMAS[group].items() if holds(cls)), "or")
+
+
 def neutral(group: str) -> Choice | None:
     """The choice that a method is the same with as without, where the group has one."""
     return next((cls() for cls in SCHEMAS[group].values() if cls.neutral), None)

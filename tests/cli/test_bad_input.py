@@ -16,6 +16,8 @@ CEP = f"dataset=opv_cep dataset.path={{tmp}}/a.csv {ROBUST}"
 EDGES = "dataset=edge_list dataset.path={tmp}/a.csv model=ising sampler=gibbs protocol=smoke"
 UAI = "dataset=uai dataset.path={tmp}/a.uai model=factor_graph sampler=gibbs protocol=smoke"
 GRID = "dataset=grid model=ising sampler=gibbs"
+EXPANDED = "dataset=toy_2d model=logistic sampler=pcn bound=none protocol=smoke"
+MOVED = "dataset=toy_2d model=logistic sampler=surrogate_transition bound=none protocol=smoke"
 
 CALLS = {
     # a value out of range, or of another type
@@ -62,6 +64,24 @@ CALLS = {
     "dataset=toy_2d model=student_t sampler=slice": "the model is for numbers",
     "experiment=mnist_logreg only=untuned brightness=per_datum": "bound=untuned do not go together",
     "dataset=mnist_7v9 sampler=mala": "model: none is chosen; add model=NAME",
+    f"{EXPANDED} acceptance=tuna acceptance.order=3": "acceptance.order=3: must be a whole number in [0, 2]",
+    f"{EXPANDED} acceptance=tuna acceptance.chi=-1": "acceptance.chi=-1: must",
+    f"{EXPANDED} acceptance=smh acceptance.bounds=best": "acceptance.bounds=best: must be local, global or",
+    f"{EXPANDED} acceptance=mh_ss model=softmax acceptance.order=3": (
+        "model=softmax has no bound for it; choose acceptance.order=1 or acceptance.order=2"
+    ),
+    f"{EXPANDED} acceptance=delayed bound=map brightness=implicit": "choose bound=none and brightness=none",
+    f"{EXPANDED} sampler.persistence=1": "sampler.persistence=1: must",
+    f"{EXPANDED.replace('pcn', 'hmc')} acceptance=mh_ss": "acceptance=mh_ss: sampler=hmc has none; drop it",
+    f"{EXPANDED.replace('pcn', 'mala')} acceptance=delayed": (
+        "does not serve sampler=mala; choose acceptance=exact, acceptance=smh"
+    ),
+    f"{MOVED} acceptance=exact": "has no expansion to move on; choose acceptance=smh, acceptance=tuna or",
+    f"{MOVED} acceptance=mh_ss acceptance.order=1 prior=laplace": (
+        "makes no proper density of prior=laplace for sampler=surrogate_transition to move on; choose "
+        "acceptance.order=2"
+    ),
+    "dataset=toy_2d model=softmax sampler=zigzag protocol.init=map": "choose model=logistic or model=",
     # keys, arms and words
     f"{MNIST} arms.tuned.prior.scale=1": "no such arm; choose from regular",
     f"{MNIST} arms.regular.brightness.q=0.1": "brightness=none has no key q",

@@ -34,7 +34,22 @@ def test_chunks_with_any_brightness_update_are_one_chain(name, tmp_path):
     words = ["dataset=mnist_7v9", "dataset.limit=800", "model=logistic", "sampler=mala", "bound=map"]
     words += ["protocol.init=map", "protocol.iterations=200", "protocol.burn_in=100"]
     words += [f"brightness={name}", *SWEEPS[name]]
-    program = prepare(compose_job(words).arms[0], tmp_path)
+    _cut(words, tmp_path)
+
+
+def test_chunks_under_a_rule_that_reads_few_data_are_one_chain(tmp_path):
+    words = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "bound=none"]
+    words += ["sampler=surrogate_transition", "acceptance=mh_ss", "acceptance.order=3", "prior=gaussian"]
+    program, state = _cut(
+        [*words, "protocol.init=map", "protocol.iterations=200", "protocol.burn_in=20"], tmp_path
+    )
+    read = program.facts(state).more["candidates"]
+    assert 0 < 2 * read <= state["memory.queries"][0]
+
+
+def _cut(words, folder):
+    """The method of these words and the last state of a chain that is the same in one piece and in four."""
+    program = prepare(compose_job(words).arms[0], folder)
     whole, draws = program.advance(program.init(4), 200)
     state, pieces = program.init(4), []
     for n in (1, 99, 30, 70):
@@ -45,3 +60,4 @@ def test_chunks_with_any_brightness_update_are_one_chain(name, tmp_path):
     assert state.keys() == whole.keys()
     for key, values in whole.items():
         np.testing.assert_array_equal(state[key], values)
+    return program, state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -86,3 +87,19 @@ def test_elliptical_slice_far_out(sampler, init, rhat, shown):
     found.infos[0]["settings"]["protocol"] = {"init": init}
     said = caveats.about_a_gaussian(found)
     assert [("protocol.init=map" in one) for one in said] == [True] * shown
+
+
+@pytest.mark.parametrize(
+    ("sampler", "rate", "shown"),
+    [
+        ("surrogate_transition", 0.01, True),
+        ("surrogate_transition", 0.9, False),
+        ("pcn", 0.01, False),
+    ],
+)
+def test_a_surrogate_transition_that_goes_astray(sampler, rate, shown):
+    found = arm({"sampler": sampler}, {})
+    found.infos[0]["settings"]["sampler"] |= {"moves": 20, "persistence": 0.7}
+    said = caveats.about_a_gaussian(replace(found, cells=(SimpleNamespace(accept_rate=rate),)))
+    assert len(said) == shown
+    assert all("take sampler.moves=5 or sampler.persistence=0.85." in text for text in said)

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import chosen_by, option, ranged
+from flyrun.config.schema import option, ranged, typed_choices
 
 
 class ThetaUpdate(Sampler):
@@ -50,7 +50,7 @@ class Mala(Proposer):
     def unfit(self, arm: Any) -> str:
         """As in the base class; the gradient at a proposal is asked for before the rule."""
         if arm.acceptance is not None and not arm.acceptance.settles:
-            fitting = chosen_by("acceptance", lambda cls: getattr(cls, "settles", False))
+            fitting = typed_choices("acceptance", lambda cls: getattr(cls, "settles", False))
             return f"acceptance={arm.acceptance.name}: does not serve sampler=mala; choose {fitting}"
         return super().unfit(arm)
 
@@ -119,6 +119,12 @@ class SurrogateTransition(Proposer):
     def unfit(self, arm: Any) -> str:
         """As in the base class; the rule has to bring the expansion."""
         if arm.acceptance is not None and not arm.acceptance.surrogate:
-            fitting = chosen_by("acceptance", lambda cls: getattr(cls, "surrogate", False))
+            fitting = typed_choices("acceptance", lambda cls: getattr(cls, "surrogate", False))
             return f"acceptance={arm.acceptance.name}: has no expansion to move on; choose {fitting}"
+        flat = arm.acceptance is not None and arm.acceptance.order < 2
+        if flat and arm.prior is not None and not arm.prior.smooth:
+            return (
+                f"acceptance.order={arm.acceptance.order}: makes no proper density of prior={arm.prior.name} "
+                f"for sampler={self.name} to move on; choose acceptance.order=2"
+            )
         return super().unfit(arm)

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import chosen_by, option, ranged
+from flyrun.config.schema import option, ranged, typed_choices
 
 
 class Subsampling(Sampler):
@@ -40,7 +40,7 @@ class ZigZag(Subsampling):
     def unfit(self, arm: Any) -> str:
         """As in the base class; it needs the MAP, one predictor with bounded derivatives, a smooth prior."""
         if 3 not in getattr(arm.model, "orders", ()):
-            fitting = chosen_by("model", lambda cls: 3 in getattr(cls, "orders", ()))
+            fitting = typed_choices("model", lambda cls: 3 in getattr(cls, "orders", ()))
             return (
                 f"sampler={self.name}: model={arm.model.name} has no bound of third derivatives by one "
                 f"predictor for it; choose {fitting}"

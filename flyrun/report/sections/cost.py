@@ -75,6 +75,11 @@ _AGAINST_SIZE = [
 _LEGEND = """
 ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up left out.
 
+{% if candidates %}
+{{ candidates | spec(",d") }} data were read because a bound allowed that they mattered; none went beyond its
+bound, which would have ended its chain.
+{% endif %}
+
 {% if several_sizes %}
 queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and rates. peak
 MB: the most resident memory, pages of mapped files included, that a process held while setting up or
@@ -85,7 +90,9 @@ sampling.
 
 def _legend(run: Run) -> list[str]:
     several_sizes = len({arm.fact("n_data") for arm in SECTION.arms(run)}) > 1
-    return words.lines(_LEGEND, several_sizes=several_sizes)
+    facts = [info.get("facts", {}) for arm in SECTION.arms(run) for info in arm.infos]
+    candidates = sum(one.get("candidates", 0) for one in facts)
+    return words.lines(_LEGEND, several_sizes=several_sizes, candidates=candidates)
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:

@@ -202,8 +202,14 @@ class Chain(Method):
                 "map_queries": fit.queries,
                 "bound_queries": self.setup.queries,
                 "start_queries": start_queries,
+                **self._read(state),
             },
         )
+
+    def _read(self, state: State | None) -> dict[str, int]:
+        """What a rule that draws data by bounds has read so far; one beyond its bound ends a run."""
+        key = "kernel.rule.candidates"
+        return {"candidates": int(state[key][0])} if state is not None and key in state else {}
 
     def _tuned(self, state: State | None) -> dict[str, float]:
         settings = {}

@@ -260,7 +260,8 @@ class ZigZag(SubsetChain):
         phi = seeded(seed).standard_normal(self.n_params)
         rng = seeded(seed, self.arm.method())
         v = np.where(rng.random(self.n_params) < 0.5, 1.0, -1.0)
-        return {"phi": phi, "v": v, "step": np.zeros(1, np.int64), "rng": generator_state(rng)}
+        count = {"step": np.zeros(1, np.int64), "candidates": np.zeros(1, np.int64)}
+        return {"phi": phi, "v": v, **count, "rng": generator_state(rng)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more slices. Draws: theta (n // thin, P); by slice queries, (n,)."""
@@ -270,8 +271,13 @@ class ZigZag(SubsetChain):
         queries = np.empty(n, np.int64)
         mapped.expect(self.problem.features.rows, random=True)
         _run(self.process, rng, phi, v, self.arm.sampler.slice, first, thin, theta, queries)
-        new = {"phi": phi, "v": v, "step": state["step"] + n, "rng": generator_state(rng)}
+        count = {"step": state["step"] + n, "candidates": state["candidates"] + queries.sum()}
+        new = {"phi": phi, "v": v, **count, "rng": generator_state(rng)}
         return new, {"theta": theta, "queries": queries}
+
+    def more(self, state: State | None) -> dict[str, Any]:
+        """Data looked at so far; one beyond its bound ends a run."""
+        return {} if state is None else {"candidates": int(state["candidates"][0])}
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class, with what the bounds cost."""
@@ -283,5 +289,5 @@ class ZigZag(SubsetChain):
             n_params=self.n_params,
             setup_queries=fit.queries + self.setup.queries,
             setup_s=fit.seconds + self._bind_s,
-            more={"prior_scale": fit.scale},
+            more={"prior_scale": fit.scale, **self.more(state)},
         )
