@@ -103,6 +103,7 @@ def test_cuts_do_not_matter_and_set_up_is_counted(tmp_path):
     assert len(records["theta"]) == 30
     facts = method.facts(state)
     assert facts.exact
+    assert facts.more["candidates"] == records["queries"].sum()
     assert facts.setup_queries == method.problem.fit.queries + 2 * 60  # curvature; predictors and slopes
 
 
