@@ -9,12 +9,20 @@ class Acceptance(Choice):
     """A rule that accepts or refuses proposals."""
 
     home: ClassVar[str] = "flyrun.samplers.chain.acceptance"
-    #: whether the MAP must be found first
-    at_map: ClassVar[bool] = False
     #: whether updates that ask for the data's gradient at a proposal can leave the decision to it
     settles: ClassVar[bool] = False
     #: whether the update sees a surrogate that reads no data, and the rule makes up for what it leaves out
     surrogate: ClassVar[bool] = False
+
+    @property
+    def at_map(self) -> bool:
+        """Whether the MAP must be found first."""
+        return False
+
+    @property
+    def exact(self) -> bool:
+        """Whether a chain under this rule has the posterior for its stationary distribution."""
+        return True
 
 
 @option("acceptance", "exact")
@@ -26,24 +34,42 @@ class Exact(Acceptance):
     settles: ClassVar[bool] = True
 
 
-class Expanding(Acceptance):
-    """A rule that expands the likelihood at the MAP, to `order`."""
+class Reading(Acceptance):
+    """A rule that reads data one by one, with Taylor polynomials of the likelihood at the MAP, to `order`."""
 
-    at_map: ClassVar[bool] = True
     order: int
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class."""
+        return self.order > 0
+
+    def orders_of(self, model: Any) -> tuple[int, ...]:
+        """Of polynomials that a model has the bounds for that this rule needs."""
+        return getattr(model, "orders", ())
 
     def unfit(self, arm: Any) -> str:
         """As in the base class: the model must have bounds for the order, and there is no Firefly."""
         if arm.bound is not None and arm.bound.firefly:
-            return f"acceptance={self.name}: has bounds of its own; choose bound=none and brightness=none"
-        orders = getattr(arm.model, "orders", ())
-        if self.order in orders:
-            return ""
+            return f"acceptance={self.name}: reads data one by one; choose bound=none and brightness=none"
+        orders = self.orders_of(arm.model)
+        if not self.at_map or self.order in orders:
+            return super().unfit(arm)
+        lacks = f"model={arm.model.name} has no bounds on what Taylor polynomials leave out"
         if not orders:
-            return f"acceptance={self.name}: model={arm.model.name} has no bounds; choose acceptance=exact"
+            return f"acceptance={self.name}: {lacks}; choose acceptance=exact"
         least = type(self).__dataclass_fields__["order"].metadata["range"].at_least
         fitting = listing((f"acceptance.order={order}" for order in orders if order >= least), "or")
-        return f"acceptance.order={self.order}: model={arm.model.name} has no bound for it; choose {fitting}"
+        return f"acceptance.order={self.order}: {lacks} at that order; choose {fitting}"
+
+
+class Expanding(Reading):
+    """A rule that is exact whatever the order."""
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class."""
+        return True
 
 
 class Thinned(Expanding):
@@ -90,3 +116,47 @@ class MhSs(Thinned):
     paper: ClassVar[str] = "Prado, Nemeth and Sherlock 2024; order 3 and its bounds ours"
     order: int = ranged(2, at_least=1, at_most=3)
     bounds: Literal["local", "global"] = "local"
+
+
+class Subsampled(Reading):
+    """A rule that reads until it is sure, up to an error of epsilon; polynomials of `order` are proxies."""
+
+    epsilon: float
+
+    def orders_of(self, model: Any) -> tuple[int, ...]:
+        """As in the base class; a range of what all data leave will do, too."""
+        return getattr(model, "proxy_orders", ()) or super().orders_of(model)
+
+    @property
+    def exact(self) -> bool:
+        """As in the base class."""
+        return self.epsilon == 0
+
+
+@option("acceptance", "austerity")
+class Austerity(Subsampled):
+    """Batches of `batch` until a t test is sure at level epsilon; biased, but for epsilon=0: reads all."""
+
+    paper: ClassVar[str] = "Korattikara, Chen and Welling 2014, Austerity in MCMC Land"
+    order: int = ranged(0, at_least=0, at_most=2)
+    batch: int = ranged(500, at_least=2)
+    epsilon: float = ranged(0.05, at_least=0, at_most=0.5)
+
+
+@option("acceptance", "confidence")
+class Confidence(Subsampled):
+    """Batches that grow until a bound on their mean is sure; errs with chance epsilon, 0: reads all."""
+
+    paper: ClassVar[str] = "Bardenet, Doucet and Holmes 2014 and 2017, On MCMC Methods for Tall Data"
+    bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = (
+        "bernstein_serfling"
+    )
+    order: int = ranged(0, at_least=0, at_most=2)
+    batch: int = ranged(20, at_least=2)
+    growth: float = ranged(2.0, above=1)
+    epsilon: float = ranged(0.01, at_least=0, at_most=0.5)
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class: ranges of log likelihoods are told by leverages there."""
+        return True

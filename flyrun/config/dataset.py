@@ -159,6 +159,16 @@ class Mixture(Dataset):
     seed: int = ranged(0, at_least=0)
 
 
+@option("dataset", "gaussian_toy")
+class GaussianToy(Dataset):
+    """Generated numbers: normal, N(0, 1), or lognormal, whose logarithms are N(0, log_sd²)."""
+
+    n_data: int = ranged(100_000, at_least=2)
+    law: Literal["gaussian", "lognormal"] = "gaussian"
+    log_sd: float = ranged(1.0, above=0)
+    seed: int = ranged(0, at_least=0)
+
+
 _MOST = 1 << 26  # numbers of one kind that a generated graph may hold: half a gigabyte
 
 

@@ -15,8 +15,12 @@ class Likelihood(Choice):
     task: ClassVar[str]
     #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
     bounds: ClassVar[bool] = True
+    #: whether its posterior has one mode alone, which any climb ends at
+    one_mode: ClassVar[bool] = False
     #: orders of its Taylor polynomials whose remainders have bounds
     orders: ClassVar[tuple[int, ...]] = ()
+    #: orders of those for which it has a range of what they leave of any datum, where that is all it has
+    proxy_orders: ClassVar[tuple[int, ...]] = ()
 
 
 class GraphModel(Choice):
@@ -71,6 +75,22 @@ class Mixture(Likelihood):
         if arm.dataset.name == "mixture":
             return ""
         return f"model=mixture: is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that one"
+
+
+@option("model", "normal")
+class Normal(Likelihood):
+    """Mean and log sd of numbers that are taken for normal: x_n ~ N(mu, exp(tau)²)."""
+
+    task: ClassVar[str] = "regression"
+    bounds: ClassVar[bool] = False
+    one_mode: ClassVar[bool] = True
+    proxy_orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if arm.dataset.name in ("gaussian_toy", "mixture"):
+            return ""
+        return f"model=normal: is not for dataset={arm.dataset.name}; choose dataset=gaussian_toy"
 
 
 @option("model", "ising")

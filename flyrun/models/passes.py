@@ -105,10 +105,13 @@ def slopes(model: Any, eta: np.ndarray) -> np.ndarray:
 
 
 def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) -> np.ndarray:
-    """Σ log L_n, (G,), at positions (G, P). N queries each."""
+    """Σ log L_n, (G,), at positions (G, P). N queries each, also by a model's own `sums`."""
+    sums_of = getattr(module, "sums", None)
 
     def work(block: slice) -> tuple[np.ndarray]:
         sums, part = np.zeros(len(thetas)), module.part(model, block)
+        if sums_of is not None:
+            return (sums_of(part, features.rows[block], thetas),)
         for g, theta in enumerate(thetas):
             eta = block_predictors(model, features, theta, block)
             values = np.zeros(len(eta))

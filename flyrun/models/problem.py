@@ -63,6 +63,8 @@ class Problem(NamedTuple):
     def coordinates(self) -> tuple[str, ...]:
         """Names of θ's components, (P,)."""
         names, several = self.dataset.feature_names, self.model.n_predictors
+        if (own := getattr(self.model, "names", ())) and len(names) == 1:
+            return own
         return tuple(f"{k}:{name}" for k in range(several) for name in names) if several > 1 else tuple(names)
 
 
@@ -163,7 +165,7 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
                 f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
             )
-        if needs_map and not getattr(arm.model, "bounds", True):
+        if needs_map and not (getattr(arm.model, "bounds", True) or arm.model.one_mode):
             raise ConfigError(
                 f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "
                 "look for by; choose bound=none, protocol.init=prior and a sampler that needs none"
@@ -274,7 +276,7 @@ class _Search:
 
     def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
         """The modes, of which `found` is one."""
-        if self.module.LOG_CONCAVE:
+        if self.module.LOG_CONCAVE or self.arm.model.one_mode:
             return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
         prior = self.priors.prior(prior_scale)

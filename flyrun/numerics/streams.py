@@ -36,6 +36,16 @@ def stream(n: int) -> Stream:
     return Stream(np.zeros((4, LANES), np.uint64), np.zeros(2 * LANES * -(-n // (2 * LANES))))
 
 
+def uniforms(stream: Any, rng: Any, n: int) -> None:
+    """n independent uniforms on (0, 1], or some more, into stream.room. rng: see `exponentials`."""
+    if isinstance(rng, np.random.Generator):
+        with np.errstate(over="ignore"):
+            _uniforms(stream, rng, -(-n // LANES) * LANES)
+        return
+    for i in range(n):
+        stream.room[i] = rng.random()
+
+
 def exponentials(stream: Any, rng: Any, n: int) -> None:
     """n independent standard exponentials, or some more, into stream.room.
 
@@ -110,6 +120,13 @@ def _normals(stream, rng, out):
             room[i], room[i + LANES] = radius * cosine, radius * sine
     for i in range(n):
         out[i] = room[i]
+
+
+@overload(uniforms, jit_options=INLINE_KERNEL)
+def _compiled_uniforms(stream, rng, n):
+    if isinstance(rng, types.NumPyRandomGeneratorType):
+        return lambda stream, rng, n: _uniforms(stream, rng, -(-n // LANES) * LANES)
+    return None
 
 
 @overload(exponentials, jit_options=INLINE_KERNEL)

@@ -53,7 +53,18 @@ CALLS = {
     "dataset=grid model=ising sampler=min_gibbs sampler.batch=-1": "sampler.batch=-1: must",
     "dataset=grid model=ising sampler=min_gibbs sampler.estimator=best": "sampler.estimator=best: must",
     "dataset=toy_2d dataset.n_data=1 model=logistic sampler=mala": "dataset.n_data=1: must",
+    f"{MNIST} acceptance=austerity acceptance.epsilon=0.6": "acceptance.epsilon=0.6: must be a finite",
+    f"{MNIST} acceptance=austerity acceptance.epsilon=-0.1": "acceptance.epsilon=-0.1: must",
+    f"{MNIST} acceptance=austerity acceptance.batch=1": "acceptance.batch=1: must be a whole number",
+    f"{MNIST} acceptance=confidence acceptance.growth=1": "acceptance.growth=1: must be a finite",
+    f"{MNIST} acceptance=confidence acceptance.bound=chernoff": "acceptance.bound=chernoff: must be",
+    f"{MNIST} acceptance=confidence acceptance.order=3": "acceptance.order=3: must",
     # choices that do not go together
+    "experiment=mnist_logreg only=map_tuned acceptance=austerity": "choose bound=none",
+    "dataset=mixture model=mixture sampler=random_walk bound=none acceptance=confidence protocol=smoke": (
+        "model=mixture has no bounds on what Taylor polynomials leave out; choose acceptance=exact"
+    ),
+    f"{MNIST} model=normal": "model=normal: is not for dataset=mnist_7v9; choose dataset=gaussian_toy",
     f"{MNIST} bound=map": "bound=map and brightness=none do not go together",
     f"{MNIST} sampler=gibbs": "sampler=gibbs and model=logistic do not fit",
     f"{MNIST} dataset=grid": "dataset=grid and model=logistic do not fit",

@@ -12,10 +12,18 @@ class Subsampling(Sampler):
     home: ClassVar[str] = "flyrun.samplers.subsampling"
     family: ClassVar[str] = "flyrun.samplers.subsampling.method"
 
+    @property
+    def at_map(self) -> bool:
+        """Whether the MAP must be found first."""
+        return False
+
 
 @option("sampler", "sgld")
 class Sgld(Subsampling):
-    """Stochastic gradient Langevin dynamics, steps step·(delay + t)^(-decay), no acceptance test: biased."""
+    """Stochastic gradient Langevin dynamics, steps step·(delay + t)^(-decay), no acceptance test: biased.
+
+    metric=hessian: shaped as the posterior's curvature at the MAP is.  average=steps: weighted by the steps.
+    """
 
     paper: ClassVar[str] = "Welling and Teh 2011; Angelino, Johnson and Adams 2016, Algorithm 8"
     batch: int = ranged(500, at_least=1)
@@ -23,6 +31,32 @@ class Sgld(Subsampling):
     step: float = ranged(1e-4, above=0)
     delay: float = ranged(1.0, above=0)
     decay: float = ranged(0.55, at_least=0, at_most=1)
+    metric: Literal["identity", "hessian"] = "identity"
+    average: Literal["even", "steps"] = "even"
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class."""
+        return self.metric == "hessian"
+
+
+@option("sampler", "sgld_cv")
+class SgldCv(Subsampling):
+    """SGLD with control variates: a batch says by how much gradients differ from those at the MAP; biased."""
+
+    paper: ClassVar[str] = "Baker, Fearnhead, Fox and Nemeth 2019"
+    batch: int = ranged(10, at_least=1)
+    batches: Literal["epochs", "replacement"] = "replacement"
+    step: float = ranged(0.2, above=0)
+    delay: float = ranged(1.0, above=0)
+    decay: float = ranged(0.0, at_least=0, at_most=1)
+    metric: Literal["identity", "hessian"] = "hessian"
+    average: Literal["even", "steps"] = "even"
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class."""
+        return True
 
 
 @option("sampler", "zigzag")

@@ -31,7 +31,7 @@ def summarise(draws: Draws) -> Row:
 
 def row(run: Run, arm: ArmResult) -> Row:
     """Times of sampling; queries an effective draw; memory: resident, mapped files' too, in 10⁶ bytes."""
-    base = ess.base_of(run)
+    base = ess.base_of(run, arm)
     peaks = [peak for info in arm.infos for peak in info.get("memory", {}).values() if peak is not None]
     values: Row = {"peak_mb": max(peaks) / 1e6 if peaks else math.nan}
     for name in ("us_per_iter", "ess_per_s", "queries_per_ess"):

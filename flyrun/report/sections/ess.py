@@ -139,10 +139,18 @@ def per_seed(arm: ArmResult, name: str) -> np.ndarray:
         }[name]
 
 
-def base_of(run: Run) -> ArmResult | None:
-    """The finished arm with draws that the others are relative to."""
-    base = run.baseline
-    return base if base is not None and SECTION.about(base) else None
+def base_of(run: Run, arm: ArmResult) -> ArmResult | None:
+    """The finished arm with draws that this one is relative to; none for a biased arm, whose draws are not of
+    the posterior.
+
+    The baseline, or what was swept from it on this arm's own data and model.
+    """
+    if arm.fact("exact") is False or run.baseline is None:
+        return None
+    swept = [one for one in run.arms if one.sweep and one.sweep["arm"] == run.baseline.own_name]
+    own = [one for one in (run.baseline, *swept) if one.problem == arm.problem]
+    base = own[0] if own else run.baseline
+    return base if SECTION.about(base) else None
 
 
 def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess: str) -> None:
@@ -173,7 +181,7 @@ def cv_of_ratio(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    base = base_of(run)
+    base = base_of(run, arm)
     rhat = np.array(arm.pooled.rhat)
     total = sum(cell.n_iterations for cell in arm.cells)
     smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}

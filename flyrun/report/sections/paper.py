@@ -16,7 +16,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row = _published(run, arm)
     for name in ("queries_per_iter", "ess_per_1000"):
         put(row, name, ess.per_seed(arm, name))
-    ess.put_speedup(row, "speedup", arm, ess.base_of(run), "ess_per_1000")
+    ess.put_speedup(row, "speedup", arm, ess.base_of(run, arm), "ess_per_1000")
     return row
 
 

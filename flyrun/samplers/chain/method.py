@@ -26,8 +26,8 @@ def prepare(arm: Any, folder: Path) -> "Chain":
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
     shaped = getattr(arm.sampler, "metric", "identity") != "identity"
-    expands = arm.acceptance is not None and arm.acceptance.at_map
-    needs_map = arm.bound.at_map or arm.protocol.init == "map" or shaped or expands
+    at_map = arm.bound.at_map or (arm.acceptance is not None and arm.acceptance.at_map)
+    needs_map = at_map or arm.protocol.init == "map" or shaped
     return Chain(arm, bind(arm, folder, needs_map))
 
 
@@ -142,7 +142,8 @@ class Chain(Method):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations from `state`, which stays as it is.
 
-        Draws: theta (n // thin, P), and per iteration queries, bright, log_joint, accepted, each (n,).
+        Draws: theta (n // thin, P), and per iteration queries, bright, accepted and, where the target knows
+        it, log_joint, each (n,).
         """
         protocol = self.arm.protocol
         first = int(state["iteration"][0])
@@ -154,7 +155,10 @@ class Chain(Method):
         draws = empty_draws(n, protocol.thin, first, self.n_params)
         mapped.expect(self.problem.features.rows, random=not isinstance(self._target, FullData))
         run_chain(rng, target, kernel, brightness, theta, first, protocol.burn_in, protocol.thin, draws)
-        return _state(theta, first + n, rng, kernel, brightness, target), draws._asdict()
+        records = draws._asdict()
+        if getattr(self._target, "partial", False):
+            del records["log_joint"]
+        return _state(theta, first + n, rng, kernel, brightness, target), records
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
@@ -182,9 +186,11 @@ class Chain(Method):
         """What the report says of this arm: sizes, exactness, and what setting it up cost."""
         fit, n_predictors = self.problem.fit, self.problem.model.n_predictors
         start_queries = getattr(self._target, "start_queries", self.n_data)
+        rule = self.arm.acceptance
         shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
         return Facts(
             update=self.module.LABEL,
+            exact=rule is None or rule.exact,
             coordinates=self.problem.coordinates,
             n_data=self.n_data,
             n_params=self.n_params,

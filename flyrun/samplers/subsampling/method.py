@@ -13,8 +13,9 @@ from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 
 def prepare(arm: Any, folder: Path) -> Method:
-    """Data and model bound, the MAP fitted or recalled where chains start there; errors as bind's."""
-    return arm.sampler.code.build(arm, bind(arm, folder, needs_map=arm.protocol.init == "map"))
+    """Data and model bound, the MAP fitted or recalled where one is asked for; errors as bind's."""
+    needs_map = arm.protocol.init == "map" or arm.sampler.at_map
+    return arm.sampler.code.build(arm, bind(arm, folder, needs_map))
 
 
 class SubsetChain(Method):
@@ -28,6 +29,7 @@ class SubsetChain(Method):
         self.arm, self.problem = arm, problem
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         self.batches = batches_of(arm, self.n_data)
+        self.own_queries, self.own_seconds = 0, 0.0  # of set-up, beside the fit's
 
     @abstractmethod
     def move(
@@ -86,7 +88,7 @@ class SubsetChain(Method):
             coordinates=self.problem.coordinates,
             n_data=self.n_data,
             n_params=self.n_params,
-            setup_queries=fit.queries,
-            setup_s=fit.seconds,
+            setup_queries=fit.queries + self.own_queries,
+            setup_s=fit.seconds + self.own_seconds,
             more={"prior_scale": fit.scale, **self.more(state)},
         )

@@ -77,23 +77,34 @@ def test_mean_and_sd_are_the_closed_forms(gaussian):
     target = method.problem.model.target
     mean, sd = target.sum() / (N + 1), 1 / np.sqrt(N + 1)
     found = _measured(method)
-    noise = N / 20 * N * target.var() / (N + 1)
+    noise = N / 20 * N * target.var() / (N + 1)  # ν/λ
     wanted = np.sqrt((1 + 0.1 * noise) / 0.9)
     assert found[0] == pytest.approx(mean, abs=4 * wanted * sd / np.sqrt(STEPS / 10))
     assert found[1] / sd == pytest.approx(wanted, rel=0.05)
     assert method.facts({"step": np.array([10]), "theta": np.array([mean])}).more[
         "expected_sd_ratio"
-    ] == pytest.approx(wanted, rel=0.1)  # which takes the gradients' variance to be as the model has it
+    ] == pytest.approx(wanted, rel=1e-6)
     broken = _measured(WithoutFactor(method.arm, method.problem))
     assert abs(broken[1] / sd / wanted - 1) > 0.3
 
 
 def test_the_expected_ratio_is_one_for_short_steps_and_infinite_for_long_ones():
-    curvature = np.array([[3.0, 1.0], [1.0, 2.0]])
-    assert sd_ratio(curvature, 1e-9, 1.0) == pytest.approx(1.0, abs=1e-8)
-    assert sd_ratio(curvature, 4.0, 10.0) == np.inf
-    one = sd_ratio(np.diag([2.0, 2.0]), 0.2, 101.0)
+    curvature, even = np.array([[3.0, 1.0], [1.0, 2.0]]), np.eye(2)
+    assert sd_ratio(curvature, 1e-6, curvature, even) == pytest.approx(1.0, abs=1e-5)
+    assert sd_ratio(curvature, 4.0, 10.0 * curvature, even) == np.inf
+    one = sd_ratio(np.diag([2.0, 2.0]), 0.2, 101.0 * 2.0 * even, even)
     assert one == pytest.approx(np.sqrt((1 + 0.1 * 101) / 0.9))
+    # in the posterior's own shape every direction is alike
+    own = sd_ratio(curvature, 0.4, 101.0 * curvature, np.linalg.inv(curvature))
+    assert own == pytest.approx(np.sqrt((1 + 0.1 * 101) / 0.9))
+
+
+def test_queries_of_a_draw_by_the_bias_of_its_variance_do_not_depend_on_the_batch():
+    costs = []
+    for size, step in ((10, 1e-4), (100, 1e-3), (1_000, 1e-2)):
+        excess = sd_ratio(np.eye(1), step, np.full((1, 1), 1e5 / size), np.eye(1)) ** 2 - 1
+        costs.append(size * 4 / step * excess / 1e5)  # 4/h steps an effective draw; by N/excess
+    np.testing.assert_allclose(costs, 1.0, rtol=0.02)
 
 
 def test_bad_input_is_one_line(tmp_path):
@@ -102,3 +113,56 @@ def test_bad_input_is_one_line(tmp_path):
     method = _method(tmp_path, "sampler.batch=10", "sampler.step=1e6", "sampler.decay=0", "prior.scale=0.001")
     with pytest.raises(FlyrunError, match=r"step \d+: sampler\.step=1e\+06 is too long; take a shorter one"):
         method.advance(method.init(0), 1_000)
+
+
+@pytest.mark.parametrize("name", ["sgld", "sgld_cv"])
+def test_steps_in_the_posteriors_shape_have_the_expected_sds(tmp_path, name):
+    words = [f"sampler={name}", "sampler.metric=hessian", "sampler.decay=0", "sampler.batches=replacement"]
+    words += ["sampler.batch=60", "sampler.step=0.4" if name == "sgld_cv" else "sampler.step=0.1"]
+    method = prepare(arm_of([*LOGISTIC, "protocol.init=map"], tuple(words)), tmp_path)
+    start = method.init(1)
+    state, records = method.advance(start, 20_000)
+    np.testing.assert_array_equal(records["queries"], 60)
+    fit, theta = method.problem.fit, records["theta"]
+    passes_made = 2 if name == "sgld_cv" else 1  # the curvature, and what is known at the MAP
+    assert method.facts(state).setup_queries == fit.queries + 60 * passes_made
+    exact = np.sqrt(np.diag(method.covariance))  # Laplace's, near enough
+    found = np.exp(np.mean(np.log(theta.std(axis=0) / exact)))
+    at_map = {"step": state["step"], "theta": fit.theta_map}
+    assert found == pytest.approx(method.more(at_map)["expected_sd_ratio"], rel=0.1)
+
+
+def test_control_variates_are_unbiased_and_vanish_at_the_map(tmp_path):
+    words = ("sampler=sgld_cv", "sampler.batch=20", "sampler.batches=epochs")
+    method = prepare(arm_of([*LOGISTIC, "protocol.init=zero"], words), tmp_path)
+    problem, rng, state = method.problem, np.random.default_rng(0), method.init(0)
+    rows = [method.batches.rows(step, rng, int(state["key"][0])) for step in range(3)]
+    for theta in (np.array([0.3, -0.2, 0.1]), problem.fit.theta_map):
+        each = np.array([method.gradient(theta, index) for index in rows])
+        whole = look(method.arm.model.code, problem.model, problem.features, theta).gradient - theta
+        np.testing.assert_allclose(each.mean(axis=0), whole, atol=1e-9)
+    assert np.ptp(each, axis=0).max() < 1e-12  # at the MAP every batch says the same
+    assert np.abs(each).max() < 1e-5  # and that the mode is there
+
+
+def test_weighted_averages_weigh_by_the_step_and_cuts_do_not_matter(tmp_path):
+    more = ("sampler.batch=20", "sampler.average=steps", "sampler.decay=0.33", "sampler.step=0.01")
+    more += ("protocol.burn_in=10", "protocol.iterations=60")
+    method, plain = (_method(tmp_path, *(words)) for words in (more, more[:1] + more[2:]))
+    assert method.answers == "weighted"
+    state = method.init(3)
+    rng_of = state["rng"].copy()
+    whole, records = method.advance(state, 60)
+    assert "theta" not in records
+    parts = method.init(3)
+    for n in (7, 20, 33):
+        parts, _ = method.advance(parts, n)
+    for name in whole:
+        np.testing.assert_array_equal(parts[name], whole[name])
+    same = {**plain.init(3), "rng": rng_of, "key": state["key"]}
+    theta = plain.advance(same, 60)[1]["theta"][10:]
+    weight = method.step_size(np.arange(10, 60))
+    np.testing.assert_allclose(method.estimates(whole)["mean"], weight @ theta / weight.sum(), rtol=1e-12)
+    result = method.result(whole)
+    np.testing.assert_array_equal(result["theta"], theta)
+    np.testing.assert_allclose(result["log_weight"], np.log(weight))

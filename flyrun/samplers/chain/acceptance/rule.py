@@ -2,6 +2,8 @@
 
 A rule is a file here: a NamedTuple with what it needs, `build(config, setup)`, and its `decide`. Under one
 that reads few data a proposal costs few queries; the update that made it need not know.
+
+A rule that does not evaluate all data at once has a target of its own, `target(config, setup, gradients)`.
 """
 
 from math import exp
@@ -28,14 +30,20 @@ def settle(rule, rng, target, theta, proposal, log_ratio):
 
 
 @plain_jit
+def probability(log_ratio):
+    """min(1, e^log_ratio); DensityError where it is not a number."""
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    return exp(min(0.0, log_ratio))
+
+
+@plain_jit
 def metropolis(rng, target, theta, proposal, log_ratio):
     """Accept with probability min(1, e^log_ratio), all in log_ratio; else as `decide`.
 
     What rules end in.
     """
-    if log_ratio != log_ratio:
-        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
-    acceptance = exp(min(0.0, log_ratio))
+    acceptance = probability(log_ratio)
     if rng.random() < acceptance:
         copy_into(theta, proposal)
         keep(target)

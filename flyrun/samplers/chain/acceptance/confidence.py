@@ -1,0 +1,48 @@
+"""The confidence sampler: a test by bounds that hold for any data (Bardenet, Doucet & Holmes 2014, 2017).
+
+Angelino, Johnson & Adams (2016), Algorithm 7 and eq. 3.23 to 3.27. Stage k has m_k = min(N, ⌈γ m_{k−1}⌉) data
+and may err with probability δ_k = (p − 1)ε/(p k^p), Σ δ_k ≤ ε: so the stationary distribution is near the
+posterior where the chain with all data is uniformly ergodic, but it is not the posterior.
+"""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from flyrun.samplers.chain.acceptance.sequential import Sequential, target
+
+__all__ = ["build", "target"]
+
+_POWER = 2.0  # p
+BOUNDS = ("hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling")
+
+
+def build(config: Any, setup: Any) -> Sequential:
+    """Stages that begin at config.batch and grow by config.growth, with the inequality config.bound."""
+    return confidence(setup.n_data, config.batch, config.growth, config.epsilon, config.bound)
+
+
+def confidence(n_data: int, batch: int, growth: float, epsilon: float, bound: str) -> Sequential:
+    """The rule for N data. batch ≥ 2; growth γ > 1; 0 ≤ epsilon; bound: one of BOUNDS.
+
+    The sd of the bounds divides by m, that of the test by m − 1.
+    """
+    stages = [min(batch, n_data)]
+    while stages[-1] < n_data:
+        stages.append(min(n_data, int(np.ceil(growth * stages[-1]))))
+    sizes = np.array(stages)
+    m, k = sizes.astype(float), np.arange(1.0, len(sizes) + 1.0)
+    # Serfling (1974), and Bardenet & Maillard (2015) for the second half of the data
+    left = np.where(m <= n_data / 2, 1.0 - (m - 1.0) / n_data, (1.0 - m / n_data) * (1.0 + 1.0 / m))
+    nothing = np.zeros(len(m))
+    with np.errstate(divide="ignore", invalid="ignore"):  # level 0: nothing is ever sure
+        log_inverse = -np.log((_POWER - 1.0) * epsilon / (_POWER * k**_POWER))
+        two, three, five = (log_inverse + np.log(sides) for sides in (2.0, 3.0, 5.0))
+        by_sd, by_range = {
+            "hoeffding": (nothing, np.sqrt(two / (2.0 * m))),
+            "hoeffding_serfling": (nothing, np.sqrt(left * two / (2.0 * m))),
+            "empirical_bernstein": (np.sqrt(2.0 * three / m), 3.0 * three / m),
+            "bernstein_serfling": (np.sqrt(2.0 * left * five / m), (7.0 / 3.0 + 3.0 / sqrt(2.0)) * five / m),
+        }[bound]
+    return Sequential(sizes, by_sd * np.sqrt((m - 1.0) / m), by_range, epsilon == 0.0)

@@ -1,0 +1,64 @@
+"""SGLD with control variates (Baker, Fearnhead, Fox & Nemeth 2019): a batch says by how much gradients differ
+from those at the MAP, whose sum is known.
+
+Far less noise near the MAP, so that N by the batch may grow with N at one step: queries an effective draw do
+not grow. Biased still, as there is no test of acceptance.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from flyrun.models import passes
+from flyrun.models.problem import Problem
+from flyrun.samplers.batches import rows_of
+from flyrun.samplers.method import Method
+from flyrun.samplers.subsampling.sgld import Sgld, noise_of
+
+
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return SgldCv(arm, problem)
+
+
+class SgldCv(Sgld):
+    """A step reads a batch, b queries; what is known at the MAP costs one pass at set-up."""
+
+    label = "SGLD-CV"
+
+    def __init__(self, arm: Any, problem: Problem):
+        super().__init__(arm, problem)
+        started = time.perf_counter()
+        model, features, self.centre = problem.model, problem.features, problem.fit.theta_map
+
+        def slopes(block: slice) -> np.ndarray:
+            eta = passes.block_predictors(model, features, self.centre, block)
+            return passes.slopes(arm.model.code.part(model, block), eta)
+
+        self.known = passes.gathered(self.n_data, slopes)  # ∂ log L_n/∂η there, (N, K)
+        by_data = passes.over_blocks(
+            self.n_data, lambda block: (self.known[block].T @ features.rows[block].astype(np.float64),)
+        )
+        self.total = passes.added(by_data)[0].ravel()  # Σ ∇ log L_n(θ̂), which is not 0 beside a prior
+        self.own_queries += self.n_data
+        self.own_seconds += time.perf_counter() - started
+
+    def of_data(self, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """As in the base class."""
+        model, features = rows_of(self.arm, self.problem, index)
+        eta = passes.block_predictors(model, features, theta, slice(0, len(index)))
+        apart = passes.slopes(model, eta) - self.known[index]
+        return self.total + self.batches.factor * (apart.T @ features.rows.astype(np.float64)).ravel()
+
+    def noise(self, theta: np.ndarray) -> np.ndarray:
+        """As in the base class; a mean over eight positions drawn about the MAP, where θ is on average."""
+        rng = np.random.Generator(np.random.PCG64(0))
+        away = np.linalg.cholesky(np.linalg.inv(self._curvature())) @ rng.standard_normal((len(theta), 8))
+        found = [noise_of(self.arm, self.problem, self.centre + one, self.known) for one in away.T]
+        return np.mean(found, axis=0)
+
+    def _curvature(self) -> np.ndarray:
+        look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, self.centre)
+        ridge = self.arm.prior.code.penalty(self.problem.prior).ridge
+        return look.curvature + ridge * np.eye(self.n_params)

@@ -1,0 +1,56 @@
+"""Numbers taken for normal: likelihood, derivatives, sums without a pass, Taylor polynomials; the data."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from flyrun.config.dataset import GaussianToy
+from flyrun.data import gaussian_toy
+from flyrun.models import normal, passes
+from flyrun.models.taylor import subtract_expansion
+from tests.models.calls import log_likelihood
+
+NUMBERS = 2.0 * np.random.default_rng(0).standard_normal(60)
+MODEL, FEATURES = normal.bind(np.ones((60, 1)), NUMBERS)
+
+
+def _at(eta):
+    values, slopes = np.zeros(60), np.zeros((60, 2))
+    log_likelihood(MODEL, np.arange(60), eta, values, slopes)
+    return values, slopes
+
+
+def test_likelihood_slopes_and_curvature():
+    eta = 0.5 * np.random.default_rng(1).standard_normal((60, 2))
+    values, slopes = _at(eta)
+    np.testing.assert_allclose(values, norm.logpdf(NUMBERS, eta[:, 0], np.exp(eta[:, 1])), rtol=1e-12)
+    for k in range(2):
+        step = 1e-5 * (np.arange(2) == k)
+        (low, low_slope), (high, high_slope) = _at(eta - step), _at(eta + step)
+        np.testing.assert_allclose(slopes[:, k], (high - low) / 2e-5, atol=1e-6)
+        bend = (high_slope - low_slope) / 2e-5
+        np.testing.assert_allclose(-normal.curvature(MODEL, eta)[:, :, k], bend, atol=1e-6)
+
+
+def test_sums_need_no_pass():
+    thetas = np.random.default_rng(2).standard_normal((5, 2))
+    each = [_at(np.tile(theta, (60, 1)))[0].sum() for theta in thetas]
+    np.testing.assert_allclose(passes.log_likelihoods(normal, MODEL, FEATURES, thetas), each, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_what_polynomials_leave_out_is_of_the_next_order(order):
+    centre, index = np.tile([0.3, 0.5], (60, 1)), np.arange(60)
+    at_centre, left = _at(centre)[0], []
+    for scale in (1e-2, 1e-3):
+        eta = centre + scale * np.array([1.0, -0.7])
+        values = _at(eta)[0]
+        subtract_expansion(MODEL, index, centre, eta, order, values)
+        left.append(np.abs(values - at_centre).max())
+    assert left[0] / left[1] == pytest.approx(10.0 ** (order + 1), rel=0.1)
+
+
+def test_numbers_of_both_laws_are_of_one_draw():
+    plain, other = (gaussian_toy.load(GaussianToy(n_data=50, law=law)) for law in ("gaussian", "lognormal"))
+    np.testing.assert_allclose(np.log(other.target), plain.target, rtol=1e-12)
+    assert plain.sha256 != other.sha256
