@@ -28,8 +28,8 @@ from flyrun.numerics.compiled import jit, outer_jit
 from flyrun.numerics.rows import add_row, row_dot
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.method import Facts, Method, Records, State
-from flyrun.samplers.subsampling.method import SubsetChain
+from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.subsampling.method import OwnChain
 
 
 def build(arm: Any, problem: Problem) -> Method:
@@ -232,7 +232,7 @@ def process_of(arm: Any, problem: Problem, setup: Setup, order: int, local: bool
     )
 
 
-class ZigZag(SubsetChain):
+class ZigZag(OwnChain):
     """A step is a slice of time of the path; its queries are the data that were looked at."""
 
     unit = "slice"
@@ -240,15 +240,12 @@ class ZigZag(SubsetChain):
     label, exact = "Zig-Zag", True
 
     def __init__(self, arm: Any, problem: Problem):
-        self.arm, self.problem = arm, problem
-        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
-        self.setup = Setup(arm, problem)
+        super().__init__(arm, problem)
+        setup = Setup(arm, problem)
         started = time.perf_counter()
         with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-            self.process = process_of(
-                arm, problem, self.setup, arm.sampler.order, arm.sampler.bounds == "local"
-            )
-        self._bind_s = time.perf_counter() - started
+            self.process = process_of(arm, problem, setup, arm.sampler.order, arm.sampler.bounds == "local")
+        self.own_queries, self.own_seconds = setup.queries, time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -278,16 +275,3 @@ class ZigZag(SubsetChain):
     def more(self, state: State | None) -> dict[str, Any]:
         """Data looked at so far; one beyond its bound ends a run."""
         return {} if state is None else {"candidates": int(state["candidates"][0])}
-
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class, with what the bounds cost."""
-        fit = self.problem.fit
-        return Facts(
-            update=self.label,
-            coordinates=self.problem.coordinates,
-            n_data=self.n_data,
-            n_params=self.n_params,
-            setup_queries=fit.queries + self.setup.queries,
-            setup_s=fit.seconds + self._bind_s,
-            more={"prior_scale": fit.scale, **self.more(state)},
-        )
