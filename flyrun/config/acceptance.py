@@ -44,15 +44,11 @@ class Reading(Acceptance):
         """As in the base class."""
         return self.order > 0
 
-    def orders_of(self, model: Any) -> tuple[int, ...]:
-        """Of polynomials that a model has the bounds for that this rule needs."""
-        return getattr(model, "orders", ())
-
     def unfit(self, arm: Any) -> str:
         """As in the base class: the model must have bounds for the order, and there is no Firefly."""
         if arm.bound is not None and arm.bound.firefly:
             return f"acceptance={self.name}: reads data one by one; choose bound=none and brightness=none"
-        orders = self.orders_of(arm.model)
+        orders = getattr(arm.model, "orders", ())
         if not self.at_map or self.order in orders:
             return super().unfit(arm)
         lacks = f"model={arm.model.name} has no bounds on what Taylor polynomials leave out"
@@ -80,6 +76,16 @@ class Thinned(Expanding):
 
     settles: ClassVar[bool] = True
     surrogate: ClassVar[bool] = True
+    bounds: str
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; a model with bounds of its own has them one way only."""
+        if self.bounds == "local" or getattr(arm.model, "by_leverages", True):
+            return super().unfit(arm)
+        return (
+            f"acceptance.bounds={self.bounds}: model={arm.model.name} has bounds of its own, one for every "
+            "datum; choose acceptance.bounds=local"
+        )
 
 
 @option("acceptance", "delayed")
@@ -122,10 +128,6 @@ class Subsampled(Reading):
     """A rule that reads until it is sure, up to an error of epsilon; polynomials of `order` are proxies."""
 
     epsilon: float
-
-    def orders_of(self, model: Any) -> tuple[int, ...]:
-        """As in the base class; a range of what all data leave will do, too."""
-        return getattr(model, "proxy_orders", ()) or super().orders_of(model)
 
     @property
     def exact(self) -> bool:

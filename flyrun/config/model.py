@@ -19,8 +19,8 @@ class Likelihood(Choice):
     one_mode: ClassVar[bool] = False
     #: orders of its Taylor polynomials whose remainders have bounds
     orders: ClassVar[tuple[int, ...]] = ()
-    #: orders of those for which it has a range of what they leave of any datum, where that is all it has
-    proxy_orders: ClassVar[tuple[int, ...]] = ()
+    #: whether leverages make these bounds, or it has its own
+    by_leverages: ClassVar[bool] = True
 
 
 class GraphModel(Choice):
@@ -84,7 +84,8 @@ class Normal(Likelihood):
     task: ClassVar[str] = "regression"
     bounds: ClassVar[bool] = False
     one_mode: ClassVar[bool] = True
-    proxy_orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
+    orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
+    by_leverages: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
         """As in the base class."""

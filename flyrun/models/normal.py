@@ -11,7 +11,7 @@ import numpy as np
 
 from flyrun.models.likelihood import log_likelihood
 from flyrun.models.multi_linear import MultiLinear
-from flyrun.models.ranges import range_width
+from flyrun.models.ranges import range_width, reach
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import implements, inline_jit
 
@@ -37,6 +37,16 @@ class QuadraticRange(NamedTuple):
     centre: np.ndarray  # (2,)
     lowest: float
     highest: float
+
+
+class QuadraticBounds(NamedTuple):
+    """T_k, k = order, about (μ̂, τ̂): with z = (y − μ̂)e^{−τ̂}, R_k,n is a quadratic in z_n.
+
+    So |R_k,n' − R_k,n| ≤ (1 + |z_n| + z_n²)·M, M the largest change of its three coefficients.
+    """
+
+    order: int
+    centre: np.ndarray  # (2,)
 
 
 def bind(features: np.ndarray, target: np.ndarray) -> tuple[Normal, MultiLinear]:
@@ -110,26 +120,44 @@ def data_range(model: Normal, features: MultiLinear, centre: np.ndarray, order: 
     return QuadraticRange(order, np.array(centre, float), lowest, highest)
 
 
+def data_bounds(model: Normal, centre: np.ndarray, order: int) -> tuple[QuadraticBounds, np.ndarray]:
+    """Of what T_k, k = order ≤ 2, about θ = centre, (2,), leaves out: what M is made of, and c_n, (N,).
+
+    Reads the data themselves, not the likelihood: no query.
+    """
+    z = np.abs(model.target - centre[0]) * np.exp(-centre[1])
+    return QuadraticBounds(order, np.array(centre, float)), 1.0 + z + z**2
+
+
 @inline_jit
-def _coefficients(ranges, theta):
-    """What is left of log L_n, as a y' + b y'² and what does not depend on y' = y − μ̂: (a, b)."""
-    precision = exp(-2.0 * theta[1])
-    first, second = theta[0] - ranges.centre[0], theta[1] - ranges.centre[1]
-    by_one, by_two = precision * first, -0.5 * precision
-    there = exp(-2.0 * ranges.centre[1])
-    if ranges.order > 0:
+def _coefficients(order, centre, theta):
+    """What is left of log L_n, a + b y' + c y'², y' = y − μ̂: (a, b, c)."""
+    precision, there = exp(-2.0 * theta[1]), exp(-2.0 * centre[1])
+    first, second = theta[0] - centre[0], theta[1] - centre[1]
+    by_none, by_one, by_two = -theta[1] - 0.5 * precision * first * first, precision * first, -0.5 * precision
+    if order > 0:
+        by_none += second
         by_one -= there * first
         by_two -= there * second
-    if ranges.order > 1:
+    if order > 1:
+        by_none += 0.5 * there * first * first
         by_one += 2.0 * there * first * second
         by_two += there * second * second
-    return by_one, by_two
+    return by_none, by_one, by_two
+
+
+@implements(reach, QuadraticBounds)
+def _reach(bounds, theta, proposal, phi, proposed_phi):
+    none, one, two = _coefficients(bounds.order, bounds.centre, theta)
+    other_none, other_one, other_two = _coefficients(bounds.order, bounds.centre, proposal)
+    sd = exp(bounds.centre[1])
+    return max(abs(other_none - none), sd * abs(other_one - one), sd * sd * abs(other_two - two))
 
 
 @implements(range_width, QuadraticRange)
 def _range_width(ranges, theta, proposal, phi, proposed_phi):
-    one, two = _coefficients(ranges, theta)
-    other_one, other_two = _coefficients(ranges, proposal)
+    _, one, two = _coefficients(ranges.order, ranges.centre, theta)
+    _, other_one, other_two = _coefficients(ranges.order, ranges.centre, proposal)
     one, two = other_one - one, other_two - two
     low, high = ranges.lowest - ranges.centre[0], ranges.highest - ranges.centre[0]
     at_low, at_high = (one + two * low) * low, (one + two * high) * high

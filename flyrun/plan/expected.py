@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from flyrun.models.problem import Problem, log_priors
+from flyrun.models.ranges import reach
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.chain.surrogate.remainder import Remainder, reach
+from flyrun.samplers.chain.surrogate.remainder import Remainder
 from flyrun.samplers.chain.surrogate.taylor import Surrogate, summed
 
 DRAWS = 400
@@ -51,9 +52,9 @@ def _heights(surrogate, phis, out):
 
 
 @jit
-def _reaches(order, cornish, here, there, out):
+def _reaches(bounds, theta, proposal, here, there, out):
     for g in range(here.shape[0]):
-        out[g] = reach(order, cornish, here[g], there[g])
+        out[g] = reach(bounds, theta[g], proposal[g], here[g], there[g])
 
 
 def expected(arm: Any, problem: Problem, seed: int = 0) -> list[Expected]:
@@ -125,7 +126,9 @@ class _Planner:
         """left: whether the test is of what the posterior is over the Gaussian, too."""
         bounds = self.setup.remainder(order)
         distance = np.empty(DRAWS)
-        _reaches(order, False, self.here, self.there, distance)
+        made = self.setup.surrogate(order)
+        theta, proposal = (made.mean + phis @ made.colour.T for phis in (self.here, self.there))
+        _reaches(bounds.bounds, theta, proposal, self.here, self.there, distance)
         mean = np.minimum(bounds.total * distance, self.n_data)
         counts = self.rng.poisson(mean)
         acceptance, repeats = None, 1.0

@@ -64,7 +64,7 @@ CALLS = {
     "dataset=mixture model=mixture sampler=random_walk bound=none acceptance=confidence protocol=smoke": (
         "model=mixture has no bounds on what Taylor polynomials leave out; choose acceptance=exact"
     ),
-    f"{MNIST} model=normal": "model=normal: is not for dataset=mnist_7v9; choose dataset=gaussian_toy",
+    f"{MNIST} model=normal": "is not for dataset=mnist_7v9; choose dataset=gaussian_toy",
     f"{MNIST} bound=map": "bound=map and brightness=none do not go together",
     f"{MNIST} sampler=gibbs": "sampler=gibbs and model=logistic do not fit",
     f"{MNIST} dataset=grid": "dataset=grid and model=logistic do not fit",
@@ -79,7 +79,7 @@ CALLS = {
     f"{EXPANDED} acceptance=tuna acceptance.chi=-1": "acceptance.chi=-1: must",
     f"{EXPANDED} acceptance=smh acceptance.bounds=best": "acceptance.bounds=best: must be local, global or",
     f"{EXPANDED} acceptance=mh_ss model=softmax acceptance.order=3": (
-        "model=softmax has no bound for it; choose acceptance.order=1 or acceptance.order=2"
+        "leave out at that order; choose acceptance.order=1 or acceptance.order=2"
     ),
     f"{EXPANDED} acceptance=delayed bound=map brightness=implicit": "choose bound=none and brightness=none",
     f"{EXPANDED} sampler.persistence=1": "sampler.persistence=1: must",

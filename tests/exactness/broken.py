@@ -101,7 +101,7 @@ def _faulty(rule, rng, target, theta, proposal, log_ratio):
         log_ratio += sum_of_all(target, sound.drawn, proposal) - sum_of_all(target, sound.drawn, theta)
         return metropolis(rng, target, theta, proposal, log_ratio - (first if fault == WHOLE else 0.0))
     bounds = sound.remainder
-    distance = reach(bounds.order, bounds.cornish, memory.phi[0], memory.phi[1])
+    distance = reach(bounds.bounds, theta, proposal, memory.phi[0], memory.phi[1])
     mean = bounds.total * distance
     lam = sound.chi * mean * mean
     index, ratio = sound.drawn[:1], exp(first)

@@ -6,11 +6,13 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from flyrun.models import gaussian, laplace, logistic, softmax, student_t
+from flyrun.models import gaussian, laplace, logistic, normal, softmax, student_t
+from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_of
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
+from flyrun.samplers.chain.targets.target import start
 
 
 class Toy(NamedTuple):
@@ -100,7 +102,27 @@ def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
     return Toy(features, laplace.prior(0.3), mean, sd, mode, model, student_t, laplace)
 
 
+def normal_toy(n_data: int = 30, seed: int = 2) -> Toy:
+    """Numbers taken for normal, prior N(0, 1) of mean and log sd."""
+    y = 0.4 + 0.8 * np.random.default_rng(seed).standard_normal(n_data)
+    model, features = normal.bind(np.ones((n_data, 1)), y)
+    a, b = np.meshgrid(np.linspace(-1.0, 1.8, 561), np.linspace(-1.4, 1.2, 521), indexing="ij")
+    grid = np.stack([a.ravel(), b.ravel()])
+    log_p = normal.sums(model, features.rows, grid.T) - 0.5 * (grid**2).sum(axis=0)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = grid @ p
+    sd = np.sqrt(((grid - mean[:, None]) ** 2) @ p)
+    return Toy(features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()], model, normal)
+
+
 TOYS = {"logistic": toy, "softmax": softmax_toy, "student_t": student_t_toy}
+
+
+@jit
+def begin(target, rng, theta):
+    """Let a target look at the first position with no chain about."""
+    start(target, rng, theta)
 
 
 def firefly_target(problem: Toy, gradients: bool = False, bound=None):

@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.models import passes
 from flyrun.samplers.chain.metric import Reference, reference_at
-from flyrun.samplers.chain.surrogate.remainder import Remainder, remainder
+from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
 from flyrun.samplers.chain.surrogate.taylor import (
     Surrogate,
     coloured,
@@ -33,8 +33,10 @@ def expansion(problem: Toy, order: int) -> tuple[Surrogate, np.ndarray]:
 def bounds(problem: Toy, order: int, kind: str = "local") -> Remainder:
     """What is left out, as Setup.remainder has it."""
     made, roots = expansion(problem, order)
+    if hasattr(problem.likelihood, "data_bounds"):
+        return remainder(*problem.likelihood.data_bounds(problem.model, made.mean, order))
     constants = problem.likelihood.remainder_constants(problem.model, made.predictors, order, kind == "local")
-    return remainder(order, constants, roots, kind == "cornish")
+    return by_leverages(order, constants, roots, kind == "cornish")
 
 
 def expanded_target(problem: Toy, order: int, gradients: bool = False) -> SurrogateData:

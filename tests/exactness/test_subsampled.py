@@ -25,7 +25,7 @@ from flyrun.samplers.chain.targets.proxies import proxies_of
 from flyrun.samplers.chain.targets.subset import read, subset
 from flyrun.samplers.chain.targets.target import keep
 from flyrun.samplers.method import prepare
-from tests.exactness.chains import _start, sample
+from tests.exactness.chains import begin, sample
 from tests.models.calls import log_likelihood
 
 PRIOR = gaussian.prior(10.0)
@@ -76,7 +76,7 @@ def _trial(rule, target, rng, theta, proposal, truth):
     decide(rule, rng, target, at, proposal, np.log(u) - truth)
     moved = bool((at != theta).any())
     if moved:
-        _start(target, np.random.default_rng(0), theta)
+        begin(target, np.random.default_rng(0), theta)
     return Trial(moved, int(target.memory.read[0]))
 
 
@@ -84,7 +84,7 @@ def _trials(rule, numbers, gap, n, move=(0.02, 0.0)):
     target, mode = _target(numbers, 0)
     truth = (_values(target.model, mode + move) - _values(target.model, mode)).sum() - gap * len(numbers)
     rng, theta = np.random.default_rng(1), mode.copy()
-    _start(target, np.random.default_rng(0), theta)
+    begin(target, np.random.default_rng(0), theta)
     return [_trial(rule, target, rng, theta, theta + move, truth) for _ in range(n)]
 
 
@@ -239,7 +239,7 @@ def _spread(rule, numbers, n=2_500):
     target, mode = _target(numbers, 0)
     rng, theta = np.random.default_rng(5), mode.copy()
     sd = np.sqrt([numbers.var(), 0.5]) / np.sqrt(len(numbers))
-    _start(target, np.random.default_rng(0), theta)
+    begin(target, np.random.default_rng(0), theta)
     draws = np.empty((n, 2))
     for i in range(n):
         decide(rule, rng, target, theta, theta + 1.68 * sd * rng.standard_normal(2), 0.0)

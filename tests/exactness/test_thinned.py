@@ -12,11 +12,12 @@ from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.thinned import FACTORISED, POISSON, SPARED, thinned
 from flyrun.samplers.chain.brightness.none import NoBrightness
 from tests.exactness import broken
-from tests.exactness.chains import full_target, sample, toy, z_scores
+from tests.exactness.chains import full_target, normal_toy, sample, toy, z_scores
 from tests.exactness.expansions import about, bounds, expanded_target, expansion
 from tests.exactness.test_moments import LEVEL
 
 PROBLEM, N, ITERATIONS = toy(), 40, 60_000
+NUMBERS = normal_toy()
 KINDS = {"smh": FACTORISED, "tuna": POISSON, "mh_ss": SPARED}
 CASES = [
     ("smh", 1, "local"),
@@ -32,12 +33,12 @@ CASES = [
 ]
 
 
-def _rule(name, order, kind="local"):
-    return thinned(KINDS[name], bounds(PROBLEM, order, kind), 0.02 if name == "tuna" else 0.0)
+def _rule(name, order, kind="local", problem=PROBLEM):
+    return thinned(KINDS[name], bounds(problem, order, kind), 0.02 if name == "tuna" else 0.0)
 
 
-def _pcn(rule, persistence=0.5):
-    kernel = pcn.build(SimpleNamespace(persistence=persistence), 2, about(PROBLEM))
+def _pcn(rule, persistence=0.5, problem=PROBLEM):
+    kernel = pcn.build(SimpleNamespace(persistence=persistence), 2, about(problem))
     return kernel._replace(rule=rule)
 
 
@@ -66,6 +67,16 @@ def test_moments_are_the_posteriors_and_two_queries_a_candidate(name, order, kin
     assert whole % N == 0
     assert np.all(draws.queries[draws.queries < N] % 2 == 0)
     assert order == 0 or draws.queries.mean() < 0.75 * N
+
+
+@pytest.mark.parametrize("share", [1.0, 0.0])
+def test_so_they_are_for_a_model_with_bounds_of_its_own_and_not_without_candidates(share):
+    rule = _rule("mh_ss", 2, problem=NUMBERS)
+    rule = rule._replace(remainder=rule.remainder._replace(total=share * rule.remainder.total))
+    start, target = NUMBERS.mode.copy(), expanded_target(NUMBERS, 2)
+    draws = sample(target, _pcn(rule, problem=NUMBERS), NoBrightness(), start, ITERATIONS, 5)
+    score = np.abs(z_scores(draws.theta, NUMBERS)).max()
+    assert score < LEVEL if share else score > 1.5 * LEVEL
 
 
 @pytest.mark.parametrize(("name", "order"), [("smh", 2), ("tuna", 1), ("mh_ss", 2), ("mh_ss", 3)])

@@ -1,6 +1,6 @@
 """Models' generic functions as compiled calls, for tests that hold one function against a formula."""
 
-from flyrun.models import base, likelihood
+from flyrun.models import base, likelihood, ranges
 from flyrun.numerics.compiled import jit
 
 
@@ -20,3 +20,9 @@ def log_bound(bound, model, index, eta, values, slopes):
 def log_base(prior, theta, gradient):
     """See flyrun.models.base."""
     return base.log_base(prior, theta, gradient)
+
+
+@jit
+def reach(bounds, theta, proposal, phi, proposed_phi):
+    """See flyrun.models.ranges."""
+    return ranges.reach(bounds, theta, proposal, phi, proposed_phi)

@@ -8,7 +8,7 @@ from flyrun.config.dataset import GaussianToy
 from flyrun.data import gaussian_toy
 from flyrun.models import normal, passes
 from flyrun.models.taylor import subtract_expansion
-from tests.models.calls import log_likelihood
+from tests.models.calls import log_likelihood, reach
 
 NUMBERS = 2.0 * np.random.default_rng(0).standard_normal(60)
 MODEL, FEATURES = normal.bind(np.ones((60, 1)), NUMBERS)
@@ -48,6 +48,25 @@ def test_what_polynomials_leave_out_is_of_the_next_order(order):
         subtract_expansion(MODEL, index, centre, eta, order, values)
         left.append(np.abs(values - at_centre).max())
     assert left[0] / left[1] == pytest.approx(10.0 ** (order + 1), rel=0.1)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_what_polynomials_leave_out_stays_within_its_bounds_and_nearly_reaches_them(order):
+    centre, index, rng, used = np.array([0.3, 0.5]), np.arange(60), np.random.default_rng(3), 0.0
+    bounds, weights = normal.data_bounds(MODEL, centre, order)
+    for _ in range(200):
+        here, there = centre + 0.3 * rng.standard_normal((2, 2))
+        changes = np.zeros(60)
+        for theta, sign in ((here, -1.0), (there, 1.0)):
+            eta = np.tile(theta, (60, 1))
+            values = _at(eta)[0]
+            subtract_expansion(MODEL, index, np.tile(centre, (60, 1)), eta, order, values)
+            changes += sign * values
+        room = weights * reach(bounds, here, there, here, there)
+        assert np.all(np.abs(changes) <= room * (1 + 1e-9) + 1e-12)
+        assert reach(bounds, here, there, here, there) == reach(bounds, there, here, there, here)
+        used = max(used, np.max(np.abs(changes) / room))
+    assert used > 0.5
 
 
 def test_numbers_of_both_laws_are_of_one_draw():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flyrun.cli.options import take
 from flyrun.config.catalogue import options
-from flyrun.config.schema import did_you_mean
+from flyrun.config.schema import did_you_mean, typed_choices
 from flyrun.errors import ConfigError
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
@@ -76,7 +76,6 @@ def _bound(words: list[str], typed: set[str]):
         words = [*words, f"model={_MODELS[flyrun.data.load(guess).task]}"]
     arm = compose_job([*words, *more]).arms[0]
     if not getattr(arm.model, "orders", ()):
-        raise ConfigError(
-            f"model={arm.model.name}: there is nothing to plan; choose logistic, softmax or student_t"
-        )
+        fitting = typed_choices("model", lambda cls: getattr(cls, "orders", ()))
+        raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
     return arm, bind(arm, paths.cache_dir("plan"), needs_map=True)

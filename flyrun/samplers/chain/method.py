@@ -65,7 +65,7 @@ class Chain(Method):
 
     def _roots(self) -> list[np.ndarray]:
         """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
-        roots = [np.linalg.cholesky(self.setup.curvature)]
+        roots = [self.setup.lower]
         for mode in self.problem.fit.modes[1:]:
             try:
                 roots.append(np.linalg.cholesky(self.setup.curvature_at(mode)))

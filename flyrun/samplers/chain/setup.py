@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.errors import DensityError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
 from flyrun.samplers.chain.surrogate import taylor
-from flyrun.samplers.chain.surrogate.remainder import Remainder, remainder
+from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
 
 
 class Setup:
@@ -33,6 +34,17 @@ class Setup:
         """The posterior's at the MAP, (P, P)."""
         return prior_curvature(self.arm, self.problem) + self.look.curvature
 
+    @cached_property
+    def lower(self) -> np.ndarray:
+        """L, (P, P): LLᵀ is the curvature. Raises DensityError where there is none."""
+        try:
+            return np.linalg.cholesky(self.curvature)
+        except np.linalg.LinAlgError:
+            raise DensityError(
+                "the log density does not bend down every way from where the search for the mode ended, "
+                "so there is no Gaussian to shape steps by: choose sampler.metric=identity"
+            ) from None
+
     def curvature_at(self, theta: np.ndarray) -> np.ndarray:
         """The posterior's at θ, (P, P)."""
         self.queries += self.n_data
@@ -51,8 +63,7 @@ class Setup:
     def surrogate(self, order: int) -> taylor.Surrogate:
         """The likelihood's Taylor polynomial at the MAP; for order 3 one more pass sums the cubic."""
         if order not in self._surrogates:
-            problem, lower = self.problem, np.linalg.cholesky(self.curvature)
-            cubic = None
+            problem, lower, cubic = self.problem, self.lower, None
             if order == 3:
                 self.queries += self.n_data
                 at = self.module, problem.model, problem.features, self._predictors
@@ -73,15 +84,18 @@ class Setup:
     @cached_property
     def roots_of_leverages(self) -> np.ndarray:
         """s_n, (N,): by how much a datum's predictors move at most when the whitened θ moves by 1."""
-        lower = np.linalg.cholesky(self.curvature)
-        return taylor.leverages(self.problem.model, self.problem.features, taylor.coloured(lower))
+        colour = taylor.coloured(self.lower)
+        return taylor.leverages(self.problem.model, self.problem.features, colour)
 
     def remainder(self, order: int, kind: str = "local") -> Remainder:
         """Bounds of what the surrogate leaves out.
 
-        kind: a constant for each datum (local), one for all (global), or this one in Cornish et al.'s form.
+        kind: a constant for each datum (local), one for all (global), or this one in Cornish et al.'s form,
+        where they are by leverages; a model may have bounds of its own.
         """
-        constants = self.module.remainder_constants(
-            self.problem.model, self._predictors, order, kind == "local"
-        )
-        return remainder(order, constants, self.roots_of_leverages, kind == "cornish")
+        module, problem = self.module, self.problem
+        if hasattr(module, "data_bounds"):
+            at = problem.model, self.problem.fit.theta_map, order
+            return remainder(*module.data_bounds(*at))
+        kappa = module.remainder_constants(problem.model, self._predictors, order, kind == "local")
+        return by_leverages(order, kappa, self.roots_of_leverages, kind == "cornish")

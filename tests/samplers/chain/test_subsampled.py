@@ -11,7 +11,7 @@ from flyrun.samplers.chain.acceptance.austerity import austerity
 from flyrun.samplers.chain.brightness.none import NoBrightness
 from flyrun.samplers.chain.loop import empty_draws, run_chain
 from flyrun.samplers.chain.targets.subset import subset
-from tests.exactness.chains import _start, full_target, toy
+from tests.exactness.chains import begin, full_target, toy
 
 N, BATCH = 600, 50
 PROBLEM = toy(N)
@@ -30,7 +30,7 @@ def _run(target, kernel, n, first=0, theta=None, rng=None):
     """Draws of n iterations, from the mode where no state is given."""
     if theta is None:
         theta, rng = PROBLEM.mode.copy(), np.random.default_rng(3)
-        _start(target, np.random.default_rng(5), theta)
+        begin(target, np.random.default_rng(5), theta)
     draws = empty_draws(n, 1, first, 2)
     run_chain(rng, target, kernel, NoBrightness(), theta, first, 100, 1, draws)
     return draws, theta, rng

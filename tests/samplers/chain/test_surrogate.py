@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flyrun.models import logistic, softmax, student_t, taylor
 from flyrun.numerics.compiled import jit
-from flyrun.samplers.chain.surrogate.remainder import reach, remainder
+from flyrun.samplers.chain.surrogate.remainder import by_leverages, leverage_reach
 from flyrun.samplers.chain.surrogate.taylor import add_in_theta, predictors_at, summed, to_phi, to_theta
 from tests.exactness.chains import TOYS
 from tests.exactness.expansions import expansion
@@ -75,7 +75,7 @@ def test_remainders_stay_within_their_bounds_and_nearly_reach_them(name):
         local = problem.likelihood.remainder_constants(model, made.predictors, order, True)
         largest = problem.likelihood.remainder_constants(model, made.predictors, order, False)
         assert np.all(local <= 1.002 * largest)
-        bounds = remainder(order, local, roots)
+        bounds = by_leverages(order, local, roots)
         used = np.zeros(2)
         for _ in range(300):
             here, there = rng.standard_normal((2, size)) * rng.exponential(size=(2, 1)) * 2.0
@@ -85,11 +85,11 @@ def test_remainders_stay_within_their_bounds_and_nearly_reach_them(name):
             for phi, sign in ((here, -1.0), (there, 1.0)):
                 changes += sign * _remainders(problem, made, order, made.mean + made.colour @ phi)[0]
             for i, cornish in enumerate((False, True)):
-                room = bounds.weights * reach(order, cornish, here, there)
+                room = bounds.weights * leverage_reach(order, cornish, here, there)
                 assert np.all(np.abs(changes) <= room * (1 + 1e-9) + 1e-12)
                 used[i] = max(used[i], np.max(np.abs(changes) / (room + 1e-300)))
-                assert reach(order, cornish, here, there) == pytest.approx(
-                    reach(order, cornish, there, here), rel=1e-12
+                assert leverage_reach(order, cornish, here, there) == pytest.approx(
+                    leverage_reach(order, cornish, there, here), rel=1e-12
                 )
         assert used[0] > (0.3 if name == "softmax" else 0.5)
         assert used[1] <= used[0] + 1e-9

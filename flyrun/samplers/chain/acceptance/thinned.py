@@ -25,12 +25,13 @@ import numpy as np
 
 from flyrun.errors import DensityError
 from flyrun.models.features import BLOCK
+from flyrun.models.ranges import reach
 from flyrun.numerics.alias import pick
 from flyrun.numerics.compiled import implements, plain_jit
 from flyrun.numerics.poisson_count import poisson_count
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.acceptance.rule import decide, metropolis, settle
-from flyrun.samplers.chain.surrogate.remainder import Remainder, reach
+from flyrun.samplers.chain.surrogate.remainder import Remainder
 from flyrun.samplers.chain.targets.surrogate import SurrogateData, fetch, left_out, sum_of_all, surrogate_data
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 
@@ -111,7 +112,7 @@ def thin(rule, rng, target, theta, proposal, log_ratio):
     memory, bounds = target.memory, rule.remainder
     if log_ratio != log_ratio:
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")
-    distance = reach(bounds.order, bounds.cornish, memory.phi[0], memory.phi[1])
+    distance = reach(bounds.bounds, theta, proposal, memory.phi[0], memory.phi[1])
     mean = bounds.total * distance
     mean += rule.chi * mean * mean
     if not mean < target.features.rows.shape[0]:

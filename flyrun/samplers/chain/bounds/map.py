@@ -34,7 +34,7 @@ def centre(config: Any, setup: Setup) -> np.ndarray:
     stream = np.random.Generator(np.random.PCG64(config.direction_seed))
     z = stream.standard_normal(theta_map.size)
     z *= np.sqrt(z.size) / np.linalg.norm(z)
-    root = np.linalg.cholesky(setup.curvature)
+    root = setup.lower
     return theta_map + config.offset_sds * np.linalg.solve(root.T, z)
 
 

@@ -13,30 +13,41 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.models.ranges import reach
 from flyrun.numerics.alias import alias_table
-from flyrun.numerics.compiled import jit
+from flyrun.numerics.compiled import implements, jit
 from flyrun.numerics.state import unsaved
+
+
+class Leverages(NamedTuple):
+    """What M is made of where the data's constants are c_n = κ_n s_n^(k+1)."""
+
+    order: int
+    cornish: bool
 
 
 @unsaved(fixed=("weights", "table"))
 class Remainder(NamedTuple):
     """Bounds of all data's remainders for one order."""
 
-    order: int
-    cornish: bool
+    bounds: Any  # what `reach` makes M of
     weights: np.ndarray  # c_n, (N,)
     table: Any  # draws n in proportion to c_n
     total: float  # C = Σ c_n
 
 
-def remainder(order: int, kappa: np.ndarray, roots: np.ndarray, cornish: bool = False) -> Remainder:
+def remainder(bounds: Any, weights: np.ndarray) -> Remainder:
+    """weights: c_n, (N,)."""
+    return Remainder(bounds, weights, alias_table(weights), float(weights.sum()))
+
+
+def by_leverages(order: int, kappa: np.ndarray, roots: np.ndarray, cornish: bool = False) -> Remainder:
     """kappa: constants of derivatives, (N,); roots: those of leverages, (N,)."""
-    weights = kappa * roots ** (order + 1)
-    return Remainder(order, cornish, weights, alias_table(weights), float(weights.sum()))
+    return remainder(Leverages(order, cornish), kappa * roots ** (order + 1))
 
 
 @jit
-def reach(order, cornish, here, there):
+def leverage_reach(order, cornish, here, there):
     """M_k of two positions φ, (P,), in either order."""
     first, second, both, towards, away, apart = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for d in range(here.shape[0]):
@@ -69,3 +80,8 @@ def reach(order, cornish, here, there):
         worst = (2.0 + turned * c) ** 1.5 / (5.196152422706632 * c)
         return min(whole, 0.5 * middle * length * worst + apart * length / 24.0)
     return whole
+
+
+@implements(reach, Leverages)
+def _by_leverages(bounds, theta, proposal, phi, proposed_phi):
+    return leverage_reach(bounds.order, bounds.cornish, phi, proposed_phi)

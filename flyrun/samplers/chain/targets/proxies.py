@@ -13,7 +13,7 @@ from flyrun.models.ranges import range_width
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import generic, implements, inlined, jit
 from flyrun.numerics.state import unsaved
-from flyrun.samplers.chain.surrogate.remainder import reach
+from flyrun.samplers.chain.surrogate.remainder import leverage_reach
 from flyrun.samplers.chain.surrogate.taylor import Surrogate, summed, to_phi
 
 
@@ -67,7 +67,7 @@ class LeverageRange(NamedTuple):
 
 @implements(range_width, LeverageRange)
 def _by_leverages(ranges, theta, proposal, phi, proposed_phi):
-    return 2.0 * ranges.largest * reach(ranges.order, False, phi, proposed_phi)
+    return 2.0 * ranges.largest * leverage_reach(ranges.order, False, phi, proposed_phi)
 
 
 def proxies_of(setup: Any, order: int) -> Proxies:
