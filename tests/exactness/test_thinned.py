@@ -66,6 +66,8 @@ def test_moments_are_the_posteriors_and_two_queries_a_candidate(name, order, kin
     assert whole >= 0
     assert whole % N == 0
     assert np.all(draws.queries[draws.queries < N] % 2 == 0)
+    few = (draws.bright < N) & (draws.queries < N)
+    np.testing.assert_array_equal(2 * draws.bright[few], draws.queries[few])
     assert order == 0 or draws.queries.mean() < 0.75 * N
 
 

@@ -93,6 +93,7 @@ def _candidates(rule, rng, target, theta, proposal, distance, count):
         left_out(target, index, theta, rule.here)
         left_out(target, index, proposal, rule.there)
         rule.candidates[0] += index.shape[0]
+        target.memory.read[0] += index.shape[0]
         for i in range(index.shape[0]):
             weight = bounds.weights[index[i]]
             room = weight * distance
@@ -113,12 +114,14 @@ def thin(rule, rng, target, theta, proposal, log_ratio):
     if log_ratio != log_ratio:
         raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     distance = reach(bounds.bounds, theta, proposal, memory.phi[0], memory.phi[1])
+    memory.read[0] = 0
     mean = bounds.total * distance
     mean += rule.chi * mean * mean
     if not mean < target.features.rows.shape[0]:
         if memory.sums[0] != memory.sums[0]:
             memory.sums[0] = sum_of_all(target, rule.drawn, theta)
         memory.sums[1] = sum_of_all(target, rule.drawn, proposal)
+        memory.read[0] = target.features.rows.shape[0]
         log_ratio += (memory.sums[1] - memory.sums[0]) - (memory.kept[1] - memory.kept[0])
     else:
         if rule.kind == FACTORISED:

@@ -22,6 +22,7 @@ class SurrogateMemory(NamedTuple):
     """What changes while sampling; of two, the first is the current position's, the other the proposal's."""
 
     queries: np.ndarray  # (1,) int64: the meter of likelihood queries
+    read: np.ndarray  # (1,) int64: data that the last test looked at
     kept: np.ndarray  # (2,): Σ T_k
     phi: np.ndarray  # (2, P)
     sums: np.ndarray  # (2,): Σ log L_n; NaN where nobody asked
@@ -32,7 +33,7 @@ class SurrogateMemory(NamedTuple):
 def surrogate_memory(n_params: int, gradients: bool) -> SurrogateMemory:
     """Nothing known yet."""
     room = np.zeros((2, n_params)) if gradients else None
-    counts = np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), np.full(2, np.nan)
+    counts = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), np.full(2, np.nan)
     return SurrogateMemory(*counts, room, known_base(n_params))
 
 
@@ -163,4 +164,4 @@ def _kept_log_data(target, gradient):
     return target.memory.kept[0]
 
 
-implements(targets.bright_count, SurrogateData)(lambda target: 0)
+implements(targets.bright_count, SurrogateData)(lambda target: target.memory.read[0])
