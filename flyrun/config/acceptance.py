@@ -162,3 +162,33 @@ class Confidence(Subsampled):
     def at_map(self) -> bool:
         """As in the base class: ranges of log likelihoods are told by leverages there."""
         return True
+
+
+@option("acceptance", "pseudo_marginal")
+class PseudoMarginal(Acceptance):
+    """FlyMC's θ and z proposed together, a datum bright with chance q; exact, but it sticks.
+
+    Bounds are its own, tight at the MAP.
+    """
+
+    paper: ClassVar[str] = "Maclaurin and Adams 2014, section 5; Andrieu and Roberts 2009"
+    suggests: ClassVar[tuple[str, ...]] = ("sampler=random_walk", "sampler.metric=hessian", "sampler.step=1")
+    q: float = ranged(0.02, at_least=1e-12, at_most=0.999)
+
+    @property
+    def at_map(self) -> bool:
+        """As in the base class."""
+        return True
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; it makes its bounds itself, and hardly any step is short enough to tune."""
+        if not getattr(arm.model, "bounds", True):
+            return f"acceptance={self.name}: model={arm.model.name} has no bounds; choose acceptance=exact"
+        if arm.bound is not None and arm.bound.firefly:
+            return (
+                f"acceptance={self.name}: has bounds and brightness of its own; choose bound=none and "
+                "brightness=none"
+            )
+        if getattr(arm.sampler, "step", 1.0) is None:
+            return f"acceptance={self.name}: accepts too seldom to tune a step by; choose sampler.step=1"
+        return super().unfit(arm)
