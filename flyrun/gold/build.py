@@ -13,7 +13,7 @@ from flyrun import files
 from flyrun.data import archive
 from flyrun.errors import FlyrunError
 from flyrun.gold import certify, grid, recipe, store
-from flyrun.gold.problem import arm_of, free, settings_of, setup_folder
+from flyrun.gold.problem import arm_of, classes_of, free, settings_of, setup_folder
 from flyrun.gold.store import Gold
 from flyrun.models.problem import bind
 
@@ -44,7 +44,7 @@ def make(
     ]
     arm = arm_of(words)
     problem = bind(arm, setup_folder(), needs_map=True)
-    n_predictors = problem.model.n_predictors
+    classes = classes_of(arm, problem)
     with threadpool_limits(1):
         if by == "grid":
             theta, log_weight, log_likelihood, cell = grid.weigh(arm, problem, GRID)
@@ -66,9 +66,9 @@ def make(
             name, proposal, part, k = best
             echo(f"proposal: {name}; effective share {part:.2f}, k̂ {k:.2f}")
             weighed = recipe.weigh(arm, problem, proposal, draws, seed=2)
-            found = recipe.moments(weighed, n_predictors)
+            found = recipe.moments(weighed, classes)
             second = (rest or [best])[0][1]
-            other = recipe.moments(recipe.weigh(arm, problem, second, draws // 2, seed=5), n_predictors)
+            other = recipe.moments(recipe.weigh(arm, problem, second, draws // 2, seed=5), classes)
             theta, log_weight = weighed.theta, weighed.log_weight
             likelihood = recipe.expectation(weighed, weighed.log_likelihood)
             k = recipe.pareto_k(log_weight)
@@ -78,19 +78,17 @@ def make(
             f"log Z {found.log_z:.4f} ± {found.log_z_se:.4f}; "
             f"E log likelihood {likelihood[0]:.3f} ± {likelihood[1]:.3f}"
         )
-        coordinates = free(theta, n_predictors)
+        coordinates = free(theta, classes)
         kurtosis, quantiles = recipe.shape(coordinates, np.exp(log_weight - log_weight.max()), found.mean)
         stored = min(DRAWS, MOST_BYTES // (4 * coordinates.shape[1]))
         picked = recipe.resampled(coordinates, np.exp(log_weight - log_weight.max()), stored)
-    exact = certify.chain(
-        arm_of(words, tuple(own)), setup_folder(), chain.get("iterations", 20_000), n_predictors
-    )
+    exact = certify.chain(arm_of(words, tuple(own)), setup_folder(), chain.get("iterations", 20_000), classes)
     checks = certify.checks(found, other, k, exact)
     facts = {
         "settings": settings_of(arm),
         "log_z": found.log_z, "log_z_se": found.log_z_se,
         "log_likelihood": likelihood[0], "log_likelihood_se": likelihood[1],
-        "recipe": said, "n_data": len(problem.features.rows), "n_predictors": n_predictors,
+        "recipe": said, "n_data": len(problem.features.rows), "n_predictors": classes,
         "certificate": {check.name: check.said for check in checks},
     }  # fmt: skip
     gold = Gold(

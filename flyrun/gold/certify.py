@@ -29,7 +29,7 @@ def agreement(one: Any, other: Any) -> tuple[float, float]:
     return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
 
 
-def chain(arm: Any, folder: Any, iterations: int, n_predictors: int, seed: int = 11) -> np.ndarray:
+def chain(arm: Any, folder: Any, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
     """Draws (T, D) of an arm's chain after its burn-in, in the reference's coordinates."""
     method = prepare(arm, folder)
     state = method.init(seed)
@@ -39,7 +39,7 @@ def chain(arm: Any, folder: Any, iterations: int, n_predictors: int, seed: int =
         state, draws = method.advance(state, iterations // 10)
         kept.append(draws["theta"])
     theta = np.concatenate(kept)
-    return free(theta, n_predictors)
+    return free(theta, classes)
 
 
 def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float:

@@ -25,12 +25,17 @@ def settings_of(arm: Any) -> dict[str, Any]:
     return {group: getattr(arm, group).settings() for group in ("dataset", "model", "prior")}
 
 
-def free(theta: np.ndarray, n_predictors: int) -> np.ndarray:
+def classes_of(arm: Any, problem: Problem) -> int:
+    """How many classes there are whose common shift the likelihood ignores; 1 for none."""
+    return problem.model.n_predictors if getattr(arm.model.code, "SHIFT_FREE", False) else 1
+
+
+def free(theta: np.ndarray, classes: int) -> np.ndarray:
     """θ (M, P) in coordinates that the data tell of: of several classes less the mean over them."""
-    if n_predictors == 1:
+    if classes == 1:
         return theta
-    classes = theta.reshape(len(theta), n_predictors, -1)
-    return (classes - classes.mean(axis=1, keepdims=True)).reshape(theta.shape)
+    by_class = theta.reshape(len(theta), classes, -1)
+    return (by_class - by_class.mean(axis=1, keepdims=True)).reshape(theta.shape)
 
 
 def data_of(settings: dict[str, Any]) -> Dataset:

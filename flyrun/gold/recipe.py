@@ -106,16 +106,16 @@ def weigh(arm: Any, problem: Problem, proposal: Proposal, n: int, seed: int) -> 
     return Weighed(proposal, theta, log_weight, log_likelihood)
 
 
-def moments(weighed: Weighed, n_predictors: int) -> Moments:
+def moments(weighed: Weighed, classes: int) -> Moments:
     """Moments of the coordinates (`free`) with control variates."""
     proposal, half = weighed.proposal, len(weighed.theta) // 2
     k = 1.0 if proposal.freedom is None else proposal.freedom / (proposal.freedom - 2)
     spread = np.linalg.solve(proposal.root.T, np.eye(proposal.mean.size))  # θ − m = spread · noise
-    centre = free(proposal.mean[None], n_predictors)[0]
-    sd = np.sqrt((free(spread.T, n_predictors) ** 2).sum(axis=0))
+    centre = free(proposal.mean[None], classes)[0]
+    sd = np.sqrt((free(spread.T, classes) ** 2).sum(axis=0))
     top = weighed.log_weight.max()
     weight = np.exp(weighed.log_weight - top)
-    away = (free(weighed.theta[:half], n_predictors) - centre) / sd
+    away = (free(weighed.theta[:half], classes) - centre) / sd
     size = (((weighed.theta[:half] - proposal.mean) @ proposal.root) ** 2).sum(axis=1)
     both, apart = (weight[:half] + weight[half:]) / 2, (weight[:half] - weight[half:]) / 2
     known = np.column_stack([away**2 - k, size - k * proposal.mean.size])

@@ -51,7 +51,7 @@ def _biased(arm: ArmResult) -> bool:
 def _row(run: Run, arm: ArmResult) -> Row:
     queries, size = arm.each("queries_per_iter").mean(), ess.per_seed(arm, "ess_worse_per_1000").mean()
     setup = arm.fact_mean("setup_queries")
-    # a test that reads a datum at both ends asks twice; one that is spared a step (delayed) does not look at any
+    # a test that reads a datum at both ends asks twice; a step that no test came to (delayed) reads none
     read = np.nanmin([arm.each("bright_mean").mean(), queries])
     row: Row = {
         "data_read": read / arm.fact("n_data", math.nan),

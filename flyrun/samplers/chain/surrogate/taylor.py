@@ -90,7 +90,7 @@ def roots_of_leverages(model: Any, rows: np.ndarray, colour: np.ndarray) -> np.n
     if several == 1:
         return np.sqrt(((rows @ colour) ** 2).sum(axis=1))
     moved = np.stack([rows @ colour[k * size : (k + 1) * size] for k in range(several)])
-    moved -= moved.mean(axis=0)  # every model of several predictors with constants is shift-free
+    moved -= moved.mean(axis=0)  # of those whose remainders leverages bound, softmax alone has several
     return np.sqrt(np.linalg.eigvalsh(np.einsum("knp,mnp->nkm", moved, moved))[:, -1])
 
 

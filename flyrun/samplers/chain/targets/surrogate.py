@@ -33,8 +33,9 @@ class SurrogateMemory(NamedTuple):
 def surrogate_memory(n_params: int, gradients: bool) -> SurrogateMemory:
     """Nothing known yet."""
     room = np.zeros((2, n_params)) if gradients else None
-    counts = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(2), np.zeros((2, n_params)), np.full(2, np.nan)
-    return SurrogateMemory(*counts, room, known_base(n_params))
+    queries, read = np.zeros((2, 1), np.int64)
+    at = np.zeros(2), np.zeros((2, n_params)), np.full(2, np.nan)
+    return SurrogateMemory(queries, read, *at, room, known_base(n_params))
 
 
 class SurrogateData(NamedTuple):
