@@ -64,18 +64,18 @@ def _dataset(name: str, target: str | None) -> list[str]:
 
 def _bound(words: list[str], typed: set[str]):
     """The arm and problem of these words; without a model the one that the data are for."""
-    from flyrun import paths
-    from flyrun.config.compose import compose_job  # late: Hydra takes a third of a second
-    from flyrun.models.problem import bind
+    from flyrun import paths  # late, as the next two: Hydra takes a third of a second, numba more
+    from flyrun.config.compose import compose_job  # late
+    from flyrun.models.problem import bind  # late
 
     more = ["sampler=laplace", *([] if "prior" in typed else ["prior=gaussian"])]
     if "model" not in typed:
-        import flyrun.data
+        import flyrun.data  # late: where no model was named
 
         guess = compose_job([*words, "model=logistic", *more]).arms[0].dataset
         words = [*words, f"model={_MODELS[flyrun.data.load(guess).task]}"]
     arm = compose_job([*words, *more]).arms[0]
     if not getattr(arm.model, "orders", ()):
-        fitting = typed_choices("model", lambda cls: getattr(cls, "orders", ()))
+        fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))
         raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
     return arm, bind(arm, paths.cache_dir("plan"), needs_map=True)

@@ -111,7 +111,7 @@ class SurrogateTransition(Proposer):
     """`moves` moves of pcn on the expansion that the rule of acceptance makes, then the rule's test."""
 
     paper: ClassVar[str] = "Liu 2001, section 9.4.3; with a test that reads few data, ours"
-    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=mh_ss", "acceptance.order=3")
+    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=mh_ss")
     metric: Literal["hessian"] = "hessian"
     moves: int = ranged(20, at_least=1)
     persistence: float = ranged(0.7, at_least=0, at_most=0.999)

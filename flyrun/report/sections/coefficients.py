@@ -143,5 +143,5 @@ SECTION = Section(
         class coefficient mean sd q03 q97 ess_bulk ess_tail rhat effect_mean effect_q03 effect_q97
     """,
     only="fit", table=_rows, views=views, lead=lead,
-    legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates"),
+    legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates", "bias"),
 )  # fmt: skip

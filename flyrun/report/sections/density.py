@@ -205,7 +205,7 @@ SECTION = Section(
     reads=("tv",), summarise=summarise, pool=pool, row=_row,
     views=lambda rows: [table_view("Distance from the posterior (mean ± sd over seeds)", _COLUMNS, rows)],
     legend=_legend, arm_caveats=_one_mode,
-    replaces=("estimates", "paper", "ess", "cost", "chains", "functionals"),
+    replaces=("estimates", "paper", "ess", "cost", "chains", "functionals", "bias"),
     figures={"total_variation": _against_cost, "modes": _mode_masses, "densities": _densities},
     code=("flyrun.models.mixture",),
 )  # fmt: skip
