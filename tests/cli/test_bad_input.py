@@ -81,6 +81,9 @@ CALLS = {
     f"{EXPANDED} acceptance=mh_ss model=softmax acceptance.order=3": (
         "leave out at that order; choose acceptance.order=1 or acceptance.order=2"
     ),
+    "dataset=gaussian_toy model=normal sampler=pcn bound=none acceptance=mh_ss acceptance.bounds=global": (
+        "has bounds of its own, one for every datum; choose acceptance.bounds=local"
+    ),
     f"{EXPANDED} acceptance=delayed bound=map brightness=implicit": "choose bound=none and brightness=none",
     f"{EXPANDED} sampler.persistence=1": "sampler.persistence=1: must",
     f"{EXPANDED.replace('pcn', 'hmc')} acceptance=mh_ss": "acceptance=mh_ss: sampler=hmc has none; drop it",

@@ -253,3 +253,24 @@ def test_negative_control_algorithm_6_as_printed_is_far_wider():
     mended, printed = _spread(rule, numbers), _spread(Printed(rule), numbers)
     assert mended.max() < 1.6
     assert printed.min() > 1.8
+
+
+def _share_read(rule, numbers, away, n=40):
+    """Of the data, by a walk's first steps so many posterior sds off in both coordinates."""
+    target, mode = _target(numbers, 0)
+    rng, sd = np.random.default_rng(6), np.sqrt([numbers.var(), 0.5]) / np.sqrt(len(numbers))
+    share = []
+    for _ in range(n):
+        theta = mode + away * sd
+        begin(target, np.random.default_rng(0), theta)
+        decide(rule, rng, target, theta, theta + 1.68 * sd * rng.standard_normal(2), 0.0)
+        share.append(target.memory.read[0] / len(numbers))
+    return np.mean(share)
+
+
+@pytest.mark.parametrize("name", ["austerity", "empirical_bernstein"])
+def test_fewer_data_are_read_far_from_the_mode(name):
+    """The survey's section 3.6."""
+    numbers = np.random.default_rng(0).standard_normal(20_000)
+    rule = austerity(20_000, 500, 0.05) if name == "austerity" else confidence(20_000, 20, 2.0, 0.01, name)
+    assert _share_read(rule, numbers, 0) > 1.5 * _share_read(rule, numbers, 30)
