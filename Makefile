@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena pmd_mixture pmd_logistic pmd_gp pmd_lda full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling pmd_mixture pmd_logistic pmd_gp pmd_lda full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -40,12 +40,13 @@ minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports 
 	$(FLYRUN) publish gibbs_cost out=$(MEASURED)
 	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
 
-arena: $(VENV)/run.stamp ## every method's error against its cost on four posteriors, reports into results/measured
+arena: $(VENV)/run.stamp ## every method's error against its cost on five posteriors, reports into results/measured
 	$(FLYRUN) arena two_modes $(ARGS)
 	$(FLYRUN) arena mnist $(ARGS)
 	$(FLYRUN) arena tall $(ARGS)
 	$(FLYRUN) arena qm9 $(ARGS)
-	$(FLYRUN) publish arena_two_modes arena_mnist arena_tall arena_qm9 out=$(MEASURED)
+	$(FLYRUN) arena normal $(ARGS)
+	$(FLYRUN) publish arena_two_modes arena_mnist arena_tall arena_qm9 arena_normal out=$(MEASURED)
 
 pmd_logistic: $(VENV)/run.stamp ## Particle mirror descent and rivals on 1.6 million eights and sixes, and as the dimension grows
 	$(FLYRUN) experiment=pmd_logistic $(ARGS)
@@ -64,6 +65,13 @@ pmd_gp: $(VENV)/run.stamp ## Particle mirror descent, sparse Gaussian processes:
 pmd_lda: $(VENV)/run.stamp ## Particle Mirror Descent on topics and its rivals, Figure 2 (3), on generated documents (minutes)
 	$(FLYRUN) experiment=pmd_lda $(ARGS)
 	$(FLYRUN) publish pmd_lda out=$(MEASURED)
+
+subsampling: $(VENV)/run.stamp ## chains that read part of the data, exact and biased: a toy, MNIST, molecules, as data grow; published
+	$(FLYRUN) experiment=subsampling_toy $(ARGS)
+	$(FLYRUN) experiment=subsampling_mnist $(ARGS)
+	$(FLYRUN) experiment=subsampling_qm9 $(ARGS)
+	$(FLYRUN) experiment=subsampling_tall $(ARGS)
+	$(FLYRUN) publish subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart
 	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)

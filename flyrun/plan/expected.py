@@ -20,9 +20,6 @@ from flyrun.samplers.chain.surrogate.remainder import Remainder
 from flyrun.samplers.chain.surrogate.taylor import Surrogate, summed
 
 DRAWS = 400
-#: time of a Zig-Zag that one effective draw takes by our estimator, the worse of means and squares, measured
-#: where data push little; in closed form √(8/π) = 1.60 on N(0, 1). Long tails take more (MNIST, order 2: 2.7)
-ZIGZAG_TIME = {1: 5.75, 2: 1.75}
 
 
 @dataclass(frozen=True)
@@ -129,25 +126,21 @@ class _Planner:
         made = self.setup.surrogate(order)
         theta, proposal = (made.mean + phis @ made.colour.T for phis in (self.here, self.there))
         _reaches(bounds.bounds, theta, proposal, self.here, self.there, distance)
-        mean = np.minimum(bounds.total * distance, self.n_data)
+        read = mean = np.minimum(bounds.total * distance, self.n_data)
         counts = self.rng.poisson(mean)
         acceptance, repeats = None, 1.0
         if self.alone:
             logs, refuses = self._factors(name, order, bounds, distance, counts)
             if name == "smh":
                 acceptance, repeats = self._acceptance(False, refuses)
+                # as many as up to the first that refuses, each with that chance
+                chance = np.maximum(-np.expm1(refuses / np.maximum(counts, 1)), 1e-12)
+                read = -np.expm1(-chance * mean) / chance
             else:
                 acceptance, repeats = self._acceptance(left, logs)
         label = "surrogate_transition" if "transition" in words else name
-        queries = 2.0 * mean.mean()
-        return Expected(
-            f"{label}, order {order}",
-            words,
-            float(mean.mean()),
-            acceptance,
-            queries * repeats,
-            setup,
-        )
+        queries, name = 2.0 * float(read.mean()), f"{label}, order {order}"
+        return Expected(name, words, queries / 2.0, acceptance, queries * repeats, setup)
 
     def _factors(
         self, name: str, order: int, bounds: Remainder, distance: np.ndarray, counts: np.ndarray
@@ -177,9 +170,26 @@ class _Planner:
         # the bound holds Σ_n c_n Σ_i|x̃_ni|; a whitened row's absolute values add up to √(2P/π) of its length
         size, roots = self.here.shape[1], self.setup.roots_of_leverages
         made: Surrogate = self.setup.surrogate(order)
-        kappa = self.setup.module.remainder_constants(self.problem.model, made.predictors, order, True)
-        total = float((kappa * roots ** (order + 1)).sum()) / order * sqrt(2.0 * size / np.pi)
-        length = np.sqrt((self.here**2).sum(axis=1))
-        looks = total * float((length**order).mean())
+        module, model = self.setup.module, self.problem.model
+        kappa = module.remainder_constants(model, made.predictors, order, True)
+        wide = sqrt(2.0 * size / np.pi)
+        looks = float((kappa * roots ** (order + 1)).sum()) / order * wide
+        looks *= float(((self.here**2).sum(axis=1) ** (0.5 * order)).mean())
+        # how often data flip a coordinate in vain, beyond what their sum asks for: half of what they push by,
+        # |f''δ| or |½f'''δ²| with δ ~ N(0, s_n²), less the push of all together
+        each = np.abs(module.derivative(model, made.predictors, order + 1)) * roots**order
+        each *= sqrt(2.0 / np.pi) if order == 1 else 0.5
+        together = sqrt(2.0 / np.pi) * float(np.trace(made.bend)) / size if order == 1 else 0.0
+        vain = max(0.0, 0.5 * (wide / size * float((each * roots).sum()) - together))
         words = f"sampler=zigzag sampler.order={order} protocol.init=map"
-        return Expected(f"zigzag, order {order}", words, looks, None, looks * ZIGZAG_TIME[order], setup)
+        return Expected(f"zigzag, order {order}", words, looks, None, looks * zigzag_time(vain), setup)
+
+
+def zigzag_time(vain: float) -> float:
+    """Units of time that an effective draw takes a Zig-Zag on N(0, I) each of whose coordinates flips `vain`
+    times more in one than it must.
+
+    The asymptotic variance of a coordinate's mean: with rates (vφ)₊ + γ its Poisson equation has the solution
+    a(φ) + v, a' = |φ| + 2γ, and 2 E a' = √(8/π) + 4γ. A square's mean takes √(8/π) + 2γ.
+    """
+    return sqrt(8.0 / np.pi) + 4.0 * vain

@@ -48,33 +48,34 @@ def _biased(arm: ArmResult) -> bool:
     return SECTION.about(arm) and arm.fact("exact") is False and all(cell.draws_mean for cell in arm.cells)
 
 
-def _row(run: Run, arm: ArmResult) -> Row:
+def row(run: Run, arm: ArmResult) -> Row:
+    """An arm's values in the table."""
     queries, size = arm.each("queries_per_iter").mean(), ess.per_seed(arm, "ess_worse_per_1000").mean()
     setup = arm.fact_mean("setup_queries")
     # a test that reads a datum at both ends asks twice; a step that no test came to (delayed) reads none
     read = np.nanmin([arm.each("bright_mean").mean(), queries])
-    row: Row = {
+    found: Row = {
         "data_read": read / arm.fact("n_data", math.nan),
         "queries_per_draw": ess.ratio(1000.0 * queries, size),
         "effective_draws": size * sum(cell.n_iterations for cell in arm.cells) / 1000.0,
     }
-    row["queries_per_draw_with_setup"] = row["queries_per_draw"] + setup / DRAWS
+    found["queries_per_draw_with_setup"] = found["queries_per_draw"] + setup / DRAWS
     expected = arm.fact_mean("expected_sd_ratio")
-    row |= {} if math.isnan(expected) else {"expected_sd_ratio": expected}
+    found |= {} if math.isnan(expected) else {"expected_sd_ratio": expected}
     known_moments = truth(run, arm)
     if known_moments is None or not all(cell.draws_mean for cell in arm.cells):
-        return row
+        return found
     mean, sd, error = posterior(arm)
-    row["bias_reference"] = known_moments.source
+    found["bias_reference"] = known_moments.source
     if len(mean) != len(known_moments.mean) or known_moments.source == f"arm {arm.name}":
-        return row
+        return found
     with np.errstate(divide="ignore", invalid="ignore"):
         off = (mean - known_moments.mean) / known_moments.sd
         error = np.hypot(error * sd / known_moments.sd, known_moments.error)
         sds = sd / known_moments.sd
         worst, widest = int(np.argmax(np.abs(off))), int(np.argmax(np.abs(np.log(sds))))
         names = arm.pooled.names
-        return row | {
+        return found | {
             "bias": float(np.sqrt(np.mean(off**2))),
             "bias_error": float(np.sqrt(np.mean(error**2))),
             "bias_worst": float(off[worst]),
@@ -143,7 +144,7 @@ def _legend(run: Run) -> list[str]:
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    drawn = _row(run, arm)["effective_draws"]
+    drawn = row(run, arm)["effective_draws"]
     if drawn >= FEW_EFFECTIVE:
         return []
     return [f"its bias rests on {drawn:,.0f} effective draws, by the worse of means and squares."]
@@ -156,6 +157,6 @@ SECTION = Section(
         sd_ratio_worst_of expected_sd_ratio data_read queries_per_draw queries_per_draw_with_setup
         effective_draws bias_reference
     """,
-    reads=("ess", "draws_mean"), when=lambda run: any(map(_biased, run.arms)), row=_row, views=_views,
+    reads=("ess", "draws_mean"), when=lambda run: any(map(_biased, run.arms)), row=row, views=_views,
     legend=_legend, arm_caveats=_arm_caveats,
 )  # fmt: skip

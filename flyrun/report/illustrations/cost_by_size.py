@@ -1,0 +1,47 @@
+"""What an effective draw costs as data grow, of arms exact and biased."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.arms import Run
+from flyrun.report.colours import styles_of
+from flyrun.report.figures import legend_below, new_figure
+from flyrun.report.sections import bias
+
+
+def against_size(run: Run, run_dir: Path) -> Any:
+    """Likelihood queries an effective draw, by the worse of means and squares, against the number of data:
+    once set up, and with set-up spread over 1,000 draws. Round marks are exact arms, crosses biased ones;
+    arms that were run at one size alone are left out.
+    """
+    styles, lines = styles_of(run.arms), {}
+    for arm in run.done:
+        if bias.SECTION.about(arm):
+            base = arm.sweep["arm"] if arm.sweep else arm.own_name
+            row = bias.row(run, arm)
+            found = (row["queries_per_draw"], row["queries_per_draw_with_setup"])
+            lines.setdefault(base, []).append((arm.fact("n_data"), arm, *found))
+    lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
+    if not lines:
+        return None
+    figure = new_figure(figsize=(8.6, 4.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for base, points in lines.items():
+        points.sort(key=lambda point: point[0])
+        first = points[0][1]
+        look, exact = styles[first.name], first.fact("exact") is not False
+        for which, panel in enumerate(panels, start=2):
+            x, y = np.array([(point[0], point[which]) for point in points], float).T
+            marks = {"marker": "o" if exact else "x", "markersize": 4, "linewidth": 1.4}
+            panel.plot(x, y, color=look.colour, linestyle=look.line, label=base, **marks)
+    for panel, title in zip(panels, ("once set up", "with set-up, 1,000 draws"), strict=True):
+        panel.set(xscale="log", yscale="log", xlabel="number of data")
+        panel.set_title(title)
+    panels[0].set_ylabel("likelihood queries an effective draw")
+    legend_below(figure, panels[0])
+    return figure
+
+
+FIGURES = {"cost_by_size": against_size}
