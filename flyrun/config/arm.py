@@ -115,6 +115,7 @@ class Job:
     run_overrides: list[str] = field(default_factory=list)
     reference_name: str | None = None
     figures: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
     arena: bool = False
     held_out: bool = False
     description: str = ""

@@ -77,6 +77,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         run_overrides=[entry.text for entry in typed if entry.key != "fresh"],
         reference_name=base["reference"],
         figures=_figures(base["figures"]),
+        drawn=_drawn(base, arms),
         arena=bool(base["arena"]),
         held_out=bool(base["held_out"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
@@ -267,6 +268,15 @@ def _figures(names: Any) -> tuple[str, ...]:
             raise ConfigError(
                 f"figures={show(names)}: must be a list of figures that there are: {listing(there)}"
             )
+    return wanted
+
+
+def _drawn(base: dict[str, Any], arms: Collection[str]) -> tuple[str, ...]:
+    """The arms that an experiment's figures draw. Raises ConfigError for one that it has not."""
+    wanted = tuple(_names(base["drawn"]))
+    for name in wanted:
+        if name not in arms:
+            raise ConfigError(f"drawn={show(base['drawn'])}: {name} is no arm; choose from {listing(arms)}")
     return wanted
 
 

@@ -24,7 +24,15 @@ KNOWN = {
     "pmd_bound": VERMILION, "pmd_hybrid": VIOLET, "pmd_replacement": GREY, "svi": BLUE,
     "svi_jaakkola_jordan": BLUE, "svi_512": BLUE, "one_pass_smc": GREEN, "tempered_smc": GREY, "sgld": SKY,
     "sgrld": SKY, "npv": VIOLET, "streaming_laplace": BLACK, "gibbs_swap": BLACK, "subset_of_data": PINK,
-    "exact_gp": BLACK,
+    "exact_gp": BLACK, "mh_ss_1": ORANGE, "mh_ss_2": ORANGE, "mh_ss_3": ORANGE, "smh_2": GREEN,
+    "smh_2_cornish": GREEN, "smh_2_walk": GREEN, "smh_2_walk_cornish": GREEN, "tuna": BLUE, "tuna_2": BLUE,
+    "delayed": BLACK, "surrogate_transition": BLACK, "surrogate_transition_2": BLACK, "zigzag": VIOLET,
+    "zigzag_1": VIOLET, "zigzag_2": VIOLET, "austerity": PINK, "austerity_0.001": PINK,
+    "austerity_0.01": PINK, "austerity_0.05": PINK, "austerity_0.1": VERMILION, "austerity_0.2": VERMILION,
+    "austerity_proxies": PINK, "austerity_proxies_pcn": VERMILION, "hoeffding": VIOLET, "serfling": VIOLET,
+    "bernstein": VIOLET, "bernstein_serfling": VIOLET, "serfling_proxies": GREY, "bernstein_proxies": GREY,
+    "bernstein_serfling_proxies": GREY, "sgld_epochs": SKY, "sgld_polynomial": SKY, "sgld_100": SKY,
+    "sgld_1000": SKY, "sgld_1000_short": GREY, "sgld_cv": BLUE,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")
@@ -59,13 +67,24 @@ def looks(methods: Mapping[str, str]) -> dict[str, Look]:
 
 
 def styles_of(arms: Iterable[ArmResult]) -> dict[str, Look]:
-    """arm -> look of a run's arms: by sampler where that names the method, else by the arm's own name.
+    """arm -> look of a run's arms: by sampler where that names the method, else by the arm's own name, or by
+    that of the arm that it was swept from on other data.
 
-    Arms of one sampler differ in the line where they are on one problem.
+    Arms of one method on one problem differ in the line, and on several while there are lines for all.
     """
-    groups: dict[str, dict[str, str]] = {}
+    arms = list(arms)
+    problems = {arm.own_name: arm.problem for arm in arms}
+    named: dict[str, dict[str, str]] = {}
+    others: dict[str, dict[str, str]] = {}
     for arm in arms:
-        sampler = arm.setting("sampler", "name")
-        method = sampler if sampler in _SAMPLERS else arm.own_name
-        groups.setdefault(arm.problem if method is sampler else "", {})[arm.name] = method
-    return {name: look for group in groups.values() for name, look in looks(group).items()}
+        sampler, base = arm.setting("sampler", "name"), (arm.sweep or {}).get("arm", arm.own_name)
+        if sampler in _SAMPLERS:
+            named.setdefault(arm.problem, {})[arm.name] = sampler
+        else:
+            elsewhere = problems.get(base, arm.problem) != arm.problem
+            others.setdefault(arm.problem, {})[arm.name] = base if elsewhere else arm.own_name
+    found = looks({arm: method for group in others.values() for arm, method in group.items()})
+    crowded = len(set(found.values())) < len(found)
+    for group in (*named.values(), *(others.values() if crowded else ())):
+        found |= looks(group)
+    return found

@@ -55,8 +55,9 @@ def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tup
             plots |= {name: partial(plot, run, folder) for name, plot in figures.items()}
         else:
             left_out.append(f"figures: {file} is no figure that this flyrun draws.")
+    chosen = [arm for arm in run.done if arm.own_name in (run.info.get("drawn") or ())] or run.done
     for section in sections:
-        if arms := [arm for arm in run.done if section.about(arm)]:
+        if arms := [arm for arm in chosen if section.about(arm)]:
             plots |= {name: partial(plot, arms, styles, title) for name, plot in section.figures.items()}
     drawn = {}
     for name, plot in plots.items():

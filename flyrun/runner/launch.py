@@ -249,8 +249,9 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
         }
         for arm in job.arms
     ]
-    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", *_PARTS)
-    return {name: getattr(job, name) for name in kept} | {"command": resume_command(job), "arms": arms}
+    kept = ("name", "experiment", "title", "paper", "reference", "reference_name", "figures", "drawn")
+    entry = {name: getattr(job, name) for name in (*kept, *_PARTS)}
+    return entry | {"command": resume_command(job), "arms": arms}
 
 
 def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:

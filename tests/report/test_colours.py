@@ -29,7 +29,8 @@ ONLY = {"gibbs_cost": ["only=[gibbs,min,local,mgpmh,double,poisson,gibbs_edges,l
 def _arm(arm) -> ArmResult:
     groups = {name: asdict(getattr(arm, name)) for name in ("dataset", "model", "sampler")}
     settings = {name: {**group, "name": getattr(arm, name).name} for name, group in groups.items()}
-    return ArmResult(arm.name, 1, ({"settings": settings},), (None,), None, {}, {}, {})
+    sweep = arm.swept and asdict(arm.swept)
+    return ArmResult(arm.name, 1, ({"settings": settings},), (None,), None, {}, {}, {}, sweep=sweep)
 
 
 @pytest.fixture(scope="module")

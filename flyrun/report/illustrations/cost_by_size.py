@@ -16,7 +16,8 @@ def against_size(run: Run, run_dir: Path) -> Any:
     once set up, and with set-up spread over 1,000 draws. Round marks are exact arms, crosses biased ones;
     arms that were run at one size alone are left out.
     """
-    styles, lines = styles_of(run.arms), {}
+    styles = styles_of(run.arms)
+    lines: dict[str, list[tuple]] = {}
     for arm in run.done:
         if bias.SECTION.about(arm):
             base = arm.sweep["arm"] if arm.sweep else arm.own_name

@@ -140,17 +140,16 @@ def per_seed(arm: ArmResult, name: str) -> np.ndarray:
 
 
 def base_of(run: Run, arm: ArmResult) -> ArmResult | None:
-    """The finished arm with draws that this one is relative to; none for a biased arm, whose draws are not of
-    the posterior.
+    """The finished arm with draws that this one is relative to: the baseline, or what was swept from it, on
+    this arm's own data and model.
 
-    The baseline, or what was swept from it on this arm's own data and model.
+    None where there is none, and for a biased arm, whose draws are not of the posterior.
     """
     if arm.fact("exact") is False or run.baseline is None:
         return None
-    swept = [one for one in run.arms if one.sweep and one.sweep["arm"] == run.baseline.own_name]
-    own = [one for one in (run.baseline, *swept) if one.problem == arm.problem]
-    base = own[0] if own else run.baseline
-    return base if SECTION.about(base) else None
+    swept = (one for one in run.arms if one.sweep and one.sweep["arm"] == run.baseline.own_name)
+    own = next((one for one in (run.baseline, *swept) if one.problem == arm.problem), None)
+    return own if own is not None and SECTION.about(own) else None
 
 
 def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess: str) -> None:
