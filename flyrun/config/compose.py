@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,16 @@ class _Composer:
             folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
             self.search = [f"hydra.searchpath=[{folders}]"]
         self.used: set[str] = set()
+        self._composed: dict[frozenset, DictConfig] = {}
 
     def compose(self, choices: dict[str, str]) -> DictConfig:
-        """Compose the configuration with these options of groups."""
-        config = compose("config", [*self.search, *(f"{group}={name}" for group, name in choices.items())])
-        OmegaConf.set_struct(config, False)
-        return config
+        """Compose the configuration with these options of groups; for arms of the same options once."""
+        key = frozenset(choices.items())
+        if key not in self._composed:
+            words = (f"{group}={name}" for group, name in choices.items())
+            self._composed[key] = compose("config", [*self.search, *words])
+            OmegaConf.set_struct(self._composed[key], False)
+        return deepcopy(self._composed[key])
 
     def base(self) -> dict[str, Any]:
         """What belongs to the whole job, as a plain dict, and the arms' lists."""

@@ -11,6 +11,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.cli.verbs import VERBS
 from flyrun.config.brightness import Implicit
+from flyrun.config.catalogue import options
 from flyrun.errors import DataError, StoreError
 
 EXPERIMENT = "experiment=mnist_logreg"
@@ -387,7 +388,7 @@ def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, 
 def test_lists_have_straight_columns(runs, capsys, monkeypatch):
     assert main(["list", "samplers"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    column = len("  svi_jaakkola_jordan  ")
+    column = 4 + max(map(len, options("sampler")))
     assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
     monkeypatch.setattr("flyrun.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
     monkeypatch.setattr(
