@@ -99,9 +99,14 @@ def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) ->
 
 def slopes(model: Any, eta: np.ndarray) -> np.ndarray:
     """∂ log L_n/∂η, (n, K), of a part of the likelihood at predictors (n, K)."""
+    return values_and_slopes(model, np.ascontiguousarray(eta))[1]
+
+
+def values_and_slopes(model: Any, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log L_n, (n,), and ∂ log L_n/∂η, (n, K), of a part of the likelihood at contiguous (n, K)."""
     values, found = np.zeros(len(eta)), np.zeros(eta.shape)
-    _log_likelihoods(model, np.arange(len(eta)), np.ascontiguousarray(eta), values, found)
-    return found
+    _log_likelihoods(model, np.arange(len(eta)), eta, values, found)
+    return values, found
 
 
 def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) -> np.ndarray:
@@ -172,9 +177,7 @@ def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tu
     One pass, N queries; for few rows.
     """
     eta = block_predictors(model, features, theta, slice(0, len(features.rows)))
-    values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
-    _log_likelihoods(model, np.arange(len(eta)), eta, values, slopes)
-    return values, slopes, module.curvature(model, eta)
+    return *values_and_slopes(model, eta), module.curvature(model, eta)
 
 
 class Look(NamedTuple):
@@ -185,7 +188,7 @@ class Look(NamedTuple):
     curvature: np.ndarray  # minus the second derivatives, (P, P)
 
 
-def _weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Σ_n w_n ⊗ x_n x_nᵀ, (K·D, K·D). rows: (n, D); weight: (n, K, K), each symmetric."""
     n_predictors, size = weight.shape[1], rows.shape[1]
     total = np.empty((n_predictors, size, n_predictors, size))
@@ -214,7 +217,7 @@ def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
         part = module.part(model, block)
         eta, value, gradient = _to_first_order(part, block, features, theta)
         rows = features.rows[block].astype(np.float64)
-        return value, gradient, _weighted_gram(rows, module.curvature(part, eta))
+        return value, gradient, weighted_gram(rows, module.curvature(part, eta))
 
     value, gradient, curvature = added(over_blocks(len(features.rows), work))
     return Look(float(value), gradient, (curvature + curvature.T) / 2.0)
@@ -222,6 +225,5 @@ def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
 
 def _to_first_order(part: Any, block: slice, features: Any, theta: np.ndarray) -> tuple[Any, float, Any]:
     eta = block_predictors(part, features, theta, block)
-    values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
-    _log_likelihoods(part, np.arange(len(eta)), eta, values, slopes)
+    values, slopes = values_and_slopes(part, eta)
     return eta, values.sum(), (slopes.T @ features.rows[block].astype(np.float64)).ravel()

@@ -1,5 +1,6 @@
 """Densities in place of the posterior."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
@@ -34,6 +35,66 @@ class Importance(Approximation):
     fixed_point: int = ranged(0, at_least=0)
 
 
+@dataclass(frozen=True)
+class SiteLoop(Approximation):
+    """Sites in place of likelihoods, all of them renewed at every pass."""
+
+    start: Literal["map", "prior"] = "map"
+    damping: float = ranged(1.0, above=0, at_most=1)
+
+    @property
+    def at_map(self) -> bool:  # type: ignore[override]
+        """As in the base class."""
+        return self.start == "map"
+
+
+@dataclass(frozen=True)
+class ByQuadrature(SiteLoop):
+    """Expectations over what each datum sees of the parameters."""
+
+    points: int = ranged(5, at_least=2, at_most=64)
+
+
+@option("sampler", "kl_gaussian")
+class KlGaussian(ByQuadrature):
+    """Gaussian variational inference, by natural gradients of step `damping`."""
+
+    paper: ClassVar[str] = "Opper and Archambeau 2009; Khan and Lin 2017"
+
+
+@option("sampler", "mean_field")
+class MeanField(ByQuadrature):
+    """Mean field, independent Gaussian coordinates; with the covariance of linear response if asked for."""
+
+    paper: ClassVar[str] = "Opper and Archambeau 2009; linear response, Giordano, Broderick and Jordan 2015"
+    linear_response: bool = False
+
+
+@option("sampler", "ep")
+class Ep(ByQuadrature):
+    """Expectation propagation, all sites at once or serial: from the prior its first pass is ADF."""
+
+    paper: ClassVar[str] = "Minka 2001"
+    schedule: Literal["parallel", "serial"] = "parallel"
+
+
+class OfLogistic(Approximation):
+    """One that bounds the logistic likelihood."""
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the bounds are those of the logistic likelihood."""
+        if arm.model.name != "logistic":
+            return f"sampler={self.name} and model={arm.model.name} do not fit: choose model=logistic"
+        return super().unfit(arm)
+
+
+@option("sampler", "jaakkola_jordan")
+class JaakkolaJordan(OfLogistic, SiteLoop):
+    """Variational inference with Jaakkola and Jordan's bounds, all rows a pass; too narrow."""
+
+    paper: ClassVar[str] = "Jaakkola and Jordan 1997"
+
+
 class Streamed(Approximation):
     """A density that changes batch by batch."""
 
@@ -49,7 +110,7 @@ class StreamingLaplace(Streamed):
 
 
 @option("sampler", "svi_jaakkola_jordan")
-class SviJaakkolaJordan(Streamed):
+class SviJaakkolaJordan(OfLogistic, Streamed):
     """Stochastic variational inference with Jaakkola and Jordan's bounds; rates (delay + t)^(-decay)."""
 
     paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
@@ -57,12 +118,6 @@ class SviJaakkolaJordan(Streamed):
     batches: Literal["epochs", "replacement"] = "epochs"
     delay: float = ranged(1.0, at_least=1)
     decay: float = ranged(0.7, at_least=0, at_most=1)
-
-    def unfit(self, arm: Any) -> str:
-        """As in the base class; the bounds are those of the logistic likelihood."""
-        if arm.model.name != "logistic":
-            return f"sampler={self.name} and model={arm.model.name} do not fit: choose model=logistic"
-        return super().unfit(arm)
 
 
 @option("sampler", "npv")

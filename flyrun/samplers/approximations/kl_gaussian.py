@@ -1,0 +1,47 @@
+"""Gaussian variational inference: the N(μ, S) of least KL(q‖p) (Opper & Archambeau 2009, eqs. 16 and 17).
+
+By natural gradients of step 1 (Khan & Lin 2017): T = E_q c and ν = E_q ℓ' + T·m, with ℓ' and c the slope of a
+datum's log likelihood and minus its second derivative, m q's mean of what the datum sees.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from flyrun.models.base import Penalty
+from flyrun.models.factors import Factors, Gaussians, expected
+from flyrun.models.problem import Problem
+from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
+from flyrun.samplers.method import Method
+
+
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return SiteMethod(arm, problem, "Gaussian variational inference", KlGaussian(arm.sampler.points))
+
+
+class KlGaussian:
+    """Sites of the average curvature, that give the average slope."""
+
+    bound = True
+
+    def __init__(self, points: int):
+        self.points = points  # nodes of a quadrature, for each of k
+
+    def of_rows(self, factors: Factors, at: Gaussians, old: Sites) -> Update:
+        """As in `Rule`."""
+        found = expected(factors, at, self.points)
+        linear = found.slope + np.einsum("nkl,nl->nk", found.curvature, at.mean)
+        sites = Sites(found.curvature, linear)
+        return Update(sites, found.value, np.zeros(len(linear), bool), found.queries)
+
+    def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
+        """As in `Rule`: E|θ| and its derivatives are known."""
+        mean, sd = at.mean[:, 0], np.sqrt(at.variance[:, 0, 0])
+        density = np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2 * np.pi) / sd
+        beyond = 2 * ndtr(mean / sd) - 1
+        bend = 2 * penalty.rate * density
+        sites = Sites(bend[:, None, None], (bend * mean - penalty.rate * beyond)[:, None])
+        expected_size = mean * beyond + 2 * sd**2 * density
+        return Update(sites, -penalty.rate * expected_size, np.zeros(len(mean), bool), 0)

@@ -1,0 +1,277 @@
+"""One loop for Gaussian variational inference, expectation propagation and the bounds of Jaakkola & Jordan.
+
+q(θ) ∝ prior × Π_n exp(−½ u_nᵀT_n u_n + ν_nᵀu_n), u_n the little that datum n sees of θ: a *site* stands in
+for its likelihood. A pass looks at every row where q has it, takes new sites by the method's rule, moves a
+share of the way (damping) and builds q anew: P = P₀ + Σ T_n ⊗ x_n x_nᵀ. A prior that is no Gaussian has a
+site for every coordinate. Minka (2001); Opper & Archambeau (2009); Khan & Lin (2017).
+"""
+
+import time
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from flyrun.errors import FlyrunError
+from flyrun.models import passes
+from flyrun.models.base import Penalty
+from flyrun.models.factors import Factors, Gaussians, Projection
+from flyrun.models.problem import Problem, log_priors
+from flyrun.samplers.approximations import method
+from flyrun.samplers.approximations.method import facts
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
+
+_HALVINGS = 6
+_FAR = 1e3  # posterior sds that a pass may move the mean, from the second on
+
+
+class Sites(NamedTuple):
+    """exp(−½ uᵀTu + νᵀu) of some rows, or of the prior's coordinates (k = 1)."""
+
+    precision: np.ndarray  # T, (n, k, k)
+    linear: np.ndarray  # ν, (n, k)
+
+
+class Update(NamedTuple):
+    """What a rule makes of some rows."""
+
+    sites: Sites
+    evidence: np.ndarray  # (n,): what they add to the bound on, or estimate of, the log evidence
+    kept: np.ndarray  # (n,): whether a site had to stay as it was
+    queries: int
+
+
+class Rule(Protocol):
+    """New sites from old ones and q's Gaussians of what they see.
+
+    bound: whether evidence is a lower bound, Σ E log L_n and so on, or EP's estimate.
+    """
+
+    bound: bool
+
+    def of_rows(self, factors: Factors, at: Gaussians, old: Sites) -> Update:
+        """Of some rows."""
+
+    def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
+        """Of the coordinates of a prior e^{−rate·|θ_d|}, k = 1; its normaliser is left out."""
+
+
+def touching(factors: Factors, u: np.ndarray) -> Sites:
+    """Laplace's: of the likelihood's slope and curvature at u, (n, k). A query of each row."""
+    _, slope, curvature = factors.look(u)
+    return Sites(curvature, slope + np.einsum("nkl,nl->nk", curvature, u))
+
+
+class Pass(NamedTuple):
+    """What a pass over the rows comes to."""
+
+    precision: np.ndarray  # Σ T_n ⊗ x_n x_nᵀ in CᵀΘ, (k·D, k·D)
+    linear: np.ndarray  # (k·D,)
+    evidence: float
+    kept: int
+    queries: int
+
+
+class SiteMethod(Method):
+    """A step is a pass: N visits, and as many queries of each as the rule's quadrature has nodes.
+
+    Its state is the sites and the Gaussian that they make.
+    """
+
+    answers = "density"
+    unit = "pass"
+    shown = ("moved {moved:.2g} sds", "{queries} queries/pass")
+
+    def __init__(self, arm: Any, problem: Problem, label: str, rule: Rule):
+        self.arm, self.problem, self.label, self.rule = arm, problem, label, rule
+        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
+        self.penalty = arm.prior.code.penalty(problem.prior)
+        whole = Factors(arm.model.code, problem.model)
+        self.projection = Projection(problem.model.n_predictors, whole.basis)
+        self.k = whole.basis.shape[1]
+        self.from_map = arm.sampler.start == "map"
+        self.own_queries, self.own_seconds = 0, 0.0
+        self.first = self._first()
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        return first_step(self)
+
+    # -- the Gaussian of sites ------------------------------------------------------------------------------
+
+    def _first(self) -> State:
+        """Laplace's Gaussian at the MAP, a pass; or the prior."""
+        started = time.perf_counter()
+        size = self.n_params
+        prior = Sites(np.full((size, 1, 1), 0.5 * self.penalty.rate**2), np.zeros((size, 1)))
+        sites = Sites(np.zeros((self.n_data, self.k, self.k)), np.zeros((self.n_data, self.k)))
+        summed = Pass(
+            np.zeros((self.k * self._width, self.k * self._width)), np.zeros(self.k * self._width), 0.0, 0, 0
+        )
+        if self.from_map:
+            at = self.problem.fit.theta_map
+
+            def touch(factors: Factors, rows: np.ndarray, block: slice) -> Update:
+                basis = factors.basis
+                u = rows @ (at.reshape(-1, rows.shape[1]).T @ basis)
+                return Update(touching(factors, u), np.zeros(len(rows)), np.zeros(len(rows), bool), len(rows))
+
+            sites, summed = self._over_rows(touch, sites, 1.0)
+            self.own_queries = summed.queries
+        state = self._settled(summed, prior)
+        self.own_seconds = time.perf_counter() - started
+        return {
+            **state,
+            "site_precision": sites.precision, "site_linear": sites.linear,
+            "prior_precision": prior.precision, "prior_linear": prior.linear,
+            "evidence": np.full(1, np.nan), "kept": np.zeros(1, np.int64), "step": np.zeros(1, np.int64),
+        }  # fmt: skip
+
+    @property
+    def _width(self) -> int:
+        return self.n_params // self.problem.model.n_predictors
+
+    def _over_rows(self, of_block: Any, old: Sites, share: float) -> tuple[Sites, Pass]:
+        """New sites by of_block(factors, rows, block) -> Update, a share of the way from the old; their sums."""
+        new = Sites(np.empty_like(old.precision), np.empty_like(old.linear))
+        module, model, features = self.arm.model.code, self.problem.model, self.problem.features
+
+        def work(block: slice) -> tuple[Any, ...]:
+            rows = features.rows[block].astype(np.float64)
+            found = of_block(Factors(module, module.part(model, block)), rows, block)
+            for into, have, made in zip(new, old, found.sites, strict=True):
+                into[block] = (1 - share) * have[block] + share * made if share < 1 else made
+            gram = passes.weighted_gram(rows, new.precision[block])
+            slope = (new.linear[block].T @ rows).ravel()
+            return gram, slope, found.evidence.sum(), int(found.kept.sum()), found.queries
+
+        return new, Pass(*passes.added(passes.over_blocks(self.n_data, work)))
+
+    def _settled(self, summed: Pass, prior: Sites) -> State:
+        """The Gaussian of the prior and all sites. LinAlgError where it is none."""
+        precision, linear = self.projection.back(summed.precision, summed.linear)
+        precision = (precision + precision.T) / 2
+        precision[np.diag_indices(self.n_params)] += self.penalty.ridge + prior.precision[:, 0, 0]
+        linear = linear + prior.linear[:, 0]
+        if not (np.isfinite(precision).all() and np.isfinite(linear).all()):
+            raise np.linalg.LinAlgError
+        np.linalg.cholesky(precision)
+        return {"precision": precision, "mean": np.linalg.solve(precision, linear)}
+
+    def spread(self, state: State) -> np.ndarray:
+        """Covariance under which expectations are taken."""
+        found = np.linalg.inv(state["precision"])
+        return (found + found.T) / 2
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """The same for every seed."""
+        return dict(self.first)
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more passes. FlyrunError where they lead away."""
+        told = {name: np.zeros(n) for name in ("queries", "visits", "moved", "evidence", "kept")}
+        for i in range(n):
+            state, summed, moved = self._pass(state)
+            told["queries"][i], told["visits"][i], told["moved"][i] = summed.queries, self.n_data, moved
+            told["evidence"][i], told["kept"][i] = state["evidence"][0], summed.kept
+        return state, told
+
+    def _pass(self, state: State) -> tuple[State, Pass, float]:
+        covariance, step = self.spread(state), int(state["step"][0]) + 1
+        mean, little = self.projection.reduced(state["mean"], covariance)
+        sd = np.sqrt(np.diag(covariance))
+        old = Sites(state["site_precision"], state["site_linear"])
+        own = Sites(state["prior_precision"], state["prior_linear"])
+
+        def rule(factors: Factors, rows: np.ndarray, block: slice) -> Update:
+            at = self.projection.marginals(rows, mean, little)
+            have = Sites(old.precision[block], old.linear[block])
+            return self.rule.of_rows(factors, at, have)
+
+        share = self.arm.sampler.damping
+        try:
+            sites, summed = self._over_rows(rule, old, share)
+        except np.linalg.LinAlgError:
+            raise self._lost(step, "a datum's Gaussian is none") from None
+        found = self._prior_update(state["mean"], sd, own)
+        prior = _between(own, found.sites, share)
+        for _ in range(_HALVINGS):
+            try:
+                settled = self._settled(summed, prior)
+                break
+            except np.linalg.LinAlgError:  # half of the way there; the rows need no second look
+                sites, prior = _between(old, sites, 0.5), _between(own, prior, 0.5)
+                summed = summed._replace(**self._sums(sites))
+        else:
+            raise self._lost(step, "the precision is not positive definite")
+        moved = float(np.sqrt(np.mean(((settled["mean"] - state["mean"]) / sd) ** 2)))
+        if not np.isfinite(moved) or (step > 1 and moved > _FAR):
+            raise self._lost(step, f"the mean moved by {moved:.2g} posterior sds")
+        evidence = summed.evidence + found.evidence.sum() + self._of_gaussian(state, covariance)
+        new = {
+            "site_precision": sites.precision, "site_linear": sites.linear,
+            "prior_precision": prior.precision, "prior_linear": prior.linear,
+            "evidence": np.full(1, evidence), "kept": state["kept"] + summed.kept, "step": state["step"] + 1,
+        }  # fmt: skip
+        return {**settled, **new}, summed, moved
+
+    def _prior_update(self, mean: np.ndarray, sd: np.ndarray, own: Sites) -> Update:
+        if not self.penalty.rate:
+            none = np.zeros(len(mean))
+            return Update(own, none, none.astype(bool), 0)
+        at = Gaussians(mean[:, None], (sd**2)[:, None, None])
+        return self.rule.of_prior(self.penalty, at, own)
+
+    def _sums(self, sites: Sites) -> dict[str, np.ndarray]:
+        def keep(factors: Factors, rows: np.ndarray, block: slice) -> Update:
+            part = Sites(sites.precision[block], sites.linear[block])
+            return Update(part, np.zeros(1), np.zeros(1, bool), 0)
+
+        _, summed = self._over_rows(keep, sites, 1.0)
+        return {"precision": summed.precision, "linear": summed.linear}
+
+    def _of_gaussian(self, state: State, covariance: np.ndarray) -> float:
+        """What the prior, but for its sites, and q add to the log evidence."""
+        mean, size = state["mean"], self.n_params
+        constant = float(log_priors(self.problem.prior, np.zeros((1, size)))[0]) + 0.5 * size * np.log(
+            2 * np.pi
+        )
+        half = 0.5 * np.linalg.slogdet(covariance)[1]
+        if self.rule.bound:
+            return (
+                constant + half + 0.5 * size - 0.5 * self.penalty.ridge * (mean @ mean + np.trace(covariance))
+            )
+        return constant + half + 0.5 * mean @ state["precision"] @ mean
+
+    def _lost(self, step: int, what: str) -> FlyrunError:
+        ways = [] if self.from_map else ["sampler.start=map"]
+        ways += ["sampler.damping=0.5"] if self.arm.sampler.damping > 0.5 else ["a smaller sampler.damping"]
+        return FlyrunError(f"pass {step}: {self.label} leads away, {what}; try {' or '.join(ways)}")
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """Mean and covariance."""
+        return {"mean": state["mean"], "covariance": self.spread(state)}
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Of the Gaussian."""
+        found = self.result(state)
+        root = np.linalg.cholesky(found["covariance"])
+        return method.gaussian_estimates(self.arm, self.problem, found["mean"][None], root[None])
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class; sites kept as they were, and the evidence of the last pass but one."""
+        known = facts(self.arm, self.problem, self.label, False, self.own_queries, self.own_seconds)
+        if state is None:
+            return known
+        more: dict[str, Any] = {"kept_sites": int(state["kept"][0])}
+        if np.isfinite(evidence := float(state["evidence"][0])):
+            more["log_evidence"] = evidence
+        return replace(known, more={**known.more, **more})
+
+
+def _between(old: Sites, new: Sites, share: float) -> Sites:
+    return Sites(*((1 - share) * have + share * made for have, made in zip(old, new, strict=True)))
