@@ -78,6 +78,26 @@ class Ep(ByQuadrature):
     schedule: Literal["parallel", "serial"] = "parallel"
 
 
+@option("sampler", "weighted")
+class Weighted(ByQuadrature):
+    """Exact weighted draws from an approximation, each for the likelihoods of a few data (ours)."""
+
+    paper: ClassVar[str] = (
+        "ours; unbiased products, Wagner 1988; second-order expansions, Cornish et al. 2019"
+    )
+    approximation: Literal["ep", "kl_gaussian", "laplace", "jaakkola_jordan"] = "ep"
+    passes: int = ranged(3, at_least=0)
+    freedom: float | None = ranged(None, above=0)
+    queries: float | None = ranged(None, above=0)
+    growth: float = ranged(3.0, at_least=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if self.approximation == "jaakkola_jordan" and arm.model.name != "logistic":
+            return f"sampler.approximation={self.approximation}: is for model=logistic; take ep"
+        return super().unfit(arm)
+
+
 class OfLogistic(Approximation):
     """One that bounds the logistic likelihood."""
 

@@ -1,7 +1,7 @@
 """Expectation propagation (Minka 2001): every site has the moments right, given all others.
 
-The cavity is q without site n. Z_n = ∫ cavity·L_n as a function of the cavity's mean has the slope α and minus
-the second derivative β, from slopes and curvatures of the likelihood alone; the site is then
+The cavity is q without site n. log Z_n, of ∫ cavity·L_n, has the slope α and minus the second derivative β by
+the cavity's mean, from slopes and curvatures of the likelihood alone; the site is then
 T = β(I − vβ)⁻¹, ν = (I − βv)⁻¹(α + βm), which keeps its digits where 1/variance − 1/v would lose them.
 All sites at once, or one row after the other; one such pass from the prior is assumed-density filtering.
 """
@@ -50,7 +50,7 @@ class Ep:
         return Update(Sites(precision, linear), evidence, ~proper, found.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
-        """As in `Rule`: a Gaussian times e^{−rate·|θ|} is two pieces of Gaussians, whose moments are known."""
+        """As in `Rule`: a Gaussian times e^{−rate·|θ|} is two pieces of Gaussians, of known moments."""
         cavity, proper = without(at, old)
         mean, variance = cavity.mean[:, 0], np.where(proper, cavity.variance[:, 0, 0], 1.0)
         sd, rate = np.sqrt(variance), penalty.rate

@@ -53,7 +53,7 @@ class SerialSites(SiteMethod):
             precision[n] += change
             linear[n] += push
         sites = Sites(precision, linear)
-        summed = Pass(**self._sums(sites), evidence=np.nan, kept=kept, queries=queries)
+        summed = Pass(*self._sums(sites), evidence=np.nan, kept=kept, queries=queries)
         try:
             settled = self._settled(summed, Sites(state["prior_precision"], state["prior_linear"]))
         except np.linalg.LinAlgError:

@@ -132,7 +132,7 @@ class SiteMethod(Method):
         return self.n_params // self.problem.model.n_predictors
 
     def _over_rows(self, of_block: Any, old: Sites, share: float) -> tuple[Sites, Pass]:
-        """New sites by of_block(factors, rows, block) -> Update, a share of the way from the old; their sums."""
+        """New sites by of_block(factors, rows, block) -> Update, a share of the way there; their sums."""
         new = Sites(np.empty_like(old.precision), np.empty_like(old.linear))
         module, model, features = self.arm.model.code, self.problem.model, self.problem.features
 
@@ -203,7 +203,8 @@ class SiteMethod(Method):
                 break
             except np.linalg.LinAlgError:  # half of the way there; the rows need no second look
                 sites, prior = _between(old, sites, 0.5), _between(own, prior, 0.5)
-                summed = summed._replace(**self._sums(sites))
+                precision, linear = self._sums(sites)
+                summed = summed._replace(precision=precision, linear=linear)
         else:
             raise self._lost(step, "the precision is not positive definite")
         moved = float(np.sqrt(np.mean(((settled["mean"] - state["mean"]) / sd) ** 2)))
@@ -224,13 +225,13 @@ class SiteMethod(Method):
         at = Gaussians(mean[:, None], (sd**2)[:, None, None])
         return self.rule.of_prior(self.penalty, at, own)
 
-    def _sums(self, sites: Sites) -> dict[str, np.ndarray]:
+    def _sums(self, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
         def keep(factors: Factors, rows: np.ndarray, block: slice) -> Update:
             part = Sites(sites.precision[block], sites.linear[block])
             return Update(part, np.zeros(1), np.zeros(1, bool), 0)
 
         _, summed = self._over_rows(keep, sites, 1.0)
-        return {"precision": summed.precision, "linear": summed.linear}
+        return summed.precision, summed.linear
 
     def _of_gaussian(self, state: State, covariance: np.ndarray) -> float:
         """What the prior, but for its sites, and q add to the log evidence."""

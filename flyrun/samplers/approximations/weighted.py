@@ -1,0 +1,157 @@
+"""Exact weighted draws from an approximation, each for the likelihoods of a few data (ours).
+
+θ ~ q, a Gaussian made of sites or the t of that shape, with a weight whose mean given θ is the posterior's
+density over q's: see `remainders`. Some weights are negative. Averages under weights of sum 1 converge to the
+posterior's; moments use that q's are known: E θ = μ + mean of (w − 1)(θ − μ).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from flyrun.diagnostics.psis import pareto_k
+from flyrun.errors import FlyrunError
+from flyrun.models.problem import Problem, log_priors, of_positions
+from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.approximations import method
+from flyrun.samplers.approximations.ep import Ep
+from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
+from flyrun.samplers.approximations.kl_gaussian import KlGaussian
+from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
+from flyrun.samplers.approximations.sites import Rule, SiteMethod, Sites
+from flyrun.samplers.method import Facts, Method, Records, State, first_step
+
+_RULES: dict[str, Callable[[int], Rule]] = {
+    "ep": Ep, "kl_gaussian": KlGaussian, "laplace": Ep, "jaakkola_jordan": lambda points: JaakkolaJordan(),
+}  # fmt: skip
+
+
+def build(arm: Any, problem: Problem) -> Method:
+    """The method of an arm."""
+    return Weighted(arm, problem)
+
+
+class Weighted(Method):
+    """A step is a draw."""
+
+    answers = "weighted"
+    unit = "draw"
+    shown = ("{queries} queries/draw",)
+
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem = arm, problem
+        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
+        started = time.perf_counter()
+        made, passes = self._gaussian()
+        state, told = made.advance(made.init(0), passes)
+        self.mean, self.covariance = state["mean"], made.spread(state)
+        self.own = Sites(state["prior_precision"], state["prior_linear"])
+        self.penalty = made.penalty
+        sites = Sites(state["site_precision"], state["site_linear"])
+        self.left, self.kappa, queries = remainders(arm, problem, sites, self.mean, self.covariance)
+        self.queries = made.own_queries + int(told["queries"].sum()) + queries
+        freedom = arm.sampler.freedom or 0.0
+        self.proposal = Proposal(self.mean, np.linalg.cholesky(self.covariance), freedom)
+        self.work = room(self.n_params, problem.model.n_predictors, self.left.basis)
+        self.log_scale = self._log_scale(freedom)
+        self.rate = arm.sampler.queries or best_rate(self.kappa)
+        self.seconds = time.perf_counter() - started
+
+    def _gaussian(self) -> tuple[SiteMethod, int]:
+        """The loop that makes q, and its passes; Laplace's is where it starts."""
+        kind, passes = self.arm.sampler.approximation, self.arm.sampler.passes
+        rule = _RULES[kind](self.arm.sampler.points)
+        return SiteMethod(self.arm, self.problem, kind, rule), 0 if kind == "laplace" else passes
+
+    def _log_scale(self, freedom: float) -> float:
+        """log of ∫ posterior's density, unnormalised, over that of Σ r_n = 0 and a normalised q."""
+        size, root = self.n_params, self.proposal.root
+        half = float(np.log(np.diag(root)).sum())
+        precision = np.linalg.inv(self.covariance)
+        found = float(log_priors(self.problem.prior, np.zeros((1, size)))[0]) + self.left.constant.sum()
+        found += 0.5 * self.mean @ precision @ self.mean + half + 0.5 * size * np.log(2 * np.pi)
+        if freedom:
+            both = gammaln(0.5 * freedom) + 0.5 * size * np.log(0.5 * freedom)
+            found += both - gammaln(0.5 * (freedom + size))
+        return found
+
+    def warm_up(self) -> float:
+        """As in the base class."""
+        return first_step(self)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class."""
+        return self.mean, self.covariance, self.rate
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """No draws yet."""
+        rng, size = seeded(seed, self.arm.method()), self.n_params
+        empty: State = {"theta": np.empty((0, size)), "log_weight": np.empty(0), "sign": np.empty(0, np.int8)}
+        return {"rng": generator_state(rng), **empty}
+
+    def _draw(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        theta, log_weight, queries = np.empty((n, self.n_params)), np.empty(n), np.empty(n)
+        negative = np.zeros(n, bool)
+        draw(
+            self.left, self.proposal, self.problem.model, self.problem.features, self.work, rng, self.rate,
+            self.arm.sampler.growth, theta, log_weight, negative, queries,
+        )  # fmt: skip
+        log_weight += self.log_scale
+        if self.penalty.rate:  # the prior in place of its sites
+            stands = theta @ self.own.linear[:, 0] - 0.5 * theta**2 @ self.own.precision[:, 0, 0]
+            log_weight -= self.penalty.rate * np.abs(theta).sum(axis=1) + stands
+        if np.isnan(log_weight).any():
+            raise FlyrunError("a weight is no number; take sampler.passes=3 or another sampler.approximation")
+        sign = np.where(negative, -1, 1).astype(np.int8)
+        return {"theta": theta, "log_weight": log_weight, "sign": sign, "queries": queries}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more draws."""
+        rng = generator(state["rng"])
+        made = self._draw(rng, n)
+        queries = made.pop("queries")
+        grown = {name: np.concatenate([state[name], values]) for name, values in made.items()}
+        return grown | {"rng": generator_state(rng)}, {"queries": queries}
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Moments by weights and control variates; what the model adds by weights; the log evidence."""
+        theta, weight = (
+            state["theta"],
+            state["sign"] * np.exp(state["log_weight"] - state["log_weight"].max()),
+        )
+        level = float(np.log(max(weight.mean(), 0.0))) if weight.mean() > 0 else -np.inf
+        evidence = {"log_evidence": np.array(level + state["log_weight"].max())}
+        weight = weight / weight.sum()
+        found = of_positions(self.arm, self.problem, theta, weight)
+        if self.proposal.freedom:  # whose moments may not exist
+            return found | evidence
+        centred = theta - self.mean
+        square = np.diag(self.covariance)
+        first = self.mean + (weight - 1 / len(weight)) @ centred
+        apart = (weight - 1 / len(weight)) @ (theta**2 - self.mean**2 - square)
+        return found | {"mean": first, "square": self.mean**2 + square + apart} | evidence
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """The draws, logs of the weights' sizes, and their signs."""
+        found = {name: state[name] for name in ("theta", "log_weight")}
+        return found | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class; κ, λ and, of draws made, their effective number, k̂ and share below 0."""
+        label = "Exact weighted draws"
+        known = method.facts(self.arm, self.problem, label, True, self.queries, self.seconds)
+        more: dict[str, Any] = {"kappa": self.kappa, "rate": self.rate}
+        if state is not None and len(state["sign"]):
+            size = np.exp(state["log_weight"] - state["log_weight"].max())
+            effective = (state["sign"] * size).sum() ** 2 / (size**2).sum()
+            more |= {
+                "k_hat": pareto_k(state["log_weight"]),
+                "effective": float(effective),
+                "negative_share": float(np.mean(state["sign"] < 0)),
+            }
+        return replace(known, more={**known.more, **more})
