@@ -25,6 +25,20 @@ class Gaussians(NamedTuple):
     variance: np.ndarray  # (n, k, k)
 
 
+class Sites(NamedTuple):
+    """exp(−½ uᵀTu + νᵀu) in place of the likelihoods of some rows, or of a prior's coordinates (k = 1)."""
+
+    precision: np.ndarray  # T, (n, k, k)
+    linear: np.ndarray  # ν, (n, k)
+
+
+class Gaussian(NamedTuple):
+    """N(mean, covariance) of θ."""
+
+    mean: np.ndarray  # (P,)
+    covariance: np.ndarray  # (P, P)
+
+
 class Expected(NamedTuple):
     """E log L_n, E of its slope and of minus its second derivatives."""
 
@@ -236,3 +250,26 @@ class Projection:
         both = np.einsum("ki,idje,lj->kdle", self.basis, parts, self.basis, optimize=True)
         whole = self.n_predictors * size
         return both.reshape(whole, whole), (self.basis @ linear.reshape(self.k, size)).ravel()
+
+
+def touching(factors: Factors, u: np.ndarray) -> Sites:
+    """Laplace's sites: of the likelihoods' slope and curvature at u, (n, k). A query of each row."""
+    _, slope, curvature = factors.look(u)
+    return Sites(curvature, slope + np.einsum("nkl,nl->nk", curvature, u))
+
+
+def averaging(factors: Factors, at: Gaussians, points: int) -> tuple[Sites, Expected]:
+    """The sites of Gaussian variational inference: of the average slope and curvature."""
+    found = expected(factors, at, points)
+    return Sites(found.curvature, found.slope + np.einsum("nkl,nl->nk", found.curvature, at.mean)), found
+
+
+def log_sites(sites: Sites, u: np.ndarray) -> np.ndarray:
+    """−½uᵀTu + νᵀu, (n,), at u, (n, k)."""
+    pull = np.einsum("nkl,nl->nk", sites.precision, u)
+    return np.einsum("nk,nk->n", sites.linear - 0.5 * pull, u)
+
+
+def unsited(factors: Factors, sites: Sites, u: np.ndarray) -> np.ndarray:
+    """log L_n + ½uᵀTu − νᵀu, (n,), at u, (n, k). A query of each row."""
+    return factors.values(u) - log_sites(sites, u)

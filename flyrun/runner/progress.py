@@ -150,7 +150,7 @@ def summary(outcome: Outcome) -> str:
         info = outcome.info
         seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
         words = [
-            f"{info['iterations']:,} {info['unit']}s in {duration(seconds)}",
+            f"{info['iterations']:,} {_plural(info['unit'])} in {duration(seconds)}",
             f"{_figure(info['iterations'] / max(seconds, 1e-9))} {_short(info)}/s",
             *_means(info),
         ]
@@ -178,8 +178,12 @@ def _name(event: dict) -> str:
     return f"{event['arm']} seed={event['seed']}"
 
 
+def _plural(unit: str) -> str:
+    return f"{unit}es" if unit.endswith("s") else f"{unit}s"
+
+
 def _short(told: dict) -> str:
-    return "it" if told["unit"] == "iteration" else f"{told['unit']}s"
+    return "it" if told["unit"] == "iteration" else _plural(told["unit"])
 
 
 class _Number(float):

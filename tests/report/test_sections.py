@@ -100,7 +100,7 @@ def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     assert not page.open
     assert page.tags.count("table") == 4
     views_of = {view.title: [row[0] for row in view.rows] for view in views(load(mixed), result.table)}
-    assert views_of["E θ at the end (mean ± sd over seeds)"] == ["regular", "is", "vb", "later"]
+    assert views_of["Moments at the end (mean ± sd over seeds)"] == ["regular", "is", "vb", "later"]
     assert views_of["Cost"] == ["regular", "later"]  # what is not finished is in every table
 
 

@@ -233,7 +233,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 SECTION = Section(
     "arena",
     only="arena", inputs=store.digest, 
-    replaces=("estimates", "paper", "ess", "chains", "cost", "bias"),
+    replaces=("paper", "ess", "chains", "cost", "bias"),
     pool=pool, row=_row, views=_views, lead=_lead, arm_caveats=_arm_caveats, caveats=_caveats,
     columns="""
         experiment dataset model update arm n_data n_params seeds seeds_wanted exact setup_queries setup_s

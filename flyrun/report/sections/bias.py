@@ -3,45 +3,21 @@
 Held against the stored reference of their posterior where there is one, else against the run's own exact arm.
 """
 
-import contextlib
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DataError
-from flyrun.gold import store
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, number, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
-from flyrun.report.sections.estimates import posterior, reference
+from flyrun.report.sections.estimates import posterior, truth
 
 DRAWS = 1_000
 """Over so many effective draws set-up is spread."""
 
 FEW_EFFECTIVE = 200  # below it means and sds are too rough to tell a small bias
-
-
-class Truth(NamedTuple):
-    """The posterior's moments by coordinate, (D,); error: of the mean, in sds; source: what they are from."""
-
-    mean: np.ndarray
-    sd: np.ndarray
-    error: np.ndarray
-    source: str
-
-
-def truth(run: Run, arm: ArmResult) -> Truth | None:
-    """What an arm is held against; None where nothing is known of its posterior."""
-    with contextlib.suppress(DataError):
-        name = store.matching(arm.infos[0].get("settings", {}))
-        if name:
-            gold = store.load(name)
-            return Truth(gold.mean, gold.sd, gold.mean_se / gold.sd, f"the stored reference {name}")
-    base = reference(run, arm)
-    return None if base is None else Truth(*posterior(base), f"arm {base.name}")
 
 
 def _biased(arm: ArmResult) -> bool:

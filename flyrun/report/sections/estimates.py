@@ -1,7 +1,16 @@
-"""How far answers of every kind are from the posterior mean, once an arm does not answer with draws."""
+"""How far answers of every kind are from the posterior, once an arm does not answer with draws.
+
+Held against the stored reference of the posterior where there is one, else against the run's own exact arm.
+"""
+
+import contextlib
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.errors import DataError
+from flyrun.gold import store
+from flyrun.gold.problem import free
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
@@ -11,20 +20,27 @@ from flyrun.report.table import put
 
 
 def summarise(draws: Draws) -> Row:
-    """total_queries, total_seconds: set-up included.  final_mean: E θ as handed in at the end.  draws_mean,
-    draws_sd: of the draws after burn-in, by coordinate; empty where there are none.
+    """total_queries, total_visits, total_seconds: set-up included.  final_mean, final_sd: as handed in at the
+    end.  draws_mean, draws_sd: of the draws after burn-in, by coordinate; empty where there are none.
     """
     mean, queries, seconds = (draws.values("estimate", name) for name in ("mean", "queries", "seconds"))
     if mean is None or queries is None or seconds is None or not len(mean):
         return {}
+    square, visits = draws.values("estimate", "square"), draws.values("estimate", "visits")
     positions = draws.positions() if draws.real() else None
     return {
+        "total_visits": float("nan") if visits is None else float(visits[-1]),
+        "final_sd": [] if square is None else np.ravel(_sd(mean[-1], square[-1])).tolist(),
         "total_queries": float(queries[-1]),
         "total_seconds": float(seconds[-1]),
         "final_mean": np.ravel(mean[-1]).tolist(),
         "draws_mean": [] if positions is None else positions.mean(axis=0).tolist(),
         "draws_sd": [] if positions is None else positions.std(axis=0).tolist(),
     }
+
+
+def _sd(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
 def _with_draws(arm: ArmResult) -> bool:
@@ -40,6 +56,31 @@ def reference(run: Run, of: ArmResult | None = None) -> ArmResult | None:
     return next((arm for arm in exact if arm is run.baseline), exact[0] if exact else None)
 
 
+class Truth(NamedTuple):
+    """The posterior's moments by coordinate, (D,); error: of the mean, in sds; source: what they are from.
+
+    classes: where more than one, coordinates are less their mean over so many (`free`).
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    error: np.ndarray
+    source: str
+    classes: int = 1
+
+
+def truth(run: Run, arm: ArmResult) -> Truth | None:
+    """What an arm is held against; None where nothing is known of its posterior."""
+    with contextlib.suppress(DataError):
+        name = store.matching(arm.infos[0].get("settings", {}))
+        if name:
+            gold = store.load(name)
+            source, classes = f"the stored reference {name}", gold.facts["n_predictors"]
+            return Truth(gold.mean, gold.sd, gold.mean_se / gold.sd, source, classes)
+    base = reference(run, arm)
+    return None if base is None else Truth(*posterior(base), f"arm {base.name}")
+
+
 def _other_answers(run: Run) -> list[ArmResult]:
     return [arm for arm in run.done if arm.infos[0].get("answers", "draws") != "draws"]
 
@@ -48,16 +89,28 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     put(row, "total_queries", arm.each("total_queries"))
     put(row, "total_seconds", arm.each("total_seconds"))
-    base = reference(run, arm)
-    if base is None:
+    put(row, "total_visits", arm.each("total_visits"))
+    known = truth(run, arm)
+    if known is None:
         return row
-    mean, sd, error = posterior(base)
+    row |= {
+        "off_reference": known.source,
+        "off_floor": _rms(known.error),
+        "off_floor_worst": float(np.max(known.error)),
+    }
+    if known.source == f"arm {arm.name}" or any(
+        len(cell.final_mean) != len(known.mean) for cell in arm.cells
+    ):
+        return row
     with np.errstate(divide="ignore", invalid="ignore"):
-        row |= {"off_reference": base.name, "off_floor": _rms(error), "off_floor_worst": float(np.max(error))}
-        if arm is not base and all(len(cell.final_mean) == len(mean) for cell in arm.cells):
-            off = np.array([(np.array(cell.final_mean) - mean) / sd for cell in arm.cells])
-            put(row, "off", np.array([_rms(one) for one in off]))
-            put(row, "off_worst", np.abs(off).max(axis=1))
+        means = free(np.array([cell.final_mean for cell in arm.cells]), known.classes)
+        off = (means - known.mean) / known.sd
+        put(row, "off", np.array([_rms(one) for one in off]))
+        put(row, "off_worst", np.abs(off).max(axis=1))
+        if known.classes == 1 and all(len(cell.final_sd) == len(known.sd) for cell in arm.cells):
+            share = np.array([np.array(cell.final_sd) / known.sd for cell in arm.cells])
+            row["sd_mean"] = float(share.mean())
+            row |= {"sd_least": float(share.mean(axis=0).min()), "sd_most": float(share.mean(axis=0).max())}
     return row
 
 
@@ -77,9 +130,13 @@ _COLUMNS = [
     ARM,
     Column("answers", lambda row: str(row["answers"] or "-")),
     Column("queries", plain("total_queries")),
+    Column("visits", plain("total_visits")),
     Column("seconds", measured("total_seconds")),
     Column("off (sds)", measured("off")),
     Column("worst", measured("off_worst")),
+    Column("sd ×", plain("sd_mean")),
+    Column("least", plain("sd_least")),
+    Column("most", plain("sd_most")),
     Column("reference's error", plain("off_floor", 2)),
     Column("worst", plain("off_floor_worst", 2)),
     SEEDS,
@@ -89,8 +146,9 @@ _COLUMNS = [
 _LEGEND = """
 {% if reference %}
 off: how far E θ is from that of {{ reference }}, in sds of its posterior, root mean square over coordinates
-and the worst one; reference's error: the Monte Carlo error of that mean itself, likewise, below which nothing
-is seen. queries, seconds: of a seed, set-up included.
+and the worst one; sd ×: sds over the posterior's, mean over coordinates, least and most; reference's error:
+the Monte Carlo error of its mean, below which nothing is seen. queries, visits (rows read), seconds: of a
+seed, set-up included.
 {% else %}
 off: not known, as no exact arm with draws is finished.
 {% endif %}
@@ -98,8 +156,8 @@ off: not known, as no exact arm with draws is finished.
 
 
 def _legend(run: Run) -> list[str]:
-    base = reference(run)
-    return words.lines(_LEGEND, reference=base and base.name)
+    sources = list(dict.fromkeys(known.source for arm in run.done if (known := truth(run, arm))))
+    return words.lines(_LEGEND, reference=" and ".join(sources))
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -109,7 +167,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 def _caveats(run: Run) -> list[str]:
-    if reference(run) is not None:
+    if any(truth(run, arm) for arm in run.done):
         return []
     return ["No exact arm of this run has draws, so how far the others are from the posterior is not known."]
 
@@ -118,10 +176,11 @@ SECTION = Section(
     "estimates",
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        setup_queries setup_s answers total_queries total_queries_sd total_seconds total_seconds_sd off off_sd
-        off_worst off_worst_sd off_reference off_floor off_floor_worst
+        setup_queries setup_s answers total_queries total_queries_sd total_visits total_visits_sd
+        total_seconds total_seconds_sd off off_sd off_worst off_worst_sd sd_mean sd_least sd_most
+        off_reference off_floor off_floor_worst
     """,
     reads=("final_mean",), when=lambda run: bool(_other_answers(run)), summarise=summarise,
-    row=_row, views=lambda rows: [table_view("E θ at the end (mean ± sd over seeds)", _COLUMNS, rows)],
+    row=_row, views=lambda rows: [table_view("Moments at the end (mean ± sd over seeds)", _COLUMNS, rows)],
     legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from flyrun.models.base import Penalty
-from flyrun.models.factors import Factors, Gaussians, tilted
+from flyrun.models.factors import Factors, Gaussians, Sites, tilted
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.serial import SerialSites
-from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
+from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 

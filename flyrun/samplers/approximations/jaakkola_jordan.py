@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from flyrun.models.base import Penalty
-from flyrun.models.factors import Factors, Gaussians
+from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.models.logistic import tight_at
 from flyrun.models.problem import Problem
-from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
+from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from flyrun.models.base import Penalty
-from flyrun.models.factors import Factors, Gaussians, expected
+from flyrun.models.factors import Factors, Gaussians, Sites, averaging
 from flyrun.models.problem import Problem
-from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
+from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 
@@ -31,10 +31,8 @@ class KlGaussian:
 
     def of_rows(self, factors: Factors, at: Gaussians, old: Sites) -> Update:
         """As in `Rule`."""
-        found = expected(factors, at, self.points)
-        linear = found.slope + np.einsum("nkl,nl->nk", found.curvature, at.mean)
-        sites = Sites(found.curvature, linear)
-        return Update(sites, found.value, np.zeros(len(linear), bool), found.queries)
+        sites, found = averaging(factors, at, self.points)
+        return Update(sites, found.value, np.zeros(len(found.value), bool), found.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
         """As in `Rule`: E|θ| and its derivatives are known."""

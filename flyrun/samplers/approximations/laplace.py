@@ -16,10 +16,8 @@ def build(arm: Any, problem: Problem) -> Method:
     return Laplace(arm, problem)
 
 
-class Laplace(Method):
+class Laplace(method.GaussianAnswer):
     """N(θ_MAP, H⁻¹), there as soon as it is set up; a step does nothing and costs nothing."""
-
-    answers = "density"
 
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem = arm, problem
@@ -41,15 +39,10 @@ class Laplace(Method):
         """As in the base class."""
         return {"steps": state["steps"] + n}, {"queries": np.zeros(n)}
 
-    def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Moments of the Gaussian."""
-        mean = self.fit.mean
-        return {"mean": mean, "square": mean**2 + np.diag(self.covariance)}
-
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Its mean and covariance."""
         return {"mean": self.fit.mean, "covariance": self.covariance}
 
-    def facts(self, state: State | None = None) -> Facts:
+    def known(self) -> Facts:
         """As in the base class."""
         return method.facts(self.arm, self.problem, "Laplace", False, self.fit.queries, self.seconds)

@@ -1,15 +1,19 @@
 """The family of approximations by one density: what its methods share, and which is asked for."""
 
+import contextlib
 from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flyrun.errors import ConfigError
+from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.samplers.approximations.certificate import Stand, certify, stand_at
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
@@ -50,10 +54,50 @@ def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.
     return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | found
 
 
-class StreamedGaussian(Method):
-    """A Gaussian under a Gaussian prior, changed by batch after batch; its state is in natural parameters."""
+class GaussianAnswer(Method):
+    """One whose answer is a Gaussian: its moments, and a certificate of how far it is from the posterior.
+
+    Derive from it: `result`, `known`, and, where there are sites at hand, `stand`.
+    """
 
     answers = "density"
+    arm: Any
+    problem: Problem
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """Of the Gaussian."""
+        found = self.result(state)
+        root = np.linalg.cholesky(found["covariance"])
+        return gaussian_estimates(self.arm, self.problem, found["mean"][None], root[None])
+
+    @abstractmethod
+    def known(self) -> Facts:
+        """What is known of it once it is set up."""
+
+    def found(self, state: State) -> dict[str, Any]:
+        """Facts of its own, of the last state."""
+        return {}
+
+    def stand(self, state: State) -> Stand:
+        """Sites to certify it by. LinAlgError where they make no Gaussian."""
+        found = self.result(state)
+        return stand_at(self.arm, self.problem, Gaussian(found["mean"], found["covariance"]))
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class; with the last state the certificate, whose queries are told apart."""
+        known = self.known()
+        if state is None:
+            return known
+        more, found = self.found(state), self.result(state)
+        with contextlib.suppress(np.linalg.LinAlgError):
+            q = Gaussian(found["mean"], found["covariance"])
+            more |= certify(self.arm, self.problem, q, self.stand(state)).plain()
+        return replace(known, more={**known.more, **more})
+
+
+class StreamedGaussian(GaussianAnswer):
+    """A Gaussian under a Gaussian prior, changed by batch after batch; its state is in natural parameters."""
+
     unit = "step"
     shown = ("{queries} queries/step",)
 
@@ -77,12 +121,6 @@ class StreamedGaussian(Method):
         key = rng.integers(2**63, size=1)
         prior = {"precision": self.prior_precision, "linear": np.zeros(len(self.prior_precision))}
         return {**prior, "step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
-
-    def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the Gaussian."""
-        found = self.result(state)
-        root = np.linalg.cholesky(found["covariance"])
-        return gaussian_estimates(self.arm, self.problem, found["mean"][None], root[None])
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Its mean and covariance."""
@@ -122,6 +160,6 @@ class StochasticVariational(StreamedGaussian):
         new = {"precision": precision, "linear": linear, "rng": generator_state(rng)}
         return {**state, **new, "step": state["step"] + n}, {"queries": queries}
 
-    def facts(self, state: State | None = None) -> Facts:
+    def known(self) -> Facts:
         """As in the base class."""
         return facts(self.arm, self.problem, self.label, False, 0, 0.0)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.factors import Factors, Projection, nodes, root_of
+from flyrun.models.factors import Factors, Gaussian, Projection, Sites, nodes, root_of, unsited
 from flyrun.models.features import BLOCK, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.models.problem import Problem
@@ -20,7 +20,6 @@ from flyrun.numerics.alias import alias_table, pick
 from flyrun.numerics.compiled import inline_jit, outer_jit
 from flyrun.numerics.poisson_count import poisson_count
 from flyrun.numerics.rows import first_dot
-from flyrun.samplers.approximations.sites import Sites
 
 POINTS = 5  # of the quadrature for means and sds of r_n, for each of k: so many queries of a datum
 _LEAST = 0.01  # probability of a datum, by the mean's
@@ -38,14 +37,12 @@ class Remainders(NamedTuple):
     basis: np.ndarray  # C, (K, k)
 
 
-def remainders(
-    arm: Any, problem: Problem, sites: Sites, mean: np.ndarray, covariance: np.ndarray
-) -> tuple[Remainders, float, int]:
-    """Of sites under N(mean, covariance); κ; the queries of the pass that it took."""
+def remainders(arm: Any, problem: Problem, sites: Sites, q: Gaussian) -> tuple[Remainders, float, int]:
+    """Of sites under q; κ; the queries of the pass that it took."""
     module, model, features = arm.model.code, problem.model, problem.features
     basis = Factors(module, model).basis
     projection = Projection(model.n_predictors, basis)
-    little = projection.reduced(mean, covariance)
+    little = projection.reduced(*q)
     grid, log_weight = nodes(basis.shape[1], POINTS)
 
     def work(block: slice) -> np.ndarray:
@@ -64,17 +61,6 @@ def remainders(
     constant, share = np.ascontiguousarray(constant), np.ascontiguousarray(share)
     made = Remainders(sites.precision, sites.linear, constant, share, alias_table(share), basis)
     return made, kappa, len(features.rows) * len(grid)
-
-
-def unsited(factors: Factors, sites: Sites, u: np.ndarray) -> np.ndarray:
-    """log L_n + ½uᵀTu − νᵀu, (n,), at u, (n, k). A query of each row."""
-    return factors.values(u) - log_sites(sites, u)
-
-
-def log_sites(sites: Sites, u: np.ndarray) -> np.ndarray:
-    """−½uᵀTu + νᵀu, (n,), at u, (n, k)."""
-    pull = np.einsum("nkl,nl->nk", sites.precision, u)
-    return np.einsum("nk,nk->n", sites.linear - 0.5 * pull, u)
 
 
 def best_rate(kappa: float) -> float:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.factors import Factors, Gaussians
+from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.approximations.sites import Pass, SiteMethod, Sites
+from flyrun.samplers.approximations.sites import Pass, SiteMethod
 from flyrun.samplers.method import State
 
 

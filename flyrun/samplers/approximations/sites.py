@@ -7,7 +7,6 @@ site for every coordinate. Minka (2001); Opper & Archambeau (2009); Khan & Lin (
 """
 
 import time
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,21 +14,13 @@ import numpy as np
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.base import Penalty
-from flyrun.models.factors import Factors, Gaussians, Projection
+from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
 from flyrun.models.problem import Problem, log_priors
-from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.method import facts
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts
+from flyrun.samplers.method import Facts, Records, State, first_step
 
 _HALVINGS = 6
 _FAR = 1e3  # posterior sds that a pass may move the mean, from the second on
-
-
-class Sites(NamedTuple):
-    """exp(−½ uᵀTu + νᵀu) of some rows, or of the prior's coordinates (k = 1)."""
-
-    precision: np.ndarray  # T, (n, k, k)
-    linear: np.ndarray  # ν, (n, k)
 
 
 class Update(NamedTuple):
@@ -56,12 +47,6 @@ class Rule(Protocol):
         """Of the coordinates of a prior e^{−rate·|θ_d|}, k = 1; its normaliser is left out."""
 
 
-def touching(factors: Factors, u: np.ndarray) -> Sites:
-    """Laplace's: of the likelihood's slope and curvature at u, (n, k). A query of each row."""
-    _, slope, curvature = factors.look(u)
-    return Sites(curvature, slope + np.einsum("nkl,nl->nk", curvature, u))
-
-
 class Pass(NamedTuple):
     """What a pass over the rows comes to."""
 
@@ -72,13 +57,12 @@ class Pass(NamedTuple):
     queries: int
 
 
-class SiteMethod(Method):
+class SiteMethod(GaussianAnswer):
     """A step is a pass: N visits, and as many queries of each as the rule's quadrature has nodes.
 
     Its state is the sites and the Gaussian that they make.
     """
 
-    answers = "density"
     unit = "pass"
     shown = ("moved {moved:.2g} sds", "{queries} queries/pass")
 
@@ -171,11 +155,11 @@ class SiteMethod(Method):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more passes. FlyrunError where they lead away."""
-        told = {name: np.zeros(n) for name in ("queries", "visits", "moved", "evidence", "kept")}
+        told = {name: np.zeros(n) for name in ("queries", "visits", "moved", "kept")}
         for i in range(n):
             state, summed, moved = self._pass(state)
             told["queries"][i], told["visits"][i], told["moved"][i] = summed.queries, self.n_data, moved
-            told["evidence"][i], told["kept"][i] = state["evidence"][0], summed.kept
+            told["kept"][i] = summed.kept
         return state, told
 
     def _pass(self, state: State) -> tuple[State, Pass, float]:
@@ -257,21 +241,25 @@ class SiteMethod(Method):
         """Mean and covariance."""
         return {"mean": state["mean"], "covariance": self.spread(state)}
 
-    def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the Gaussian."""
-        found = self.result(state)
-        root = np.linalg.cholesky(found["covariance"])
-        return method.gaussian_estimates(self.arm, self.problem, found["mean"][None], root[None])
+    def stand(self, state: State) -> Stand:
+        """As in the base class: its own sites."""
+        whole = Gaussian(state["mean"], np.linalg.inv(state["precision"]))
+        own = Sites(state["prior_precision"], state["prior_linear"])
+        return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
 
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; sites kept as they were, and the evidence of the last pass but one."""
-        known = facts(self.arm, self.problem, self.label, False, self.own_queries, self.own_seconds)
-        if state is None:
-            return known
-        more: dict[str, Any] = {"kept_sites": int(state["kept"][0])}
-        if np.isfinite(evidence := float(state["evidence"][0])):
-            more["log_evidence"] = evidence
-        return replace(known, more={**known.more, **more})
+    def known(self) -> Facts:
+        """As in the base class."""
+        return facts(self.arm, self.problem, self.label, False, self.own_queries, self.own_seconds)
+
+    def estimates(self, state: State) -> dict[str, np.ndarray]:
+        """As in the base class; log evidence, or the bound on it, of where the last pass began."""
+        name = "evidence_bound" if self.rule.bound else "log_evidence"
+        known = np.isfinite(state["evidence"][0])
+        return super().estimates(state) | ({name: state["evidence"][0]} if known else {})
+
+    def found(self, state: State) -> dict[str, Any]:
+        """As in the base class: sites that had to stay as they were, counted over passes."""
+        return {"kept_sites": int(state["kept"][0])}
 
 
 def _between(old: Sites, new: Sites, share: float) -> Sites:

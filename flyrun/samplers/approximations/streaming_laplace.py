@@ -77,6 +77,6 @@ class StreamingLaplace(StreamedGaussian):
             theta = theta + step
         return theta + step, curved, looks
 
-    def facts(self, state: State | None = None) -> Facts:
+    def known(self) -> Facts:
         """As in the base class."""
         return method.facts(self.arm, self.problem, "Streaming Laplace", False, 0, 0.0)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import FlyrunError
+from flyrun.models.factors import Gaussian, Sites
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
@@ -22,7 +22,7 @@ from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
-from flyrun.samplers.approximations.sites import Rule, SiteMethod, Sites
+from flyrun.samplers.approximations.sites import Rule, SiteMethod
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 _RULES: dict[str, Callable[[int], Rule]] = {
@@ -52,7 +52,8 @@ class Weighted(Method):
         self.own = Sites(state["prior_precision"], state["prior_linear"])
         self.penalty = made.penalty
         sites = Sites(state["site_precision"], state["site_linear"])
-        self.left, self.kappa, queries = remainders(arm, problem, sites, self.mean, self.covariance)
+        q = Gaussian(self.mean, self.covariance)
+        self.left, self.kappa, queries = remainders(arm, problem, sites, q)
         self.queries = made.own_queries + int(told["queries"].sum()) + queries
         freedom = arm.sampler.freedom or 0.0
         self.proposal = Proposal(self.mean, np.linalg.cholesky(self.covariance), freedom)
@@ -142,16 +143,7 @@ class Weighted(Method):
         return found | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; κ, λ and, of draws made, their effective number, k̂ and share below 0."""
+        """As in the base class, with κ and λ."""
         label = "Exact weighted draws"
         known = method.facts(self.arm, self.problem, label, True, self.queries, self.seconds)
-        more: dict[str, Any] = {"kappa": self.kappa, "rate": self.rate}
-        if state is not None and len(state["sign"]):
-            size = np.exp(state["log_weight"] - state["log_weight"].max())
-            effective = (state["sign"] * size).sum() ** 2 / (size**2).sum()
-            more |= {
-                "k_hat": pareto_k(state["log_weight"]),
-                "effective": float(effective),
-                "negative_share": float(np.mean(state["sign"] < 0)),
-            }
-        return replace(known, more={**known.more, **more})
+        return replace(known, more={**known.more, "kappa": self.kappa, "rate": self.rate})
