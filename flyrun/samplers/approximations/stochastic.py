@@ -4,9 +4,9 @@ P ← (1−ρ)P + ρ(P₀ + (N/b) Σ T_n ⊗ x_n x_nᵀ) over a batch of b rows,
 Paisley (2013) by the bounds of Jaakkola & Jordan, natural gradients of KL(q‖p) (Khan & Lin 2017) by Gaussian
 variational inference, and stochastic expectation propagation (Li, Hernández-Lobato & Turner 2015) by EP.
 
-A step ρ leaves an error of about √(ρN/2b) posterior sds, an average over p passes one of 1/√p, whatever N and
-b. Control variates take it away: the sites of all rows at the MAP, summed once, and of a batch only by how
-much its sites differ from those.
+Of rows drawn with replacement a step ρ leaves an error of about √(ρN/2b) posterior sds, an average over p
+passes one of 1/√p, whatever N and b; of epochs less is left, as every row counts once. Control variates take
+it away: the sites of all rows at the MAP, summed once, and of a batch by how much its sites differ from these.
 """
 
 import time
