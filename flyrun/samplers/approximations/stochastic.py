@@ -6,7 +6,7 @@ variational inference, and stochastic expectation propagation (Li, Hernández-Lo
 
 Of rows drawn with replacement a step ρ leaves an error of about √(ρN/2b) posterior sds, an average over p
 passes one of 1/√p, whatever N and b; of epochs less is left, as every row counts once. Control variates take
-it away: the sites of all rows at the MAP, summed once, and of a batch by how much its sites differ from these.
+it away: the sites of all rows at the MAP, summed once, and of a batch how much its sites differ from those.
 """
 
 import time
@@ -81,16 +81,14 @@ class StochasticVariational(StreamedGaussian):
 
     def _moved(self, state: State, found: Sums, step: int) -> State:
         """The next Gaussian; less of the step where it would be none."""
-        rate, factor, (base, base_linear) = (
-            size_of(self.arm.sampler, self.batches, step), self.batches.factor, self.known
-        )  # fmt: skip
+        rate, factor = size_of(self.arm.sampler, self.batches, step), self.batches.factor
+        base, base_linear = self.known
         for halvings in range(_HALVINGS + 1):
             precision = (1 - rate) * state["precision"] + rate * (base + factor * found.precision)
             linear = (1 - rate) * state["linear"] + rate * base_linear + rate * factor * found.linear
             if _proper(precision, linear):
-                return {
-                    "precision": precision, "linear": linear, "halved": state["halved"] + min(halvings, 1)
-                }  # fmt: skip
+                halved = state["halved"] + (halvings > 0)
+                return {"precision": precision, "linear": linear, "halved": halved}
             rate /= 2
         raise FlyrunError(
             f"sampler={self.arm.sampler.name}: after step {step + 1} the precision is not positive definite, "
@@ -172,13 +170,13 @@ class StochasticSites(StochasticVariational):
     def _reference(self) -> Reference:
         model, features, theta = self.problem.model, self.problem.features, self.problem.fit.theta_map
         size, k, n_data = features.rows.shape[1], self.projection.k, len(features.rows)
-        little = (theta.reshape(-1, size).T @ self.projection.basis).T
+        little = theta.reshape(-1, size).T @ self.projection.basis
         sites = Sites(np.empty((n_data, k, k)), np.empty((n_data, k)))
 
         def work(block: slice) -> tuple[np.ndarray, np.ndarray]:
             rows = features.rows[block].astype(np.float64)
             factors = Factors(self.arm.model.code, self.arm.model.code.part(model, block))
-            found = self.at_point(factors, rows @ little.T)
+            found = self.at_point(factors, rows @ little)
             sites.precision[block], sites.linear[block] = found
             return summed(rows, found)
 
