@@ -129,15 +129,65 @@ class StreamingLaplace(Streamed):
     batch: int = ranged(16_384, at_least=1)
 
 
-@option("sampler", "svi_jaakkola_jordan")
-class SviJaakkolaJordan(OfLogistic, Streamed):
-    """Stochastic variational inference with Jaakkola and Jordan's bounds; rates (delay + t)^(-decay)."""
+@dataclass(frozen=True)
+class ByBatches(Streamed):
+    """Steps of sizes rate·(delay + t)^(-decay), t = 0, 1, …, and averages over about the last of them."""
 
-    paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
     batch: int = ranged(500, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
+    rate: float | None = ranged(1.0, above=0, at_most=1)
     delay: float = ranged(1.0, at_least=1)
     decay: float = ranged(0.7, at_least=0, at_most=1)
+    average: float = ranged(0.0, at_least=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class StochasticSites(ByBatches):
+    """Sites of a batch's rows stand for those of all rows."""
+
+    start: Literal["prior", "map"] = "prior"
+    control: bool = False
+
+    @property
+    def at_map(self) -> bool:  # type: ignore[override]
+        """As in the base class."""
+        return self.control or self.start == "map"
+
+
+@option("sampler", "svi_jaakkola_jordan")
+class SviJaakkolaJordan(OfLogistic, StochasticSites):
+    """Stochastic variational inference with Jaakkola and Jordan's bounds: too narrow."""
+
+    paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
+
+
+@option("sampler", "stochastic_kl")
+class StochasticKl(StochasticSites):
+    """Gaussian variational inference by natural gradients from batches of rows."""
+
+    paper: ClassVar[str] = "Khan and Lin 2017; control variates ours"
+    average: float = ranged(0.5, at_least=0, at_most=1)
+    points: int = ranged(5, at_least=2, at_most=64)
+
+
+@option("sampler", "sep")
+class Sep(StochasticSites):
+    """Stochastic expectation propagation, by batches: one site stands for the average of all."""
+
+    paper: ClassVar[str] = "Li, Hernández-Lobato and Turner 2015; control variates ours"
+    average: float = ranged(0.5, at_least=0, at_most=1)
+    points: int = ranged(5, at_least=2, at_most=64)
+
+
+@option("sampler", "sga")
+class Sga(ByBatches):
+    """Stochastic gradient ascent to the MAP, by SVRG if asked for: a point, with no spread."""
+
+    paper: ClassVar[str] = "Robbins and Monro 1951; Polyak and Juditsky 1992; SVRG, Johnson and Zhang 2013"
+    average: float = ranged(0.5, at_least=0, at_most=1)
+    decay: float = ranged(0.0, at_least=0, at_most=1)
+    metric: Literal["smoothness", "newton"] = "smoothness"
+    control: bool = False
 
 
 @option("sampler", "npv")

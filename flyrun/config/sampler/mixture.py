@@ -1,8 +1,8 @@
 """What knows the mixture of two normals: Gibbs sampling and stochastic variational inference."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from flyrun.config.sampler.approximations import Streamed
+from flyrun.config.sampler.approximations import ByBatches
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, ranged
 
@@ -28,11 +28,9 @@ class MixtureGibbs(OfTheMixture):
 
 
 @option("sampler", "mixture_svi")
-class MixtureSvi(OfTheMixture, Streamed):
+class MixtureSvi(OfTheMixture, ByBatches):
     """Stochastic variational inference of the mixture: one Gaussian for the means, batches of rows."""
 
     paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
     batch: int = ranged(10, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    delay: float = ranged(1.0, at_least=1)
     decay: float = ranged(0.7, above=0.5, at_most=1)

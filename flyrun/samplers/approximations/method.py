@@ -12,10 +12,9 @@ from flyrun.errors import ConfigError
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.numerics.batches import Batches
-from flyrun.numerics.state import generator, generator_state, seeded
+from flyrun.numerics.state import generator_state, seeded
 from flyrun.samplers.approximations.certificate import Stand, certify, stand_at
-from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Facts, Method, State, first_step
 
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 
@@ -52,6 +51,17 @@ def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.
     which = np.arange(DRAWS) % len(means)
     draws = means[which] + np.einsum("npq,nq->np", roots[which], noise)
     return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | found
+
+
+def ridge_of(arm: Any, problem: Problem) -> float:
+    """The precision of every coordinate under a Gaussian prior. ConfigError where the prior is none."""
+    penalty = arm.prior.code.penalty(problem.prior)
+    if penalty.rate:
+        raise ConfigError(
+            f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "
+            "prior=gaussian"
+        )
+    return float(penalty.ridge)
 
 
 class GaussianAnswer(Method):
@@ -103,13 +113,7 @@ class StreamedGaussian(GaussianAnswer):
 
     def __init__(self, arm: Any, problem: Problem, batches: Batches):
         self.arm, self.problem, self.batches = arm, problem, batches
-        penalty = arm.prior.code.penalty(problem.prior)
-        if penalty.rate:
-            raise ConfigError(
-                f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "
-                "prior=gaussian"
-            )
-        self.prior_precision = penalty.ridge * np.eye(len(problem.coordinates))
+        self.prior_precision = ridge_of(arm, problem) * np.eye(len(problem.coordinates))
 
     def warm_up(self) -> float:
         """As in the base class."""
@@ -126,40 +130,3 @@ class StreamedGaussian(GaussianAnswer):
         """Its mean and covariance."""
         covariance = np.linalg.inv(state["precision"])
         return {"mean": covariance @ state["linear"], "covariance": (covariance + covariance.T) / 2}
-
-
-class StochasticVariational(StreamedGaussian):
-    """Natural gradients by batches (Hoffman, Blei, Wang & Paisley 2013), ρ = (t + delay)^−decay; b queries.
-
-    Λ ← (1−ρ)Λ + ρ(P₀ + (N/b)S), Λm ← (1−ρ)Λm + ρ(N/b)l. Derive from it: `statistics`, which are S and l.
-    """
-
-    label = ""
-
-    def __init__(self, arm: Any, problem: Problem):
-        super().__init__(arm, problem, batches_of(arm, len(problem.features.rows)))
-
-    @abstractmethod
-    def statistics(
-        self, mean: np.ndarray, covariance: np.ndarray, index: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What rows add to Λ, (P, P), and Λm, (P,), as expected under N(mean, covariance)."""
-
-    def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more batches."""
-        rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
-        precision, linear, queries = state["precision"], state["linear"], np.zeros(n)
-        for k in range(n):
-            index = self.batches.rows(first + k, rng, key)
-            covariance, queries[k] = np.linalg.inv(precision), len(index)
-            quadratic, slope = self.statistics(covariance @ linear, covariance, index)
-            rate = (self.arm.sampler.delay + first + k) ** -self.arm.sampler.decay
-            precision = (1 - rate) * precision
-            precision += rate * (self.prior_precision + self.batches.factor * (quadratic + quadratic.T) / 2)
-            linear = (1 - rate) * linear + rate * self.batches.factor * slope
-        new = {"precision": precision, "linear": linear, "rng": generator_state(rng)}
-        return {**state, **new, "step": state["step"] + n}, {"queries": queries}
-
-    def known(self) -> Facts:
-        """As in the base class."""
-        return facts(self.arm, self.problem, self.label, False, 0, 0.0)

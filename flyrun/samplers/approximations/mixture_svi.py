@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from flyrun.models.problem import Problem
-from flyrun.samplers.approximations.method import StochasticVariational
+from flyrun.samplers.approximations.stochastic import StochasticVariational, Sums
 from flyrun.samplers.method import Method
 
 
@@ -23,13 +23,12 @@ class MixtureSvi(StochasticVariational):
 
     label = "SVI"
 
-    def statistics(
-        self, mean: np.ndarray, covariance: np.ndarray, index: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
         """As in the base class."""
-        x, tau = self.problem.model.target[index], self.problem.model.scale**-2
+        covariance = np.linalg.inv(precision)
+        x, tau, mean = self.problem.model.target[index], self.problem.model.scale**-2, covariance @ linear
         # E(x − θ1)² − E(x − θ1 − θ2)²
         gain = (x - mean[0]) ** 2 + covariance[0, 0] - (x - mean.sum()) ** 2 - covariance.sum()
         share = expit(0.5 * tau * gain)
         counts = np.array([[len(x), share.sum()], [share.sum(), share.sum()]])
-        return tau * counts, tau * np.array([x.sum(), share @ x])
+        return Sums(tau * counts, tau * np.array([x.sum(), share @ x]), len(x))

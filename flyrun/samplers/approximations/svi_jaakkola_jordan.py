@@ -1,35 +1,28 @@
 """Stochastic variational inference of logistic regression with the bounds of Jaakkola & Jordan (1997).
 
-With ξ_n² = x_nᵀ(Σ + mmᵀ)x_n and λ(ξ) = tanh(ξ/2)/(4ξ): S = 2Σλ_n x_n x_nᵀ and l = Σ½t_n x_n. The bounds are
-too narrow: so is the Gaussian that they end in.
+The bounds are those that are tight where the Gaussian of the last step has each row; conditionally conjugate,
+so that natural gradients are the bounds' sums (Hoffman, Blei, Wang & Paisley 2013). They are too narrow: so
+is the Gaussian that they end in.
 """
 
 from typing import Any
 
 import numpy as np
 
-from flyrun.models.logistic import tight_at
+from flyrun.models.factors import Factors, Gaussians
 from flyrun.models.problem import Problem
-from flyrun.samplers.approximations.method import StochasticVariational
-from flyrun.samplers.batches import rows_of
+from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
+from flyrun.samplers.approximations.sites import Sites
+from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.method import Method
 
 
 def build(arm: Any, problem: Problem) -> Method:
     """The method of an arm."""
-    return SviJaakkolaJordan(arm, problem)
+    return StochasticSites(arm, problem, "SVI, Jaakkola-Jordan", JaakkolaJordan(), bounds_at)
 
 
-class SviJaakkolaJordan(StochasticVariational):
-    """Bounds tight where the Gaussian of the last step has each row."""
-
-    label = "SVI, Jaakkola-Jordan"
-
-    def statistics(
-        self, mean: np.ndarray, covariance: np.ndarray, index: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """As in the base class."""
-        rows = rows_of(self.arm, self.problem, index)[1].rows.astype(np.float64)  # t_n x_n
-        square = (rows @ mean) ** 2 + ((rows @ covariance) * rows).sum(axis=1)
-        curve = -2.0 * tight_at(np.sqrt(square)).curve[:, :1]  # 2λ
-        return rows.T @ (rows * curve), 0.5 * rows.sum(axis=0)
+def bounds_at(factors: Factors, u: np.ndarray) -> Sites:
+    """The bounds tight at u, (n, 1). A query of each row."""
+    known = Gaussians(u, np.zeros((len(u), 1, 1)))
+    return JaakkolaJordan().of_rows(factors, known, Sites(known.variance, u)).sites

@@ -7,8 +7,8 @@ import pytest
 
 from flyrun.errors import ConfigError
 from flyrun.gold.problem import arm_of
+from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.approximations.streaming_laplace import StreamingLaplace
-from flyrun.samplers.approximations.svi_jaakkola_jordan import SviJaakkolaJordan
 from flyrun.samplers.method import prepare
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
@@ -101,11 +101,11 @@ def test_whole_batches_at_rate_one_are_the_fixed_points_iteration(tmp_path):
     assert records["queries"].tolist() == [60.0] * 202
 
 
-class WithoutFactor(SviJaakkolaJordan):
+class WithoutFactor(StochasticSites):
     """Broken: a batch stands for its own rows alone."""
 
-    def __init__(self, arm, problem):
-        super().__init__(arm, problem)
+    def __init__(self, *all_of_them):
+        super().__init__(*all_of_them)
 
         class Unscaled(type(self.batches)):
             factor = 1.0
@@ -122,7 +122,8 @@ def test_batches_come_close_to_the_fixed_point_and_it_is_too_narrow(tmp_path):
     np.testing.assert_allclose(np.sqrt(np.diag(found["covariance"])) / sd, 1.0, atol=0.05)
     laplace = _method(tmp_path, "laplace", words=LARGE).result({})["covariance"]
     assert (np.diag(found["covariance"]) < np.diag(laplace)).all()
-    broken, _ = _end(WithoutFactor(method.arm, method.problem), 2_000)
+    parts = method.arm, method.problem, method.label, method.rule, method.at_point
+    broken, _ = _end(WithoutFactor(*parts), 2_000)
     assert (np.sqrt(np.diag(broken["covariance"])) / sd > 2).all()
 
 

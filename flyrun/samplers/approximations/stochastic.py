@@ -1,0 +1,225 @@
+"""One stochastic loop for Gaussians in natural parameters, with any rule of the sites' loop.
+
+P ← (1−ρ)P + ρ(P₀ + (N/b) Σ T_n ⊗ x_n x_nᵀ) over a batch of b rows, h = Pμ likewise: Hoffman, Blei, Wang &
+Paisley (2013) by the bounds of Jaakkola & Jordan, natural gradients of KL(q‖p) (Khan & Lin 2017) by Gaussian
+variational inference, and stochastic expectation propagation (Li, Hernández-Lobato & Turner 2015) by EP.
+
+Of rows drawn with replacement a step ρ leaves an error of about √(ρN/2b) posterior sds, an average over p
+passes one of 1/√p, whatever N and b; of epochs less is left, as every row counts once. Control variates take
+it away: the sites of all rows at the MAP, summed once, and of a batch how much its sites differ from those.
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.errors import FlyrunError
+from flyrun.models import passes
+from flyrun.models.factors import Factors, Projection
+from flyrun.models.problem import Problem
+from flyrun.numerics.state import generator, generator_state
+from flyrun.samplers.approximations import method
+from flyrun.samplers.approximations.method import StreamedGaussian
+from flyrun.samplers.approximations.sites import Rule, Sites
+from flyrun.samplers.approximations.steps import averaged, size_of
+from flyrun.samplers.batches import batches_of
+from flyrun.samplers.method import Facts, Records, State
+
+_HALVINGS = 6
+
+
+class Sums(NamedTuple):
+    """What a batch's rows add to P and to h, over what is known of all rows; the queries it took."""
+
+    precision: np.ndarray  # (P, P), symmetric
+    linear: np.ndarray  # (P,)
+    queries: int
+
+
+class StochasticVariational(StreamedGaussian):
+    """A step is a batch. Derive from it: `of_batch`."""
+
+    label = ""
+    remedy = "a larger sampler.batch"
+
+    def __init__(self, arm: Any, problem: Problem):
+        super().__init__(arm, problem, batches_of(arm, len(problem.features.rows)))
+        self.base = self.prior_precision, np.zeros(len(self.prior_precision))  # before any batch
+
+    @abstractmethod
+    def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
+        """From the rows index, (b,), at the Gaussian of natural parameters (P, P), (P,)."""
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """As in the base class; the average is where the Gaussian is."""
+        state = super().init(seed, needed) | {"halved": np.zeros(1, np.int64)}
+        return state | {f"{name}_average": state[name] for name in self._averaged}
+
+    @property
+    def _averaged(self) -> tuple[str, ...]:
+        return ("precision", "linear") if self.arm.sampler.average else ()
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more batches. FlyrunError where they lead to no Gaussian."""
+        rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
+        state, told = dict(state), {name: np.zeros(n) for name in ("queries", "visits")}
+        for k in range(n):
+            index = self.batches.rows(first + k, rng, key)
+            found = self.of_batch(state["precision"], state["linear"], index)
+            told["queries"][k], told["visits"][k] = found.queries, len(index)
+            state |= self._moved(state, found, first + k)
+            for name in self._averaged:
+                mean = state[f"{name}_average"]
+                state[f"{name}_average"] = averaged(
+                    mean, state[name], first + k + 1, self.arm.sampler.average
+                )
+        return state | {"rng": generator_state(rng), "step": state["step"] + n}, told
+
+    def _moved(self, state: State, found: Sums, step: int) -> State:
+        """The next Gaussian; less of the step where it would be none."""
+        rate, factor = size_of(self.arm.sampler, self.batches, step), self.batches.factor
+        base, base_linear = self.base
+        for halvings in range(_HALVINGS + 1):
+            precision = (1 - rate) * state["precision"] + rate * (base + factor * found.precision)
+            linear = (1 - rate) * state["linear"] + rate * base_linear + rate * factor * found.linear
+            if _proper(precision, linear):
+                halved = state["halved"] + (halvings > 0)
+                return {"precision": precision, "linear": linear, "halved": halved}
+            rate /= 2
+        raise FlyrunError(
+            f"sampler={self.arm.sampler.name}: after step {step + 1} the precision is not positive definite, "
+            f"nor after {2**-_HALVINGS:g} of that step; try {self.remedy}"
+        )
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """As in the base class, of the average where one is kept."""
+        return super().result(state | {name: state[f"{name}_average"] for name in self._averaged})
+
+    def known(self) -> Facts:
+        """As in the base class."""
+        return method.facts(self.arm, self.problem, self.label, False, *self.set_up())
+
+    def found(self, state: State) -> dict[str, Any]:
+        """As in the base class: steps that were made smaller."""
+        return {"halved_steps": int(state["halved"][0])}
+
+    def set_up(self) -> tuple[int, float]:
+        """Queries and seconds before the first step, without the fits'."""
+        return 0, 0.0
+
+
+def _proper(precision: np.ndarray, linear: np.ndarray) -> bool:
+    if not (np.isfinite(precision).all() and np.isfinite(linear).all()):
+        return False
+    try:
+        np.linalg.cholesky(precision)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+class Reference(NamedTuple):
+    """Sites of all rows at the MAP, and what they add up to in P and h."""
+
+    sites: Sites
+    precision: np.ndarray  # (P, P)
+    linear: np.ndarray  # (P,)
+    queries: int
+
+
+class StochasticSites(StochasticVariational):
+    """New sites of a batch's rows by a rule that is given none of their old ones.
+
+    at_point(factors, u) -> sites of rows seen at u, a query each, for the reference at the MAP.
+    """
+
+    def __init__(
+        self,
+        arm: Any,
+        problem: Problem,
+        label: str,
+        rule: Rule,
+        at_point: Callable[[Factors, np.ndarray], Sites],
+    ):
+        super().__init__(arm, problem)
+        self.label, self.rule, self.at_point = label, rule, at_point
+        if not arm.sampler.control:
+            self.remedy += ", or sampler.control=true with sampler.start=map"
+        basis = Factors(arm.model.code, problem.model).basis
+        self.projection = Projection(problem.model.n_predictors, basis)
+        started = time.perf_counter()
+        self.reference = self._reference() if arm.sampler.at_map else self._nothing()
+        self.seconds = time.perf_counter() - started
+        if arm.sampler.control:
+            self.base = self.prior_precision + self.reference.precision, self.reference.linear
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class."""
+        return self.reference[1:3] if self.arm.sampler.at_map else ()
+
+    def _nothing(self) -> Reference:
+        size, k = len(self.prior_precision), self.projection.k
+        return Reference(
+            Sites(np.empty((0, k, k)), np.empty((0, k))), np.zeros((size, size)), np.zeros(size), 0
+        )
+
+    def _reference(self) -> Reference:
+        model, features, theta = self.problem.model, self.problem.features, self.problem.fit.theta_map
+        size, k, n_data = features.rows.shape[1], self.projection.k, len(features.rows)
+        little = theta.reshape(-1, size).T @ self.projection.basis
+        sites = Sites(np.empty((n_data, k, k)), np.empty((n_data, k)))
+
+        def work(block: slice) -> tuple[np.ndarray, np.ndarray]:
+            rows = features.rows[block].astype(np.float64)
+            factors = Factors(self.arm.model.code, self.arm.model.code.part(model, block))
+            found = self.at_point(factors, rows @ little)
+            sites.precision[block], sites.linear[block] = found
+            return summed(rows, found)
+
+        total = passes.added(passes.over_blocks(n_data, work))
+        return Reference(sites, *self._back(*total), n_data)
+
+    def _back(self, gram: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        precision, linear = self.projection.back(gram, linear)
+        return (precision + precision.T) / 2, linear
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """As in the base class; or the Gaussian of the sites at the MAP."""
+        state = super().init(seed, needed)
+        if self.arm.sampler.start == "prior":
+            return state
+        precision = self.prior_precision + self.reference.precision
+        first = {"precision": precision, "linear": self.reference.linear}
+        return state | first | {f"{name}_average": first[name] for name in self._averaged}
+
+    def seen_under(self, precision: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The Gaussian, in natural parameters, that the rule is given marginals of: by default q."""
+        return precision, linear
+
+    def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
+        """As in the base class."""
+        precision, linear = self.seen_under(precision, linear)
+        covariance = np.linalg.inv(precision)
+        rows = self.problem.features.rows[index].astype(np.float64)
+        factors = Factors(self.arm.model.code, self.arm.model.code.part(self.problem.model, index))
+        reduced = self.projection.reduced(covariance @ linear, covariance)
+        at = self.projection.marginals(rows, *reduced)
+        found = self.rule.of_rows(factors, at, Sites(np.zeros_like(at.variance), np.zeros_like(at.mean)))
+        sites = found.sites
+        if self.arm.sampler.control:
+            of_all = self.reference.sites
+            sites = Sites(*(new - known[index] for new, known in zip(sites, of_all, strict=True)))
+        return Sums(*self._back(*summed(rows, sites)), found.queries)
+
+    def set_up(self) -> tuple[int, float]:
+        """As in the base class."""
+        return self.reference.queries, self.seconds
+
+
+def summed(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+    """Σ T_n ⊗ x_n x_nᵀ, (k·D, k·D), and Σ ν_n ⊗ x_n, (k·D,), of rows (n, D)."""
+    return passes.weighted_gram(rows, sites.precision), (sites.linear.T @ rows).ravel()
