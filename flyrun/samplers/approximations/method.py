@@ -50,6 +50,17 @@ def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.
     return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | found
 
 
+def gaussian_prior(arm: Any, problem: Problem) -> float:
+    """The precision of a Gaussian prior. ConfigError where it is none."""
+    penalty = arm.prior.code.penalty(problem.prior)
+    if penalty.rate:
+        raise ConfigError(
+            f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "
+            "prior=gaussian"
+        )
+    return float(penalty.ridge)
+
+
 class StreamedGaussian(Method):
     """A Gaussian under a Gaussian prior, changed by batch after batch; its state is in natural parameters."""
 
@@ -59,13 +70,7 @@ class StreamedGaussian(Method):
 
     def __init__(self, arm: Any, problem: Problem, batches: Batches):
         self.arm, self.problem, self.batches = arm, problem, batches
-        penalty = arm.prior.code.penalty(problem.prior)
-        if penalty.rate:
-            raise ConfigError(
-                f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "
-                "prior=gaussian"
-            )
-        self.prior_precision = penalty.ridge * np.eye(len(problem.coordinates))
+        self.prior_precision = gaussian_prior(arm, problem) * np.eye(len(problem.coordinates))
 
     def warm_up(self) -> float:
         """As in the base class."""
