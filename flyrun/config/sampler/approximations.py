@@ -170,7 +170,6 @@ class Advi(Ascended):
     """
 
     paper: ClassVar[str] = "Kucukelbir, Tran, Ranganath, Gelman and Blei 2017"
-    batch: int | None = ranged(100, at_least=1)
     covariance: Literal["mean_field", "full_rank"] = "mean_field"
     whiten: bool = False
 
