@@ -10,8 +10,11 @@ from flyrun.numerics.batches import Batches
 
 
 def batches_of(arm: Any, n_data: int, what: str = "rows") -> Batches:
-    """The batches that a sampler's options ask for. ConfigError where they are larger than the data."""
-    size = arm.sampler.batch
+    """The batches that a sampler's options ask for, of all rows where `batch` is null.
+
+    ConfigError where they are larger than the data.
+    """
+    size = n_data if arm.sampler.batch is None else arm.sampler.batch
     if size > n_data:
         raise ConfigError(f"sampler.batch={size}: the data have {n_data:,} {what}; take at most as many")
     return Batches(n_data, size, arm.sampler.batches)

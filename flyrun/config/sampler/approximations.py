@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, ranged
+from flyrun.errors import ConfigError
 
 
 class Approximation(Sampler):
@@ -199,3 +200,60 @@ class Npv(Streamed):
     batch: int = ranged(10, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
     rate: float = ranged(0.02, above=0)
+
+
+@dataclass(frozen=True)
+class Ascended(Streamed):
+    """A Gaussian that climbs noisy slopes of the variational bound by Adam, steps of rate·t^(-decay)."""
+
+    draws: int = ranged(1, at_least=1)
+    batch: int | None = ranged(None, at_least=1)
+    batches: Literal["epochs", "replacement"] = "epochs"
+    rate: float = ranged(0.1, above=0)
+    decay: float = ranged(0.5, at_least=0, at_most=1)
+
+
+@option("sampler", "bbvi")
+class Bbvi(Ascended):
+    """Black-box variational inference: independent Gaussian coordinates, by values of the likelihood alone.
+
+    baseline: what is done about the estimate's variance; each includes `rao_blackwell`, but for `none`.
+    """
+
+    paper: ClassVar[str] = "Ranganath, Gerrish and Blei 2014; Adam, Kingma and Ba 2015"
+    draws: int = ranged(10, at_least=1)
+    baseline: Literal["none", "rao_blackwell", "control", "leave_one_out"] = "leave_one_out"
+
+    def check(self) -> None:
+        """As in the base class."""
+        if self.draws < 2 and self.baseline in ("control", "leave_one_out"):
+            raise ConfigError(
+                f"sampler.draws={self.draws}: sampler.baseline={self.baseline} compares draws; take 2 or more"
+            )
+
+
+@option("sampler", "advi")
+class Advi(Ascended):
+    """Automatic differentiation variational inference: a Gaussian, by slopes of the log posterior at draws.
+
+    whiten: in coordinates in which Laplace's approximation at the MAP is N(0, I), starting there.
+    """
+
+    paper: ClassVar[str] = "Kucukelbir, Tran, Ranganath, Gelman and Blei 2017"
+    covariance: Literal["mean_field", "full_rank"] = "mean_field"
+    whiten: bool = False
+
+    @property
+    def at_map(self) -> bool:  # type: ignore[override]
+        """As in the base class."""
+        return self.whiten
+
+
+@option("sampler", "pathfinder")
+class Pathfinder(Approximation):
+    """The best Gaussian along an L-BFGS path from a draw of the prior to the mode, where steps do nothing."""
+
+    paper: ClassVar[str] = "Zhang, Carpenter, Gelman and Vehtari 2022"
+    at_map: ClassVar[bool] = False
+    memory: int = ranged(6, at_least=1)
+    draws: int = ranged(5, at_least=1)

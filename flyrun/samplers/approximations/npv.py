@@ -11,12 +11,13 @@ from scipy.special import softmax
 
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, prior_scores
+from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
-_DECAY, _TINY = (0.9, 0.99), 1e-8
+_KEPT = 0.9, 0.99  # of Adam's means
 _LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
 
 
@@ -36,6 +37,7 @@ class Npv(Method):
         penalty = arm.prior.code.penalty(problem.prior)
         self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
         self.most = -np.log(self.ridge)
+        self.adam = Adam(self.config.rate, _KEPT)
 
     def warm_up(self) -> float:
         """As in the base class."""
@@ -59,11 +61,7 @@ class Npv(Method):
         for i in range(n):
             rows = self.batches.rows(first + i, rng, int(state["key"][0]))
             gradient = self._gradient(at, rows)
-            slope = _DECAY[0] * slope + (1 - _DECAY[0]) * gradient
-            square = _DECAY[1] * square + (1 - _DECAY[1]) * gradient**2
-            t = first + i + 1
-            even = np.sqrt(square / (1 - _DECAY[1] ** t)) + _TINY
-            at = at + self.config.rate * slope / (1 - _DECAY[0] ** t) / even
+            at, slope, square = self.adam.climbed(at, gradient, slope, square, first + i + 1)
             at[:, -1] = np.clip(at[:, -1], self.most + _LEAST_LOG_VARIANCE, self.most)
             visits[i] = len(rows)
         moved = {"at": at, "slope": slope, "square": square, "step": np.array([first + n])}

@@ -47,7 +47,7 @@ def _fit(case, prior_module, scale, first=None, find=find_newton_map):
 
 
 @pytest.mark.parametrize("name", ["logistic", "student_t"])
-def test_mode_under_a_gaussian_prior_is_that_of_l_bfgs(name):
+def test_mode_under_a_ridge_of_is_that_of_l_bfgs(name):
     case = _case(name)
     _, model, features = case
     target = full_data(gaussian.prior(0.7), model, features, 7)

@@ -100,7 +100,7 @@ def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10, atol=1e-9)
 
 
-def test_a_gaussian_prior_has_nothing_beyond():
+def test_a_ridge_of_has_nothing_beyond():
     for name, base in BASES.items():
         gradient = np.zeros(len(dense(base).linear))
         value = log_beyond(base, gradient + 0.3, gradient)
