@@ -35,4 +35,4 @@ class MixtureSvi(OfTheMixture, Streamed):
     batch: int = ranged(10, at_least=1)
     batches: Literal["epochs", "replacement"] = "epochs"
     delay: float = ranged(1.0, at_least=1)
-    decay: float = ranged(0.7, above=0.5, at_most=1)
+    decay: float = ranged(0.7, at_least=0, at_most=1)

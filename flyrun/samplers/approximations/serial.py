@@ -12,7 +12,7 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Factors, Gaussians
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations.sites import Pass, SiteMethod, Sites
-from flyrun.samplers.method import State
+from flyrun.samplers.method import Records, State
 
 
 class SerialSites(SiteMethod):
@@ -29,6 +29,12 @@ class SerialSites(SiteMethod):
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """As in the base class, and the orders' generator."""
         return super().init(seed) | {"rng": generator_state(seeded(seed, self.arm.method()))}
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """As in the base class, but of evidence nothing is told: q changes within a pass."""
+        state, told = super().advance(state, n)
+        del told["evidence"]
+        return state, told
 
     def _pass(self, state: State) -> tuple[State, Pass, float]:
         rng, step = generator(state["rng"]), int(state["step"][0]) + 1
