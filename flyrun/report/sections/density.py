@@ -54,7 +54,9 @@ def _moments(points: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def summarise(draws: Draws) -> Row:
-    """tv, kl, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and costs at every snapshot."""
+    """tv, kl, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and costs
+    at every snapshot.
+    """
     density, mode = draws.values("estimate", "density"), draws.values("estimate", "mode")
     if density is None or mode is None or not len(density):
         return {}
@@ -144,9 +146,9 @@ of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one
 {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
 being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. mass:
 of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. in its mode: distance of the mean, in sds
-of the posterior there, and ratio of sds, within the mode that the method gives more to. effective: number of weights. visits: rows
-read. queries: likelihoods evaluated, the particles times the rows. kernels: evaluations of the kernel between
-particles.
+of the posterior there, and ratio of sds, within the mode that the method gives more to.
+effective: number of weights. visits: rows read. queries: likelihoods evaluated, the particles times the rows.
+kernels: evaluations of the kernel between particles.
 """
 
 

@@ -114,7 +114,7 @@ SECTION = Section(
         sd_by_exact_max sd_by_exact_max_sd evidence_off evidence_off_sd exact_evidence
         total_queries total_queries_sd total_seconds total_seconds_sd
     """,
-    reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row, views=_views,
-    legend=lambda run: words.lines(_LEGEND), replaces=("estimates",),
-    arm_caveats=_arm_caveats, code=("flyrun.gold.by_coordinate",),
+    reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row,
+    views=_views, legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats, replaces=("estimates",),
+    code=("flyrun.gold.by_coordinate",),
 )  # fmt: skip
