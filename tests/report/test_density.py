@@ -36,7 +36,7 @@ def test_distances_of_what_is_known(truth):
 
 
 def test_moments_within_a_mode(truth):
-    """Of the posterior itself, the other mode left out or not, no error; of a power of it and of one tilted."""
+    """Of the posterior itself, the other mode left out or not, no error; of a power, and of one tilted."""
     kernel = truth.bandwidths[0] ** 2
     below = truth.points[:, 1] < 0
     centre, variance = density._moments(truth.points[below], truth.density[below])
