@@ -10,7 +10,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.report.sections import quadrature
 
-ARMS = ("ep", "cavi", "cavi_from_prior", "laplace", "ep_n_200")
+ARMS = ("ep", "cavi", "cavi_from_prior", "laplace", "ep_n_50", "ep_n_200")
 WORDS = ["experiment=clutter", f"only=[{','.join(ARMS)}]", "dataset.n_sets=5", "executor.workers=1"]
 
 
@@ -36,6 +36,7 @@ def test_a_run_has_its_table_and_says_what_is_lost(run):
     assert "Moments beside exact ones" in page
     assert "E θ at the end" not in page
     assert page.count("it has ended elsewhere") == 1
+    assert (run / "figures/quadrature.png").stat().st_size > 10_000
 
 
 def test_no_other_run_works_it_out(run):

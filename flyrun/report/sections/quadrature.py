@@ -4,6 +4,7 @@ import functools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from flyrun.gold.problem import bound
 from flyrun.gold.recipe import Moments
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
+from flyrun.report.figures import INK, band, legend_below, new_figure
 from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, number, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
@@ -47,12 +50,16 @@ def _exact(settings: str, folder: Path) -> Moments:
     return by_coordinate.moments(*bound(json.loads(settings), folder))
 
 
-def _row(run: Run, arm: ArmResult) -> Row:
-    pooled = arm.pooled
-    mean, sd = np.array(pooled.exact_mean), np.array(pooled.exact_sd)
+def _errors(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
+    """|Errors of means| in exact sds, and ratios of sds, (seeds, D)."""
+    mean, sd = np.array(arm.pooled.exact_mean), np.array(arm.pooled.exact_sd)
     off = np.abs(np.array([cell.moment_mean for cell in arm.cells]) - mean) / sd
-    ratio = np.array([cell.moment_sd for cell in arm.cells]) / sd
-    row: Row = {"exact_coordinates": len(mean), "exact_evidence": pooled.exact_evidence}
+    return off, np.array([cell.moment_sd for cell in arm.cells]) / sd
+
+
+def _row(run: Run, arm: ArmResult) -> Row:
+    pooled, (off, ratio) = arm.pooled, _errors(arm)
+    row: Row = {"exact_coordinates": off.shape[1], "exact_evidence": pooled.exact_evidence}
     for name, values in (("mean_off", off), ("sd_by_exact", ratio)):
         for kind in (np.median, np.min, np.max):
             put(row, f"{name}_{kind.__name__}", kind(values, axis=1))
@@ -97,6 +104,37 @@ over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: wha
 a bound on it or an estimate, less the exact value. queries, seconds: of a seed, set-up included.
 """
 
+
+def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Errors of means in sds of the exact posterior, and ratios of sds, medians over coordinates and means
+    over seeds, against the number of rows a coordinate; bands: one sd over seeds.
+    """
+    lines: dict[str, list[ArmResult]] = {}
+    for arm in sorted(arms, key=_rows):
+        lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
+    lines = {name: points for name, points in lines.items() if len({_rows(arm) for arm in points}) > 2}
+    if not lines:
+        return None
+    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
+    figure.suptitle(title, parse_math=False, fontsize=10)
+    panels = figure.subplots(1, 2)
+    for name, points in lines.items():
+        look, sizes = styles[points[0].name], [_rows(arm) for arm in points]
+        for k, axis in enumerate(panels):
+            fewest = min(arm.done for arm in points)
+            values = np.array([np.median(_errors(arm)[k], axis=1)[:fewest] for arm in points]).T
+            band(axis, sizes, values, look, name, positive=True, marker="o")
+    for axis, label in zip(panels, ("mean off, sds", "sd ratio"), strict=True):
+        axis.set(xscale="log", yscale="log", xlabel="rows a coordinate", ylabel=label)
+    panels[1].axhline(1.0, color=INK, linewidth=0.8)
+    legend_below(figure, panels[0])
+    return figure
+
+
+def _rows(arm: ArmResult) -> float:
+    return float(arm.fact("n_data")) / len(arm.pooled.exact_mean)
+
+
 _FAR = 1.0  # sds: half of the coordinates are further from the exact mean
 
 
@@ -116,5 +154,5 @@ SECTION = Section(
     """,
     reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row,
     views=_views, legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats, replaces=("estimates",),
-    code=("flyrun.gold.by_coordinate",),
+    figures={"quadrature": _by_size}, code=("flyrun.gold.by_coordinate",),
 )  # fmt: skip
