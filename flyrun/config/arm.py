@@ -118,6 +118,7 @@ class Job:
     drawn: tuple[str, ...] = ()
     arena: bool = False
     held_out: bool = False
+    quadrature: bool = False
     description: str = ""
     dashed: bool = False
 

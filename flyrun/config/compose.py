@@ -81,6 +81,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         drawn=_drawn(base, arms),
         arena=bool(base["arena"]),
         held_out=bool(base["held_out"]),
+        quadrature=bool(base["quadrature"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 

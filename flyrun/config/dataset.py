@@ -159,6 +159,15 @@ class Mixture(Dataset):
     seed: int = ranged(0, at_least=0)
 
 
+@option("dataset", "clutter")
+class Clutter(Dataset):
+    """Generated numbers of ½N(2, 1) + ½N(0, 10), n_data for each of n_sets means."""
+
+    n_data: int = ranged(100, at_least=1)
+    n_sets: int = ranged(1, at_least=1)
+    seed: int = ranged(0, at_least=0)
+
+
 @option("dataset", "gaussian_toy")
 class GaussianToy(Dataset):
     """Generated numbers: normal, N(0, 1), or lognormal, whose logarithms are N(0, log_sd²)."""

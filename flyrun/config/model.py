@@ -17,6 +17,8 @@ class Likelihood(Choice):
     bounds: ClassVar[bool] = True
     #: whether its posterior has one mode alone, which any climb ends at
     one_mode: ClassVar[bool] = False
+    #: whether its data have a hidden label each, given which it is Gaussian
+    labelled: ClassVar[bool] = False
     #: orders of its Taylor polynomials whose remainders have bounds
     orders: ClassVar[tuple[int, ...]] = ()
     #: whether leverages make these bounds, or it has its own
@@ -68,6 +70,7 @@ class Mixture(Likelihood):
 
     task: ClassVar[str] = "regression"
     bounds: ClassVar[bool] = False
+    labelled: ClassVar[bool] = True
     scale: float = ranged(2.5, above=0)
 
     def unfit(self, arm: Any) -> str:
@@ -75,6 +78,17 @@ class Mixture(Likelihood):
         if arm.dataset.name == "mixture":
             return ""
         return f"model=mixture: is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that one"
+
+
+@option("model", "clutter")
+class Clutter(Likelihood):
+    """A mean in clutter: y_n ~ (1 - share)·N(η, 1) + share·N(0, variance), η = θᵀx_n."""
+
+    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "prior.scale=10")
+    task: ClassVar[str] = "regression"
+    labelled: ClassVar[bool] = True
+    share: float = ranged(0.5, above=0, at_most=0.999)
+    variance: float = ranged(10.0, above=0)
 
 
 @option("model", "normal")

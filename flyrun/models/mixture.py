@@ -9,6 +9,7 @@ from math import log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from flyrun.models.likelihood import log_likelihood
 from flyrun.models.multi_linear import MultiLinear
@@ -71,6 +72,35 @@ def curvature(model: Mixture, predictors: np.ndarray) -> np.ndarray:
     mean = np.array([[1.0, 1.0], [1.0, 1.0]]) * share[:, None, None] * precision
     mean[:, 0, 0] = precision
     return mean - spread[:, None, None] * apart[:, :, None] * apart[:, None, :]
+
+
+def responsibility(model: Mixture, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """r_n, (n,), of the best q(z_n = second normal) where η_n has mean (n, 2) and variance (n, 2, 2)."""
+    return expit(0.5 * model.scale**-2 * _gain(model, mean, variance))
+
+
+def _gain(model: Mixture, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E(x − η1)² − E(x − η1 − η2)², (n,)."""
+    whole = variance[:, 0, 0] + variance[:, 0, 1] + variance[:, 1, 0] + variance[:, 1, 1]
+    first = (model.target - mean[:, 0]) ** 2 + variance[:, 0, 0]
+    return first - (model.target - (mean[:, 0] + mean[:, 1])) ** 2 - whole
+
+
+def augmented(
+    model: Mixture, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """T, (n, 2, 2), and ν, (n, 2), of exp E_q(z) log p(x, z | η), q(z_n) best for η_n as given.
+
+    And the bound there, E log p(x, z | η) and the entropy of q(z), (n,).
+    """
+    precision, share = model.scale**-2, responsibility(model, mean, variance)
+    ones = np.ones_like(share)
+    found = precision * np.array([[ones, share], [share, share]]).transpose(2, 0, 1)
+    linear = precision * np.stack([model.target, share * model.target], axis=1)
+    constant = -log(2.0 * model.scale) - 0.5 * log(2.0 * pi)
+    first = -0.5 * precision * ((model.target - mean[:, 0]) ** 2 + variance[:, 0, 0])
+    value = constant + first + np.logaddexp(0.0, 0.5 * precision * _gain(model, mean, variance))
+    return found, linear, value
 
 
 def _normal(away: np.ndarray, sd: float) -> np.ndarray:

@@ -28,7 +28,7 @@ from flyrun.runner.plan import plan
 from flyrun.samplers.method import prepare as default_prepare
 
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
-_PARTS = ("arena", "held_out")  # of the report, which experiments ask for
+_PARTS = ("arena", "held_out", "quadrature")  # of the report, which experiments ask for
 
 
 @dataclass

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.models import gaussian, laplace, softmax, student_t
+from flyrun.models import clutter, gaussian, laplace, softmax, student_t
 from flyrun.models.base import log_base
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.brightness.base import resample
@@ -29,6 +29,13 @@ PROBLEMS = {
         gaussian,
         gaussian.prior(1.3),
         6,
+    ),
+    "clutter": (
+        clutter,
+        *clutter.bind(X, np.array([0.4, 3.9, -1.0])),
+        gaussian,
+        gaussian.prior(2.0),
+        2,
     ),
     "student_t": (
         student_t,

@@ -35,6 +35,25 @@ def test_distances_of_what_is_known(truth):
     assert divergence[0] < 1.1e-3 < 1 < divergence[1] < divergence[2]
 
 
+def test_moments_within_a_mode(truth):
+    """Of the posterior itself, the other mode left out or not, no error; of a power, and of one tilted."""
+    kernel = truth.bandwidths[0] ** 2
+    below = truth.points[:, 1] < 0
+    centre, variance = density._moments(truth.points[below], truth.density[below])
+    narrow = truth._replace(bandwidths=np.zeros((3, 2)))
+    for whole in (truth.density, np.where(below, truth.density, 0.0)):
+        assert density._in_its_mode(narrow, whole) == pytest.approx((0, 1), abs=1e-12)
+    assert density._in_its_mode(truth, truth.density)[1] == pytest.approx(
+        np.sqrt(np.prod(1 - kernel / variance)) ** 0.5
+    )
+    one = np.where(below, truth.density, 0.0)
+    assert density._in_its_mode(narrow, one ** (1 / 0.49)) == pytest.approx((0, 0.7), abs=0.1)
+    tilt = np.linalg.solve(np.cov(truth.points[below].T, aweights=one[below]), 0.5 * np.sqrt(variance))
+    tilted = one * np.exp((truth.points - centre) @ tilt)
+    assert density._in_its_mode(narrow, tilted)[0] == pytest.approx(0.5, abs=0.1)
+    assert np.isnan(density._in_its_mode(truth, np.zeros(len(below)))).all()
+
+
 def test_exact_draws_have_a_floor(truth):
     """Of 1,500 about 0.10, its sd over sets a tenth of that; smoothed too much they are further off."""
     floor = density._floor(truth)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, ranged, typed_choices
 from flyrun.errors import ConfigError
 
 
@@ -114,6 +114,21 @@ class JaakkolaJordan(OfLogistic, SiteLoop):
     """Variational inference with Jaakkola and Jordan's bounds, all rows a pass; too narrow."""
 
     paper: ClassVar[str] = "Jaakkola and Jordan 1997"
+
+
+@option("sampler", "cavi")
+class Cavi(SiteLoop):
+    """Mean field, q(θ)q(labels), by coordinate ascent: for models whose data have a hidden label each."""
+
+    paper: ClassVar[str] = "Attias 1999; Bishop 2006, section 10.1"
+    variance: float | None = ranged(None, above=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the model must have labels."""
+        if arm.model.kind not in self.kinds or getattr(arm.model, "labelled", False):
+            return super().unfit(arm)
+        fitting = typed_choices("model", lambda cls: getattr(cls, "labelled", False))
+        return f"sampler={self.name} is for models of hidden labels, not {arm.model.name}: choose {fitting}"
 
 
 class Streamed(Approximation):

@@ -33,4 +33,4 @@ class MixtureSvi(OfTheMixture, ByBatches):
 
     paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
     batch: int = ranged(10, at_least=1)
-    decay: float = ranged(0.7, above=0.5, at_most=1)
+    decay: float = ranged(0.7, at_least=0, at_most=1)

@@ -26,7 +26,7 @@ class BatchedTopics(TopicMethod):
 
 @dataclass(frozen=True)
 class SteppedTopics(BatchedTopics):
-    """Those with a step a·(1 + t/b)^-c.
+    """Those with a step a·(1 + t/b)^-c; c = 0 keeps it.
 
     step: a, b and c; null: the best of nine on the validation documents, after search_passes over the others
     each.
@@ -34,11 +34,17 @@ class SteppedTopics(BatchedTopics):
 
     #: what the step may be at most
     most: ClassVar[float | None] = None
-    step: tuple[float, float, float] | None = ranged(None, above=0)
+    step: tuple[float, float, float] | None = ranged(None, at_least=0)
     search_passes: float = ranged(5.0, above=0)
 
     def check(self) -> None:
         """As in the base class."""
+        super().check()
+        if self.step is not None and min(self.step[:2]) <= 0:
+            raise ConfigError(
+                f"sampler.step={show(self.step)}: its first two numbers must be above 0, such as [1,1,1] for "
+                "1/t"
+            )
         if self.step is not None and self.most is not None and self.step[0] > self.most:
             raise ConfigError(
                 f"sampler.step={show(self.step)}: its first number, the first step, is a share and must be "

@@ -32,14 +32,38 @@ def _distances(truth: Any, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return variation, (truth.density * np.log(truth.density / mixed)).sum(axis=-1) * truth.cell
 
 
+def _in_its_mode(truth: Any, density: np.ndarray) -> tuple[float, float]:
+    """Within the mode that a method gives more to: how far its mean is off, in sds, root mean square over
+    both coordinates, and the ratio of sds, their geometric mean. density: by the narrowest kernel, (M,).
+    """
+    below = truth.points[:, 1] < 0
+    mode = below if density[below].sum() > density[~below].sum() else ~below
+    if not density[mode].sum() > 0:
+        return math.nan, math.nan
+    mean, square = _moments(truth.points[mode], density[mode])
+    centre, variance = _moments(truth.points[mode], truth.density[mode])
+    ratio = np.maximum(square - truth.bandwidths[0] ** 2, 0.0) / variance  # less what the kernel adds
+    return float(np.sqrt(np.mean((mean - centre) ** 2 / variance))), float(np.sqrt(ratio).prod() ** 0.5)
+
+
+def _moments(points: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance, (2,) each."""
+    share = density / density.sum()
+    mean = share @ points
+    return mean, share @ (points - mean) ** 2
+
+
 def summarise(draws: Draws) -> Row:
-    """tv, kl, cross_entropy, mode_mass: at the end.  curve_*: tv, kl, mode and costs at every snapshot."""
+    """tv, kl, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and costs
+    at every snapshot.
+    """
     density, mode = draws.values("estimate", "density"), draws.values("estimate", "mode")
     if density is None or mode is None or not len(density):
         return {}
     truth = _truth(draws)
     variation, divergence = (one.min(axis=1) for one in _distances(truth, density))
     kernels = draws.whole("kernel_evaluations")
+    off, ratio = _in_its_mode(truth, density[-1, 0])
     every = ((cost, draws.values("estimate", cost)) for cost in (*_COSTS, "seconds"))
     costs = {cost: values for cost, values in every if values is not None}
     effective = draws.values("estimate", "effective")
@@ -48,6 +72,8 @@ def summarise(draws: Draws) -> Row:
         "kl": float(divergence[-1]),
         "cross_entropy": float(divergence[-1] + truth.entropy),
         "mode_mass": float(mode[-1]),
+        "mode_off": off,
+        "mode_sd_ratio": ratio,
         "effective": math.nan if effective is None else float(effective[-1]),
         "kernel_evaluations": 0.0 if kernels is None else float(kernels.sum()),
         **{f"total_{cost}": float(values[-1]) for cost, values in costs.items()},
@@ -90,7 +116,8 @@ def _floor(truth: Any) -> np.ndarray:
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     costs = [f"total_{cost}" for cost in (*_COSTS, "seconds")]
-    for name in ("tv", "kl", "cross_entropy", "mode_mass", "effective", "kernel_evaluations", *costs):
+    kept = ("tv", "kl", "cross_entropy", "mode_mass", "mode_off", "mode_sd_ratio", "effective")
+    for name in (*kept, "kernel_evaluations", *costs):
         put(row, name, arm.each(name))
     return row | {"true_mode_mass": arm.pooled.density_truth[2], "true_entropy": arm.pooled.density_truth[3]}
 
@@ -102,6 +129,8 @@ _COLUMNS = [
     Column("KL", measured("kl")),
     Column("cross entropy", measured("cross_entropy")),
     Column("mass of θ2 < 0", measured("mode_mass")),
+    Column("in its mode: off (sds)", measured("mode_off")),
+    Column("sd ratio", measured("mode_sd_ratio")),
     Column("effective", measured("effective")),
     Column("visits", plain("total_visits")),
     Column("queries", plain("total_queries")),
@@ -116,9 +145,10 @@ total variation: half of ∫|p − q|, p the posterior summed over a grid, q a m
 of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode; 1,500 exact draws score
 {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
 being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. mass:
-of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. effective: number of weights. visits: rows
-read. queries: likelihoods evaluated, the particles times the rows. kernels: evaluations of the kernel between
-particles.
+of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. in its mode: distance of the mean, in sds
+of the posterior there, and ratio of sds, within the mode that the method gives more to.
+effective: number of weights. visits: rows read. queries: likelihoods evaluated, the particles times the rows.
+kernels: evaluations of the kernel between particles.
 """
 
 
@@ -199,6 +229,7 @@ SECTION = Section(
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
         setup_queries setup_s answers tv tv_sd kl kl_sd cross_entropy cross_entropy_sd mode_mass mode_mass_sd
+        mode_off mode_off_sd mode_sd_ratio mode_sd_ratio_sd
         true_mode_mass true_entropy effective effective_sd total_visits total_visits_sd total_queries
         total_queries_sd kernel_evaluations kernel_evaluations_sd total_seconds total_seconds_sd
     """,

@@ -1,13 +1,14 @@
 """Stochastic variational inference of the mixture of two normals (Hoffman, Blei, Wang & Paisley 2013).
 
-q(z_n = 2) = r_n ∝ exp E log N(x_n; θ1 + θ2, σ²): S = σ⁻² Σ [[1, r], [r, r]], l = σ⁻² Σ (x, r x).
+q(z_n = 2) = r_n ∝ exp E log N(x_n; θ1 + θ2, σ²): S = σ⁻² Σ [[1, r], [r, r]], l = σ⁻² Σ (x, r x). With all
+rows a step and steps of 1 (decay 0) it is coordinate ascent, as sampler=cavi.
 """
 
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
+from flyrun.models import mixture
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.stochastic import StochasticVariational, Sums
 from flyrun.samplers.method import Method
@@ -25,10 +26,8 @@ class MixtureSvi(StochasticVariational):
 
     def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
         """As in the base class."""
-        covariance = np.linalg.inv(precision)
-        x, tau, mean = self.problem.model.target[index], self.problem.model.scale**-2, covariance @ linear
-        # E(x − θ1)² − E(x − θ1 − θ2)²
-        gain = (x - mean[0]) ** 2 + covariance[0, 0] - (x - mean.sum()) ** 2 - covariance.sum()
-        share = expit(0.5 * tau * gain)
+        model = mixture.part(self.problem.model, index)
+        x, tau, covariance = model.target, model.scale**-2, np.linalg.inv(precision)
+        share = mixture.responsibility(model, (covariance @ linear)[None], covariance[None])
         counts = np.array([[len(x), share.sum()], [share.sum(), share.sum()]])
         return Sums(tau * counts, tau * np.array([x.sum(), share @ x]), len(x))

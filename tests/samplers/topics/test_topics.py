@@ -264,6 +264,49 @@ def test_the_fixed_point_of_svi_is_scikit_learns():
     assert moved[0.6] > 0.1
 
 
+def bound_of(method, lam, beta):
+    """The variational bound at λ (V, K), under Dirichlet(beta) topics, and the words by topic there."""
+    train, alpha, counts = method.train, method.problem.alpha, np.zeros_like(lam)
+    gamma, _ = method.local(train, np.arange(train.n_documents), lam, counts)
+    of_documents = np.repeat(np.arange(train.n_documents), np.diff(train.first))
+
+    def means(parameters):
+        return scipy_digamma(parameters) - scipy_digamma(parameters.sum(axis=1, keepdims=True))
+
+    def less_divergence(prior, parameters):
+        size = parameters.shape[1]
+        whole = len(parameters) * (gammaln(size * prior) - size * gammaln(prior))
+        entropy = gammaln(parameters).sum() - gammaln(parameters.sum(axis=1)).sum()
+        return whole + entropy + ((prior - parameters) * means(parameters)).sum()
+
+    each = means(gamma)[of_documents] + means(lam.T).T[train.word]
+    words = train.repeats @ logsumexp(each, axis=1)
+    return words + less_divergence(alpha, gamma) + less_divergence(beta, lam.T), counts
+
+
+def test_all_documents_a_step_with_steps_of_one_is_coordinate_ascent():
+    """λ is β and the words by topic; the bound rises, and falls for a wrong β."""
+    rng = np.random.default_rng(5)
+    documents = [rng.integers(3 * (d % 3), 3 * (d % 3) + 5, size=20) for d in range(30)]
+    problem = tiny(n_topics=3, documents=documents)
+    right, wrong = (
+        built(problem._replace(beta=beta), lda_svi, step=(1.0, 1.0, 0.0), tolerance=1e-9)
+        for beta in (0.3, 2.0)
+    )
+    state, heights = right.init(1), []
+    for _ in range(15):
+        height, counts = bound_of(right, state["lam"], 0.3)
+        heights.append(height)
+        state, _ = right.advance(state, 1)
+        np.testing.assert_allclose(state["lam"], 0.3 + counts, rtol=1e-12)
+    assert np.diff(heights).min() > -1e-6
+    assert heights[1] > heights[0] + 1
+    assert bound_of(wrong, wrong.advance(state, 1)[0]["lam"], 0.3)[0] < heights[-1] - 1
+    early, late = built(problem, lda_svi, step=(1.0, 1.0, 0.0)), built(problem, lda_svi)
+    assert early.rate(7) == 1.0
+    assert late.rate(7) == 0.125
+
+
 # --- the contract
 
 
@@ -360,6 +403,7 @@ def test_all_that_are_searched_try_as_many_steps():
         (("sampler=lda_pmd", "sampler.step=[2,1,1]"), r"sampler\.step=\[2\.0,1\.0,1\.0\].* at most 1"),
         (("sampler=lda_pmd", "sampler.step=[0,1,1]"), r"sampler\.step"),
         (("sampler=lda_svi", "sampler.step=[1,1]"), r"sampler\.step"),
+        (("sampler=lda_svi", "sampler.step=[1,0,1]"), r"its first two numbers must be above 0"),
         (("sampler=lda_smc", "sampler.kept=11"), r"sampler\.kept=11: must be at most sampler\.sweeps=10"),
         (("sampler=lda_smc", "sampler.batch=25"), r"sampler\.batch=25: the data have 24 documents"),
         (("sampler=random_walk",), r"sampler=random_walk and model=lda do not fit"),
