@@ -94,7 +94,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
     if known is None:
         return row
     row |= {
-        "off_reference": known.source,
+        "off_reference": known.source.removeprefix("arm "),
         "off_floor": _rms(known.error),
         "off_floor_worst": float(np.max(known.error)),
     }

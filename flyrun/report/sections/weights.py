@@ -16,8 +16,8 @@ HEAVY, LARGE = 0.7, 0.01
 
 
 def summarise(draws: Draws) -> Row:
-    """effective: (Σ w)²/Σ w².  weight_k_hat: Pareto's, of |w|.  largest: |w| over their sum.  negative:
-    share of draws.
+    """weighted_effective: (Σ w)²/Σ w².  weight_k_hat: Pareto's, of |w|.  largest: |w| over their sum.
+    negative: share of draws.
     """
     log_weight, sign = (draws.values("weighted", name) for name in ("log_weight", "sign"))
     if log_weight is None or not np.isfinite(log_weight).any():
@@ -26,7 +26,7 @@ def summarise(draws: Draws) -> Row:
     signs = np.ones(len(size)) if sign is None else sign.astype(float)
     return {
         "weighted_draws": len(size),
-        "effective": float((signs @ size) ** 2 / (size @ size)),
+        "weighted_effective": float((signs @ size) ** 2 / (size @ size)),
         "weight_k_hat": pareto_k(log_weight),
         "largest": float(size.max() / size.sum()),
         "negative": float(np.mean(signs < 0)),
@@ -35,10 +35,10 @@ def summarise(draws: Draws) -> Row:
 
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"weighted_draws": arm.each("weighted_draws").mean()}
-    effective = arm.each("effective")
+    effective = arm.each("weighted_effective")
     queries = np.array([cell.total_queries for cell in arm.cells]) - arm.fact_mean("setup_queries")
     seconds = np.array([info["timings"]["sampling_s"] for info in arm.infos])
-    put(row, "effective", effective)
+    put(row, "weighted_effective", effective)
     put(row, "queries_per_effective", queries / effective)
     put(row, "effective_per_s", effective / seconds)
     row["queries_per_effective_with_setup"] = float(
@@ -53,7 +53,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
 _COLUMNS = [
     ARM,
     Column("draws", plain("weighted_draws")),
-    Column("effective", measured("effective")),
+    Column("effective", measured("weighted_effective")),
     Column("queries/effective", measured("queries_per_effective")),
     Column("with set-up", plain("queries_per_effective_with_setup")),
     Column("effective/s", measured("effective_per_s")),
@@ -85,11 +85,11 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 SECTION = Section(
     "weights",
     columns="""
-        weighted_draws effective effective_sd queries_per_effective queries_per_effective_sd
+        weighted_draws weighted_effective weighted_effective_sd queries_per_effective queries_per_effective_sd
         queries_per_effective_with_setup effective_per_s effective_per_s_sd kappa rate weight_k_hat largest
         negative
     """,
-    reads=("effective", "total_queries"), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
+    reads=("weighted_effective", "total_queries"), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
     views=lambda rows: [table_view("Weighted draws (mean ± sd over seeds)", _COLUMNS, rows)],
     legend=lambda run: words.lines(_LEGEND),
 )  # fmt: skip

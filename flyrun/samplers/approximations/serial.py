@@ -18,6 +18,8 @@ from flyrun.samplers.method import State
 class SerialSites(SiteMethod):
     """A step is a pass."""
 
+    recorded = SiteMethod.recorded[:-1]  # q changes within a pass, so that nothing is known of the evidence
+
     def __init__(self, arm: Any, *rest: Any):
         super().__init__(arm, *rest)
         if self.problem.model.n_predictors > 1 or self.penalty.rate:

@@ -65,6 +65,7 @@ class SiteMethod(GaussianAnswer):
 
     unit = "pass"
     shown = ("moved {moved:.2g} sds", "{queries} queries/pass")
+    recorded: tuple[str, ...] = ("queries", "visits", "moved", "kept", "evidence")
 
     def __init__(self, arm: Any, problem: Problem, label: str, rule: Rule):
         self.arm, self.problem, self.label, self.rule = arm, problem, label, rule
@@ -155,11 +156,12 @@ class SiteMethod(GaussianAnswer):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more passes. FlyrunError where they lead away."""
-        told = {name: np.zeros(n) for name in ("queries", "visits", "moved", "kept")}
+        told = {name: np.zeros(n) for name in self.recorded}
         for i in range(n):
             state, summed, moved = self._pass(state)
-            told["queries"][i], told["visits"][i], told["moved"][i] = summed.queries, self.n_data, moved
-            told["kept"][i] = summed.kept
+            values = summed.queries, self.n_data, moved, summed.kept, state["evidence"][0]
+            for name, value in zip(self.recorded, values, strict=False):
+                told[name][i] = value
         return state, told
 
     def _pass(self, state: State) -> tuple[State, Pass, float]:
