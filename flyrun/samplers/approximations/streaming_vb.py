@@ -50,7 +50,6 @@ class StreamingVb(StreamedGaussian):
     `stale`, and the queries on the longest path to it.
     """
 
-    unit = "batch"
     shown = ("{queries} queries/batch",)
 
     def __init__(self, arm: Any, problem: Problem):
