@@ -39,3 +39,23 @@ class Batches:
             self._order = (key, epoch), order
         low, high = (self.n_data * (place + k) // self.in_epoch for k in (0, 1))
         return self._order[1][low:high]
+
+
+@dataclass
+class Parts(Batches):
+    """All rows in `count` parts, whose sizes differ by one: in an order of the key's, or as they lie."""
+
+    count: int = 1
+    shuffled: bool = True
+
+    @property
+    def in_epoch(self) -> int:
+        """As in the base class."""
+        return self.count
+
+    def rows(self, step: int, rng: np.random.Generator, key: int) -> np.ndarray:
+        """As in the base class."""
+        if self.shuffled:
+            return super().rows(step, rng, key)
+        low, high = (self.n_data * (step % self.count + k) // self.count for k in (0, 1))
+        return np.arange(low, high)

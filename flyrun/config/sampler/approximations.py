@@ -145,6 +145,47 @@ class StreamingLaplace(Streamed):
     batch: int = ranged(16_384, at_least=1)
 
 
+@option("sampler", "streaming_vb")
+class StreamingVb(Streamed):
+    """Streaming variational Bayes: `batches` fitted one by one, each under what the others before it made."""
+
+    paper: ClassVar[str] = "Broderick, Boyd, Wibisono, Wilson and Jordan 2013"
+    rule: Literal["kl_gaussian", "ep", "laplace", "jaakkola_jordan"] = "kl_gaussian"
+    batches: int = ranged(16, at_least=1)
+    inner: int = ranged(3, at_least=1)
+    points: int = ranged(5, at_least=2, at_most=64)
+    stale: int = ranged(0, at_least=0)
+    order: Literal["shuffled", "as_given"] = "shuffled"
+
+    def check(self) -> None:
+        """As in the base class."""
+        if self.stale >= self.batches:
+            raise ConfigError(
+                f"sampler.stale={self.stale}: of {self.batches} batches at most {self.batches - 1} can be "
+                "unseen; take less or more sampler.batches"
+            )
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class."""
+        if self.rule == "jaakkola_jordan" and arm.model.name != "logistic":
+            return "sampler.rule=jaakkola_jordan: is for model=logistic; take sampler.rule=ep"
+        return super().unfit(arm)
+
+
+@option("sampler", "parallel_ep")
+class ParallelEp(Streamed):
+    """Expectation propagation over `shards` of the data, as workers of one machine each would do it."""
+
+    paper: ClassVar[str] = "Xu, Lakshminarayanan, Teh, Zhu and Zhang 2014; Gelman et al. 2014"
+    shards: int = ranged(8, at_least=1)
+    moments: Literal["sites", "control", "mcmc"] = "sites"
+    inner: int = ranged(3, at_least=1)
+    points: int = ranged(5, at_least=2, at_most=64)
+    draws: int = ranged(1_000, at_least=2)
+    damping: float = ranged(1.0, above=0, at_most=1)
+    stale: int = ranged(0, at_least=0)
+
+
 @dataclass(frozen=True)
 class ByBatches(Streamed):
     """Steps of sizes rate·(delay + t)^(-decay), t = 0, 1, …, and averages over about the last of them."""

@@ -9,27 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator
 from flyrun.samplers.approximations import method
+from flyrun.samplers.approximations.local import climbed, log_concave
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Facts, Method, Records, State
 
-_CLOSE = 1e-6  # nats below the top
-_MOST = 50
-
 
 def build(arm: Any, problem: Problem) -> Method:
     """The method of an arm."""
-    if not arm.model.code.LOG_CONCAVE:
-        raise ConfigError(
-            f"sampler={arm.sampler.name}: the likelihood of model={arm.model.name} is not log-concave, so a "
-            "block's curvature may be negative; choose model=logistic or softmax"
-        )
+    log_concave(arm, f"sampler={arm.sampler.name}", "model=logistic or softmax")
     n_data = len(problem.features.rows)
     return StreamingLaplace(arm, problem, Batches(n_data, min(arm.sampler.batch, n_data), "epochs"))
 
@@ -54,28 +47,11 @@ class StreamingLaplace(StreamedGaussian):
     def absorbed(
         self, mean: np.ndarray, precision: np.ndarray, index: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Mean, precision and looks taken of the Gaussian N(mean, precision⁻¹) times the likelihood of rows.
-
-        Steps that lead down are halved.
-        """
+        """Mean, precision and looks taken of N(mean, precision⁻¹) times the likelihood of rows."""
         model, features = rows_of(self.arm, self.problem, index)
-        theta, step, before = mean, np.zeros(len(mean)), -np.inf
-        looks = 0
-        for _ in range(_MOST):
-            looks += 1
-            look = passes.look(self.arm.model.code, model, features, theta)
-            pulled = precision @ (theta - mean)
-            height = look.value - 0.5 * (theta - mean) @ pulled
-            if height < before - _CLOSE:
-                step = step / 2
-                theta = theta - step
-                continue
-            before, curved = height, precision + look.curvature
-            step = np.linalg.solve(curved, look.gradient - pulled)
-            if 0.5 * step @ curved @ step < _CLOSE:
-                break
-            theta = theta + step
-        return theta + step, curved, looks
+        return climbed(
+            lambda theta: passes.look(self.arm.model.code, model, features, theta), mean, precision
+        )
 
     def known(self) -> Facts:
         """As in the base class."""
