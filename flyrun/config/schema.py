@@ -315,9 +315,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name most like a word: the same but for case, the only one it begins, or the closest."""
+    """The known name most like a word: the same but for case, the shortest that it begins, or the closest."""
     known = sorted(set(known))
     same = [name for name in known if name.strip().casefold() == word.strip().casefold()]
     longer = [name for name in known if len(word) > 2 and name.startswith(word)]
-    close = longer if len(longer) == 1 else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    close = sorted(longer, key=len) or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return next(iter([*same, *close]), None)

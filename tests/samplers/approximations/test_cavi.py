@@ -193,14 +193,13 @@ def test_a_model_without_labels_is_refused(tmp_path):
 
 def _step(method, state, rate=1.0):
     """One step of coordinate ascent, or a share of it, by hand."""
-    covariance = np.linalg.inv(state["precision"])
     rows = method.batches.rows(int(state["step"][0]), None, int(state["key"][0]))
-    quadratic, slope = method.statistics(covariance @ state["linear"], covariance, rows)
-    precision = method.prior_precision + quadratic
+    found = method.of_batch(state["precision"], state["linear"], rows)
+    precision = method.prior_precision + found.precision
     return {
         **state,
         "precision": (1 - rate) * state["precision"] + rate * precision,
-        "linear": (1 - rate) * state["linear"] + rate * slope,
+        "linear": (1 - rate) * state["linear"] + rate * found.linear,
         "step": state["step"] + 1,
     }
 
