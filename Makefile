@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling pmd_mixture pmd_logistic pmd_gp pmd_lda clutter mixture_svi topics full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling pmd_mixture pmd_logistic pmd_gp pmd_lda approximations full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -73,17 +73,14 @@ subsampling: $(VENV)/run.stamp ## chains that read part of the data, exact and b
 	$(FLYRUN) experiment=subsampling_tall $(ARGS)
 	$(FLYRUN) publish subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
 
-clutter: $(VENV)/run.stamp ## Minka's clutter problem: expectation propagation, mean field, Laplace against quadrature; published
+approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, distributed; exact weighted draws; clutter, mixture, topics
+	$(FLYRUN) experiment=mnist_approximations $(ARGS)
+	$(FLYRUN) experiment=approximation_rates $(ARGS)
+	$(FLYRUN) experiment=weighted_draws $(ARGS)
 	$(FLYRUN) experiment=clutter $(ARGS)
-	$(FLYRUN) publish clutter out=$(MEASURED)
-
-mixture_svi: $(VENV)/run.stamp ## stochastic variational inference of a mixture against coordinate ascent and Gibbs; published
 	$(FLYRUN) experiment=mixture_svi $(ARGS)
-	$(FLYRUN) publish mixture_svi out=$(MEASURED)
-
-topics: $(VENV)/run.stamp ## topics from batches or all documents a step, against collapsed Gibbs; published (minutes)
 	$(FLYRUN) experiment=topics $(ARGS)
-	$(FLYRUN) publish topics out=$(MEASURED)
+	$(FLYRUN) publish mnist_approximations approximation_rates weighted_draws clutter mixture_svi topics out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart
 	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from scipy.stats import multivariate_normal
 
 from flyrun.diagnostics.distances import ksd
 from flyrun.diagnostics.psis import pareto_k
@@ -151,10 +150,15 @@ def _like(draws: Draws, gold: Gold, arm: Any, problem: Any, deep: bool) -> Row:
         weight = softmax(log_weight)
         row["pareto_k"] = pareto_k(log_weight)
     elif mean is not None and covariance is not None:
-        theta = np.random.default_rng(0).multivariate_normal(mean, covariance, _DRAWS, method="cholesky")
+        root, noise = (
+            np.linalg.cholesky(covariance),
+            np.random.default_rng(0).standard_normal((_DRAWS, len(mean))),
+        )
+        theta = mean + noise @ root.T
         if deep:
             log_p = sum(log_densities(arm, problem, theta[:_SCORED]))
-            log_q = multivariate_normal(mean, covariance).logpdf(theta[:_SCORED])
+            log_q = -0.5 * (noise[:_SCORED] ** 2).sum(axis=1) - 0.5 * len(mean) * np.log(2 * np.pi)
+            log_q -= np.log(np.diag(root)).sum()
             row |= {"pareto_k": pareto_k(log_p - log_q), "kl": np.mean(log_q - log_p) + gold.facts["log_z"]}
     else:
         return {}

@@ -95,7 +95,7 @@ def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     assert math.isnan(table.loc["vb", "ess_per_1000"])
     assert table.loc["regular", "speedup"] == 1
     assert table.loc["later", "note"].startswith("0/1 seeds (1 missing)")
-    assert "vb: density answers is an approximation: however long it runs" in " ".join(result.warnings)
+    assert "Approximations, however long they run not the posterior: vb." in " ".join(result.warnings)
     page = _Page((mixed / "report.html").read_text())
     assert not page.open
     assert page.tags.count("table") == 5

@@ -160,16 +160,15 @@ def _legend(run: Run) -> list[str]:
     return words.lines(_LEGEND, reference=" and ".join(sources))
 
 
-def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    biased = arm.fact("exact") is False and arm in _other_answers(run)
-    text = f"{arm.fact('update')} is an approximation: however long it runs, it is not the posterior."
-    return [text] if biased else []
-
-
 def _caveats(run: Run) -> list[str]:
+    biased = [arm.name for arm in _other_answers(run) if arm.fact("exact") is False]
+    found = (
+        [f"Approximations, however long they run not the posterior: {', '.join(biased)}."] if biased else []
+    )
     if any(truth(run, arm) for arm in run.done):
-        return []
-    return ["No exact arm of this run has draws, so how far the others are from the posterior is not known."]
+        return found
+    unknown = "No exact arm of this run has draws, so how far the others are from the posterior is not known."
+    return [*found, unknown]
 
 
 SECTION = Section(
@@ -182,5 +181,5 @@ SECTION = Section(
     """,
     reads=("final_mean",), when=lambda run: bool(_other_answers(run)), summarise=summarise,
     row=_row, views=lambda rows: [table_view("Moments at the end (mean ± sd over seeds)", _COLUMNS, rows)],
-    legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
+    legend=_legend, caveats=_caveats,
 )  # fmt: skip
