@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
 from flyrun.models.fits.gaussian_fit import gaussian_fit
-from flyrun.models.problem import log_densities
-from flyrun.samplers.method import prepare
-
-DATA = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5"]
-WORDS = [*DATA, "model=logistic", "prior=gaussian"]
-
-
-def _method(tmp_path, *more, words=WORDS):
-    return prepare(arm_of(words, more), tmp_path)
+from tests.samplers.approximations.exact import after, by_grid, method_of
 
 
 def _normal(tmp_path):
@@ -28,28 +19,9 @@ def _normal(tmp_path):
     return [*data[0], "model=student_t", "model.nu=1e7", "model.scale=1", "prior=gaussian", "prior.scale=2"]
 
 
-def _after(method, n):
-    return method.result(method.advance(method.init(0), n)[0])
-
-
-def _exact(method):
-    """Mean, covariance and log evidence by quadrature, of three parameters."""
-    arm, problem = method.arm, method.problem
-    sd = np.sqrt(np.diag(_after(method, 1)["covariance"]))
-    axes = [c + s * np.linspace(-6, 7, 53) for c, s in zip(problem.fit.theta_map, sd, strict=True)]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    log_p = sum(log_densities(arm, problem, grid))
-    weight = np.exp(log_p - log_p.max())
-    cell = np.prod([axis[1] - axis[0] for axis in axes])
-    log_z = np.log(weight.sum() * cell) + log_p.max()
-    weight /= weight.sum()
-    mean = weight @ grid
-    return mean, (grid - mean).T @ ((grid - mean) * weight[:, None]), log_z
-
-
 @pytest.mark.parametrize("name", ["ep", "kl_gaussian", "mean_field", "jaakkola_jordan"])
 def test_cuts_do_not_matter_and_passes_are_counted(tmp_path, name):
-    method = _method(tmp_path, f"sampler={name}")
+    method = method_of(tmp_path, f"sampler={name}")
     whole, records = method.advance(method.init(0), 6)
     state = method.init(0)
     for n in (1, 2, 3):
@@ -66,26 +38,25 @@ def test_cuts_do_not_matter_and_passes_are_counted(tmp_path, name):
     ("name", "mean_level", "sd_level"), [("ep", 0.02, 0.03), ("kl_gaussian", 0.02, 0.03)]
 )
 def test_moments_are_near_the_posteriors_where_laplaces_are_not(tmp_path, name, mean_level, sd_level):
-    method = _method(tmp_path, f"sampler={name}", "sampler.points=15")
-    mean, covariance, _ = _exact(method)
+    method = method_of(tmp_path, f"sampler={name}", "sampler.points=15")
+    mean, covariance, _ = by_grid(tmp_path)
     sd = np.sqrt(np.diag(covariance))
 
     def off(found):
         return np.abs(found["mean"] - mean).max() / np.sqrt(covariance.diagonal().min())
 
-    found = _after(method, 12)
+    found = after(method, 12)
     assert off(found) < mean_level
     assert np.abs(np.sqrt(np.diag(found["covariance"])) / sd - 1).max() < sd_level
-    laplace = _method(tmp_path, "sampler=laplace")
-    assert off(_after(laplace, 1)) > 2 * off(found)
+    laplace = method_of(tmp_path, "sampler=laplace")
+    assert off(after(laplace, 1)) > 2 * off(found)
 
 
 def test_evidence_of_ep_is_that_of_quadrature_and_bounds_are_below(tmp_path):
-    method = _method(tmp_path, "sampler=ep", "sampler.points=15")
-    log_z = _exact(method)[2]
+    log_z = by_grid(tmp_path)[2]
     found = {}
     for name in ("ep", "kl_gaussian", "mean_field", "jaakkola_jordan"):
-        one = _method(tmp_path, f"sampler={name}")
+        one = method_of(tmp_path, f"sampler={name}")
         estimates = one.estimates(one.advance(one.init(0), 60)[0])
         found[name] = float(estimates.get("log_evidence", estimates.get("evidence_bound")))
     assert abs(found["ep"] - log_z) < 0.02
@@ -94,7 +65,7 @@ def test_evidence_of_ep_is_that_of_quadrature_and_bounds_are_below(tmp_path):
 
 
 def test_the_bound_of_coordinate_ascent_rises(tmp_path):
-    method = _method(tmp_path, "sampler=jaakkola_jordan", "sampler.start=prior")
+    method = method_of(tmp_path, "sampler=jaakkola_jordan", "sampler.start=prior")
     state, bounds = method.init(0), []
     for _ in range(30):
         state, _ = method.advance(state, 1)
@@ -105,9 +76,9 @@ def test_the_bound_of_coordinate_ascent_rises(tmp_path):
 
 def test_gaussian_variational_inference_ends_where_the_fixed_point_does(tmp_path):
     """That of `importance`, which is made otherwise."""
-    method = _method(tmp_path, "sampler=kl_gaussian", "sampler.points=16")
+    method = method_of(tmp_path, "sampler=kl_gaussian", "sampler.points=16")
     fit = gaussian_fit(method.arm, method.problem, 40)
-    found = _after(method, 40)
+    found = after(method, 40)
     np.testing.assert_allclose(found["mean"], fit.mean, atol=1e-9)
     np.testing.assert_allclose(np.linalg.inv(found["covariance"]), fit.precision, rtol=1e-8)
 
@@ -116,28 +87,28 @@ def test_gaussian_variational_inference_ends_where_the_fixed_point_does(tmp_path
 def test_normal_noise_has_the_known_answer_after_one_pass_from_the_prior(tmp_path, name):
     kind, *rest = name.split()
     more = (f"sampler={kind}", "sampler.start=prior", *(f"sampler.schedule={one}" for one in rest))
-    method = _method(tmp_path, *more, words=_normal(tmp_path))
+    method = method_of(tmp_path, *more, words=_normal(tmp_path))
     rows, target = method.problem.features.rows, method.problem.model.target
     precision = rows.T @ rows + np.eye(rows.shape[1]) / 4
-    found = _after(method, 1)
+    found = after(method, 1)
     mean = np.linalg.solve(precision, rows.T @ target)
     np.testing.assert_allclose(found["mean"], mean, atol=1e-4 * np.abs(mean).max())
     np.testing.assert_allclose(found["covariance"], np.linalg.inv(precision), rtol=1e-3, atol=1e-6)
 
 
 def test_linear_response_repairs_what_mean_field_leaves_out(tmp_path):
-    plain = _after(_method(tmp_path, "sampler=mean_field"), 30)
-    method = _method(tmp_path, "sampler=mean_field", "sampler.linear_response=true")
-    found, sd = _after(method, 30), np.sqrt(np.diag(_exact(method)[1]))
+    plain = after(method_of(tmp_path, "sampler=mean_field"), 30)
+    method = method_of(tmp_path, "sampler=mean_field", "sampler.linear_response=true")
+    found, sd = after(method, 30), np.sqrt(np.diag(by_grid(tmp_path)[1]))
     assert np.sqrt(np.diag(plain["covariance"]) / sd**2).min() < 0.97
     assert np.abs(np.sqrt(np.diag(found["covariance"])) / sd - 1).max() < 0.04
     np.testing.assert_array_equal(found["mean"], plain["mean"])
 
 
 def test_jaakkola_and_jordans_spread_is_too_narrow(tmp_path):
-    method = _method(tmp_path, "sampler=jaakkola_jordan")
-    sd = np.sqrt(np.diag(_exact(method)[1]))
-    assert np.sqrt(np.diag(_after(method, 100)["covariance"]) / sd**2).max() < 0.95
+    method = method_of(tmp_path, "sampler=jaakkola_jordan")
+    sd = np.sqrt(np.diag(by_grid(tmp_path)[1]))
+    assert np.sqrt(np.diag(after(method, 100)["covariance"]) / sd**2).max() < 0.95
 
 
 def test_a_laplace_prior_has_sites_of_its_own(tmp_path):
@@ -164,27 +135,27 @@ def test_a_laplace_prior_has_sites_of_its_own(tmp_path):
 
 
 def test_a_row_by_row_pass_depends_on_the_order_and_three_do_not(tmp_path):
-    method = _method(tmp_path, "sampler=ep", "sampler.start=prior", "sampler.schedule=serial")
+    method = method_of(tmp_path, "sampler=ep", "sampler.start=prior", "sampler.schedule=serial")
     first = [method.result(method.advance(method.init(seed), 1)[0])["mean"] for seed in (0, 1)]
     last = [method.result(method.advance(method.init(seed), 6)[0])["mean"] for seed in (0, 1)]
     assert np.abs(first[0] - first[1]).max() > 1e-3
     np.testing.assert_allclose(*last, atol=1e-4)
-    parallel = _after(_method(tmp_path, "sampler=ep"), 12)
+    parallel = after(method_of(tmp_path, "sampler=ep"), 12)
     np.testing.assert_allclose(last[0], parallel["mean"], atol=1e-3)
 
 
 def test_undamped_steps_that_lead_away_are_an_error_with_a_remedy_that_works(tmp_path):
     words = [*_normal(tmp_path), "model.nu=2", "model.scale=0.05"]
-    method = _method(tmp_path, "sampler=kl_gaussian", "sampler.start=prior", words=words)
+    method = method_of(tmp_path, "sampler=kl_gaussian", "sampler.start=prior", words=words)
     with pytest.raises(FlyrunError, match=r"sampler\.start=map") as error:
         method.advance(method.init(0), 60)
     assert "\n" not in str(error.value)
-    mended = _method(tmp_path, "sampler=kl_gaussian", words=words)
-    assert np.isfinite(_after(mended, 30)["mean"]).all()
+    mended = method_of(tmp_path, "sampler=kl_gaussian", words=words)
+    assert np.isfinite(after(mended, 30)["mean"]).all()
 
 
 def test_what_does_not_fit_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match="choose model=logistic"):
-        _method(tmp_path, "sampler=jaakkola_jordan", words=_normal(tmp_path))
+        method_of(tmp_path, "sampler=jaakkola_jordan", words=_normal(tmp_path))
     with pytest.raises(ConfigError, match=r"sampler\.schedule=parallel"):
-        _method(tmp_path, "sampler=ep", "sampler.schedule=serial", "prior=laplace")
+        method_of(tmp_path, "sampler=ep", "sampler.schedule=serial", "prior=laplace")

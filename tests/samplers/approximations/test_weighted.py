@@ -1,0 +1,128 @@
+"""Exact weighted draws: unbiased weights, posterior moments from any approximation, costs, cuts."""
+
+import numpy as np
+import pytest
+
+from flyrun.gold import store
+from flyrun.models import logistic
+from flyrun.models.factors import Factors, Sites, unsited
+from flyrun.models.problem import log_densities
+from flyrun.numerics.alias import alias_table
+from flyrun.samplers.approximations.remainders import Proposal, Remainders, best_rate, draw, room
+from tests.samplers.approximations.exact import WORDS, after, by_grid, method_of
+
+N = 200_000
+
+
+def _weights(rate, growth=0.0, share=None, theta=(0.7, -0.4)):
+    """Signed weights of so many draws at one position, data drawn by `share` of what the weights think."""
+    rows = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.0]])
+    model, features = logistic.bind(rows, np.array([1.0, -1.0, 1.0]))
+    sites = Sites(np.array([[[0.2]], [[0.3]], [[0.1]]]), np.array([[0.4], [0.1], [-0.2]]))
+    probability = np.array([0.5, 0.2, 0.3])
+    table = alias_table(probability if share is None else np.array(share))
+    factors = Factors(logistic, model)
+    left = Remainders(*sites, np.array([-0.5, -0.9, -0.4]), probability, table, factors.basis)
+    mean = np.array(theta)
+    total = (unsited(factors, sites, features.rows @ mean[:, None]) - left.constant).sum()
+    proposal, room_of_one = Proposal(mean, np.zeros((2, 2)), 0.0), room(2, 1, left.basis)
+    at, log_weight, negative, queries = np.empty((N, 2)), np.empty(N), np.zeros(N, bool), np.empty(N)
+    rng = np.random.default_rng(0)
+    draw(left, proposal, model, features, room_of_one, rng, rate, growth, at, log_weight, negative, queries)
+    return np.where(negative, -1, 1) * np.exp(log_weight), np.exp(total), queries
+
+
+@pytest.mark.parametrize(("rate", "growth"), [(0.3, 0.0), (2.0, 0.0), (0.3, 2.0)])
+def test_weights_have_the_densities_ratio_for_their_mean(rate, growth):
+    weight, ratio, queries = _weights(rate, growth)
+    assert abs(weight.mean() - ratio) / (weight.std() / np.sqrt(N)) < 4
+    if not growth:
+        assert abs(queries.mean() - rate) < 4 * np.sqrt(rate / N)
+
+
+def test_negative_control_data_drawn_otherwise_than_weighed_give_another_mean():
+    weight, ratio, _ = _weights(2.0, share=(0.2, 0.5, 0.3))
+    assert abs(weight.mean() - ratio) / (weight.std() / np.sqrt(N)) > 6
+
+
+def test_where_all_data_are_read_weights_are_exact():
+    weight, ratio, queries = _weights(3.0)
+    np.testing.assert_allclose(weight, ratio, rtol=1e-12)
+    assert (queries == 3).all()
+
+
+MORE = [
+    (),
+    ("sampler.approximation=laplace",),
+    ("sampler.approximation=jaakkola_jordan", "sampler.passes=30", "sampler.queries=20"),
+    ("sampler.freedom=8",),
+]
+
+
+@pytest.mark.parametrize("more", MORE, ids=["ep", "laplace", "jaakkola_jordan", "t"])
+def test_moments_and_evidence_are_the_posteriors_whatever_it_draws_from(tmp_path, more):
+    mean, covariance, log_z = by_grid(tmp_path)
+    method = method_of(tmp_path, "sampler=weighted", *more)
+    found = [method.estimates(method.advance(method.init(seed), 20_000)[0]) for seed in range(20)]
+    for name, truth in (("mean", mean), ("square", mean**2 + np.diag(covariance)), ("log_evidence", log_z)):
+        values = np.array([one[name] for one in found])
+        z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(20))
+        assert np.abs(z).max() < 4.5, (name, z)
+
+
+def test_negative_control_draws_without_their_weights_are_off(tmp_path):
+    mean, covariance, _ = by_grid(tmp_path)
+    method = method_of(tmp_path, "sampler=weighted", "sampler.approximation=laplace")
+    theta = after(method, 20_000)["theta"]
+    assert np.abs((theta.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / 20_000)).max() > 6
+
+
+def test_cuts_do_not_matter_and_set_up_is_counted(tmp_path):
+    method = method_of(tmp_path, "sampler=weighted")
+    whole, records = method.advance(method.init(3), 50)
+    state, queries = method.init(3), []
+    for n in (1, 19, 30):
+        state, told = method.advance(state, n)
+        queries += told["queries"].tolist()
+    for key in whole:
+        np.testing.assert_array_equal(state[key], whole[key])
+    assert queries == records["queries"].tolist()
+    # sites at the MAP, three passes of five nodes, and one for the remainders
+    assert method.facts().setup_queries == method.problem.fit.queries + 60 * (1 + 3 * 5 + 5)
+    assert method.facts().exact
+
+
+def test_a_laplace_prior_comes_in_by_its_ratio(tmp_path):
+    words = [*WORDS[:-1], "prior=laplace", "prior.scale=0.5"]
+    mean, covariance, log_z = by_grid(tmp_path, words)
+    method = method_of(tmp_path, "sampler=weighted", words=words)
+    found = method.estimates(method.advance(method.init(0), 200_000)[0])
+    # the grid has corners where the prior has, so that its own error counts
+    assert np.abs((found["mean"] - mean) / np.sqrt(np.diag(covariance))).max() < 0.02
+    assert found["log_evidence"] == pytest.approx(log_z, abs=0.02)
+    priors, likelihoods = log_densities(method.arm, method.problem, np.zeros((1, 3)))
+    assert np.isfinite(priors + likelihoods).all()
+
+
+@pytest.mark.parametrize(("approximation", "worst"), [("ep", 0.02), ("laplace", 0.02)])
+def test_errors_are_as_large_as_the_effective_number_says_on_mnist(tmp_path, approximation, worst):
+    words = ["dataset=mnist_7v9", "model=logistic", "prior=gaussian", "prior.scale=1"]
+    gold = store.load("mnist_7v9_sd1")
+    method = method_of(tmp_path, "sampler=weighted", f"sampler.approximation={approximation}", words=words)
+    found = after(method, 40_000)
+    weight = found["sign"] * np.exp(found["log_weight"] - found["log_weight"].max())
+    effective = weight.sum() ** 2 / (weight @ weight)
+    off = (weight / weight.sum() @ found["theta"] - gold.mean) / gold.sd
+    rms = np.sqrt(np.mean(off**2))
+    assert 0.7 < rms * np.sqrt(effective) < 1.4
+    assert rms < worst
+    if approximation == "laplace":
+        plain = (found["theta"].mean(axis=0) - gold.mean) / gold.sd
+        assert 0.16 < np.sqrt(np.mean(plain**2)) < 0.19
+
+
+def test_the_rate_is_the_cheapest():
+    for kappa in (0.05, 0.5, 4.0):
+        rate = best_rate(kappa)
+        prices = [(0.4 + one) * np.exp(kappa**2 / one) for one in rate * np.array([0.9, 1.0, 1.1])]
+        assert min(prices) == prices[1]
