@@ -6,8 +6,10 @@ from scipy.stats import wasserstein_distance
 
 def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Wasserstein-1 distance of each coordinate's draws (M, D), weighted or not, to (L, D), in sds of these:
-    (D,).
+    (D,). NaN where weights are below 0: then it is not defined.
     """
+    if weight is not None and (weight < 0).any():
+        return np.full(draws.shape[1], np.nan)
     columns = zip(draws.T, truth.T, strict=True)
     return np.array([wasserstein_distance(a, b, weight) / b.std() for a, b in columns])
 
@@ -15,12 +17,15 @@ def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -
 def quantiles(
     draws: np.ndarray, probabilities: tuple[float, ...], weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """(Q, D), of draws (M, D), weighted or not; between draws by straight lines."""
+    """(Q, D), of draws (M, D), weighted or not; between draws by straight lines.
+
+    Weights may be below 0, as of signed draws: the distribution function is then the least that does not fall.
+    """
     share = np.full(len(draws), 1.0 / len(draws)) if weight is None else weight / weight.sum()
     found = np.empty((len(probabilities), draws.shape[1]))
     for d, column in enumerate(draws.T):
         order = np.argsort(column)
-        below = np.cumsum(share[order]) - 0.5 * share[order]
+        below = np.maximum.accumulate(np.cumsum(share[order]) - 0.5 * share[order])
         found[:, d] = np.interp(probabilities, below, column[order])
     return found
 

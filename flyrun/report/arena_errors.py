@@ -147,13 +147,12 @@ def _like(draws: Draws, gold: Gold, arm: Any, problem: Any, deep: bool) -> Row:
     if draws.real():
         theta = _last_half(draws)
     elif theta is not None and (log_weight := draws.values("weighted", "log_weight")) is not None:
-        weight = softmax(log_weight)
-        row["pareto_k"] = pareto_k(log_weight)
+        weight, sign = softmax(log_weight), draws.values("weighted", "sign")
+        row |= {"pareto_k": pareto_k(log_weight), "largest_weight": float(weight.max())}
+        weight = weight if sign is None else weight * sign
     elif mean is not None and covariance is not None:
-        root, noise = (
-            np.linalg.cholesky(covariance),
-            np.random.default_rng(0).standard_normal((_DRAWS, len(mean))),
-        )
+        root = np.linalg.cholesky(covariance)
+        noise = np.random.default_rng(0).standard_normal((_DRAWS, len(mean)))
         theta = mean + noise @ root.T
         if deep:
             log_p = sum(log_densities(arm, problem, theta[:_SCORED]))

@@ -32,7 +32,7 @@ def _problem(rng):
 
 
 def _level(width):
-    """The least p-value of the ranks' evenness, over both coordinates; ranks are by weight. width: of draws."""
+    """The least p-value of the ranks' evenness, over both coordinates; ranks are by weight."""
     rng, counts = np.random.default_rng(11), np.zeros((2, BINS))
     for _ in range(REPEATS):
         truth, model, features, sites, q = _problem(rng)

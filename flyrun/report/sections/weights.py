@@ -12,7 +12,7 @@ from flyrun.report.render import ARM, SEEDS, Column, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
 
-HEAVY, LARGE = 0.7, 0.01
+HEAVY, LARGE = 0.7, 0.001
 
 
 def summarise(draws: Draws) -> Row:
