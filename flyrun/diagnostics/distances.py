@@ -19,7 +19,7 @@ def quantiles(
 ) -> np.ndarray:
     """(Q, D), of draws (M, D), weighted or not; between draws by straight lines.
 
-    Weights may be below 0, as of signed draws: the distribution function is then the least that does not fall.
+    Weights may be below 0, as of signed draws: the distribution function is then the least that never falls.
     """
     share = np.full(len(draws), 1.0 / len(draws)) if weight is None else weight / weight.sum()
     found = np.empty((len(probabilities), draws.shape[1]))
