@@ -32,7 +32,13 @@ KNOWN = {
     "austerity_proxies": PINK, "austerity_proxies_pcn": VERMILION, "hoeffding": VIOLET, "serfling": VIOLET,
     "bernstein": VIOLET, "bernstein_serfling": VIOLET, "serfling_proxies": GREY, "bernstein_proxies": GREY,
     "bernstein_serfling_proxies": GREY, "sgld_epochs": SKY, "sgld_polynomial": SKY, "sgld_100": SKY,
-    "sgld_1000": SKY, "sgld_1000_short": GREY, "sgld_cv": BLUE,
+    "sgld_1000": SKY, "sgld_1000_short": GREY, "sgld_cv": BLUE, "ep": GREEN, "ep_serial": GREEN, "adf": GREEN,
+    "ep_adf": GREEN, "parallel_ep": GREEN, "parallel_ep_control": PINK, "kl_gaussian": BLUE,
+    "stochastic_kl": BLUE, "stochastic_kl_control": BLUE, "sep": SKY, "sep_control": SKY,
+    "sep_constant": SKY, "mean_field": PINK, "linear_response": PINK, "cavi": PINK, "cavi_from_prior": PINK,
+    "jaakkola_jordan": VIOLET, "bbvi": VIOLET, "pathfinder": VIOLET, "weighted": ORANGE,
+    "weighted_laplace": ORANGE, "weighted_t": ORANGE, "advi": GREY, "advi_whitened": GREY,
+    "advi_full_rank": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")
