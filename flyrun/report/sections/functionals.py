@@ -89,12 +89,20 @@ the number of draws.
 """
 
 
+def _positive(arms: list[ArmResult], name: str) -> bool:
+    told = [getattr(cell, f"of_{name}", [1.0]) for arm in arms for cell in arm.cells]
+    return all(min(values) > 0 for values in told)
+
+
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         several = [
             name for name in names_of(arms) if sum(name in arm.cells[0].functionals for arm in arms) > 1
         ]
-        names = several or names_of(arms)  # what one arm alone tells stands in the table
+        # what one arm alone tells stands in the table; so does what has no logarithm, as that of an evidence
+        names = [name for name in several or names_of(arms) if _positive(arms, name)]
+        if not names:
+            return None
         figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))
         for axis, functional in zip(panels, names, strict=True):
             for arm in (arm for arm in arms if functional in arm.cells[0].functionals):
