@@ -13,13 +13,18 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
     Of the figures the PNG, which report.md shows; those of an earlier report go. Raises StoreError where
     a cell is not finished, or the folder cannot be written.
     """
-    if not build(run_dir).complete:
+    report = build(run_dir)
+    if not report.complete:
         raise StoreError(
             f"{run_dir}: not every cell is finished, so nothing was published; "
             f"`flyrun report {run_dir.name}` says what is missing"
         )
     folder = out / run_dir.name
-    sources = [run_dir / "report.md", run_dir / "table.csv", *sorted((run_dir / "figures").glob("*.png"))]
+    sources = [
+        run_dir / "report.md",
+        run_dir / "table.csv",
+        *(one for one in report.files if one.suffix == ".png"),
+    ]
     targets = [folder / source.relative_to(run_dir) for source in sources]
     with files.writing(folder):
         for old in (folder / "figures").glob("*.png"):
