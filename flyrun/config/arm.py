@@ -69,7 +69,8 @@ class Arm:
     def code(self) -> list[str]:
         """Dotted names of the modules that the draws come from."""
         own = [one.path_of_code for one in self.choices().values() if one.home or isinstance(one, Sampler)]
-        return [self.sampler.path_of_family, *own]
+        inner = [name for arm in self.sampler.inner_arms(self) for name in arm.code()]
+        return [self.sampler.path_of_family, *own, *inner]
 
     def settings(self) -> dict[str, Any]:
         """The resolved configuration, group -> {key: plain value}, without the groups that are None."""

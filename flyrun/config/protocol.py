@@ -34,7 +34,9 @@ class Budget(Section):
 class Protocol(Choice):
     """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start.
 
-    budget: stop once so many queries or passes are made, after `iterations` at the latest.  init=zero: θ = 0.
+    budget: stop once so many queries or passes are made, after `iterations` at the latest.
+    init: a draw from the prior, from the Gaussian of the curvature at the MAP, from that of EP, or θ = 0;
+    init_freedom: from a t of so many degrees about the MAP or EP's mean, wider than the posterior.
     extend: finished chains keep their state, and more iterations go on from there.
     """
 
@@ -43,7 +45,8 @@ class Protocol(Choice):
     iterations: int = ranged(80_000, at_least=1)
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
-    init: Literal["prior", "map", "zero"] = "prior"
+    init: Literal["prior", "map", "ep", "zero"] = "prior"
+    init_freedom: float | None = ranged(None, above=0)
     budget: Budget = field(default_factory=Budget)
     chunk_seconds: float = ranged(2.0, above=0)
     extend: bool = False

@@ -6,24 +6,28 @@ R(θ − m) (odd functions cancel within a pair). Moments are ratios of these; t
 BATCHES batches.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler.base import with_sampler
 from flyrun.diagnostics.distances import quantiles
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import FlyrunError
 from flyrun.gold.problem import free
 from flyrun.gold.store import PROBABILITIES
-from flyrun.models.fits.gaussian_fit import GaussianFit, gaussian_fit
+from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.samplers.approximations.importance import Proposal
+from flyrun.samplers.approximations.method import near
 
 BATCHES = 20
 PILOT = 1_000
 HIGH_K = 0.5
-#: (steps of the fixed point, degrees of freedom) of the proposals that are tried
-CANDIDATES = ((2, None), (2, 100.0), (0, 50.0))
+#: (approximation, degrees of freedom) of the proposals that are tried
+CANDIDATES = (("kl_gaussian", None), ("kl_gaussian", 100.0), ("laplace", 50.0))
+PASSES = 3
 #: below this effective share the best one's draws, so many a coordinate, are adapted to, so many times
 POOR, ADAPTING, ROUNDS = 0.5, 600, 2
 
@@ -60,19 +64,20 @@ def proposals(arm: Any, problem: Problem) -> list[tuple[str, Proposal, float, fl
     """
     tried: list[tuple[str, Proposal, float, float]] = []
 
-    def attempt(fit: GaussianFit, freedom: float | None, what: str) -> None:
-        if np.linalg.eigvalsh(fit.precision)[0] <= 0:
-            return
-        proposal = Proposal(fit, freedom)
+    def attempt(q: Gaussian, freedom: float | None, what: str) -> None:
+        proposal = Proposal(q, freedom)
         pilot = weigh(arm, problem, proposal, PILOT, seed=1)
         name = f"{'Gaussian' if freedom is None else f't{freedom:g}'}, {what}"
         tried.append((name, proposal, pilot.share, pareto_k(pilot.log_weight)))
 
-    for steps, freedom in CANDIDATES:
-        attempt(gaussian_fit(arm, problem, steps), freedom, f"{steps} steps from the MAP")
-    best = max(tried, key=lambda one: one[2])
-    for k in range(ROUNDS if best[2] < POOR else 0):
-        attempt(_adapted(arm, problem, tried[-1][1] if k else best[1], k), 100.0, f"{k + 1} times adapted")
+    for name, freedom in CANDIDATES:
+        with contextlib.suppress(FlyrunError, np.linalg.LinAlgError):
+            made, state, _ = near(with_sampler(arm, name), problem, PASSES)
+            attempt(made.answer(state), freedom, name)
+    if tried and max(one[2] for one in tried) < POOR:
+        tried.sort(key=lambda one: one[2])
+        for k in range(ROUNDS):
+            attempt(_adapted(arm, problem, tried[-1][1], k), 100.0, f"{k + 1} times adapted")
     good = sorted((one for one in tried if one[3] < HIGH_K), key=lambda one: -one[2])
     if not good:
         told = "; ".join(f"{name}: k̂ = {k:.2f}" for name, _, _, k in tried)
@@ -82,7 +87,7 @@ def proposals(arm: Any, problem: Problem) -> list[tuple[str, Proposal, float, fl
     return good
 
 
-def _adapted(arm: Any, problem: Problem, proposal: Proposal, k: int) -> GaussianFit:
+def _adapted(arm: Any, problem: Problem, proposal: Proposal, k: int) -> Gaussian:
     """The Gaussian of a proposal's weighted draws."""
     n = ADAPTING * proposal.mean.size
     weighed = weigh(arm, problem, proposal, n, seed=10 + k)
@@ -90,7 +95,7 @@ def _adapted(arm: Any, problem: Problem, proposal: Proposal, k: int) -> Gaussian
     share /= share.sum()
     mean = share @ weighed.theta
     away = weighed.theta - mean
-    return GaussianFit(mean, np.linalg.inv(away.T @ (away * share[:, None])), n * len(problem.features.rows))
+    return Gaussian(mean, away.T @ (away * share[:, None]))
 
 
 def weigh(arm: Any, problem: Problem, proposal: Proposal, n: int, seed: int) -> Weighed:

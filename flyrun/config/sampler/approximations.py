@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged, typed_choices
+from flyrun.config.sampler.base import Sampler, with_sampler
+from flyrun.config.schema import SCHEMAS, build, chosen_by, option, ranged, typed_choices
 from flyrun.errors import ConfigError
 
 
@@ -15,6 +15,38 @@ class Approximation(Sampler):
     family: ClassVar[str] = "flyrun.samplers.approximations.method"
     #: whether it starts from the MAP
     at_map: ClassVar[bool] = True
+    #: whether its answer is a Gaussian
+    gaussian: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Proposing(Approximation):
+    """Draws from the Gaussian that another approximation comes to in `steps` of its own, or a t about it.
+
+    freedom: of the t; null for the Gaussian. Its weights make the draws the posterior's.
+    """
+
+    gaussian: ClassVar[bool] = False
+    approximation: str = "laplace"
+    steps: int = ranged(3, at_least=0)
+    freedom: float | None = ranged(None, above=0)
+
+    @property
+    def at_map(self) -> bool:  # type: ignore[override]
+        """As that of the approximation."""
+        return bool(getattr(build("sampler", {"name": self.approximation}), "at_map", False))
+
+    def inner_arms(self, arm: Any) -> tuple[Any, ...]:
+        """The approximation's."""
+        return (with_sampler(arm, self.approximation, self),)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the approximation must have a Gaussian for answer, and fit too."""
+        known = SCHEMAS["sampler"].get(self.approximation)
+        if not getattr(known, "gaussian", False):
+            fitting = chosen_by("sampler", lambda cls: getattr(cls, "gaussian", False))
+            return f"sampler.approximation={self.approximation}: is no Gaussian; choose one of {fitting}"
+        return super().unfit(arm) or self.inner_arms(arm)[0].sampler.unfit(arm)
 
 
 @option("sampler", "laplace")
@@ -25,15 +57,11 @@ class Laplace(Approximation):
 
 
 @option("sampler", "importance")
-class Importance(Approximation):
-    """Importance sampling from a t of `freedom` degrees at the MAP, or from a Gaussian (null).
+class Importance(Proposing):
+    """Importance sampling, all likelihoods a draw, from a t or a Gaussian of an approximation."""
 
-    fixed_point: steps from the MAP towards the Gaussian that is closest to the posterior, 16 passes each.
-    """
-
-    paper: ClassVar[str] = "Geweke 1989; fixed point, Opper and Archambeau 2009"
+    paper: ClassVar[str] = "Geweke 1989"
     freedom: float | None = ranged(8.0, above=0)
-    fixed_point: int = ranged(0, at_least=0)
 
 
 @dataclass(frozen=True)
@@ -80,23 +108,15 @@ class Ep(ByQuadrature):
 
 
 @option("sampler", "weighted")
-class Weighted(ByQuadrature):
+class Weighted(Proposing, ByQuadrature):
     """Exact weighted draws from an approximation, each for the likelihoods of a few data (ours)."""
 
     paper: ClassVar[str] = (
         "ours; unbiased products, Wagner 1988; second-order expansions, Cornish et al. 2019"
     )
-    approximation: Literal["ep", "kl_gaussian", "laplace", "jaakkola_jordan"] = "ep"
-    passes: int = ranged(3, at_least=0)
-    freedom: float | None = ranged(None, above=0)
+    approximation: str = "ep"
     queries: float | None = ranged(None, above=0)
     growth: float = ranged(3.0, at_least=0)
-
-    def unfit(self, arm: Any) -> str:
-        """As in the base class."""
-        if self.approximation == "jaakkola_jordan" and arm.model.name != "logistic":
-            return f"sampler.approximation={self.approximation}: is for model=logistic; take ep"
-        return super().unfit(arm)
 
 
 class OfLogistic(Approximation):
@@ -240,6 +260,7 @@ class Sep(StochasticSites):
 class Sga(ByBatches):
     """Stochastic gradient ascent to the MAP, by SVRG if asked for: a point, with no spread."""
 
+    gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Robbins and Monro 1951; Polyak and Juditsky 1992; SVRG, Johnson and Zhang 2013"
     average: float = ranged(0.5, at_least=0, at_most=1)
     decay: float = ranged(0.0, at_least=0, at_most=1)
@@ -251,6 +272,7 @@ class Sga(ByBatches):
 class Npv(Streamed):
     """Nonparametric variational inference: a mixture of `components` round Gaussians, by Adam on batches."""
 
+    gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
     components: int = ranged(200, at_least=1)
     batch: int = ranged(10, at_least=1)

@@ -1,8 +1,9 @@
 """What every choice of sampler says of itself."""
 
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
-from flyrun.config.schema import Choice, chosen_by
+from flyrun.config.schema import Choice, build, chosen_by
 
 
 class Sampler(Choice):
@@ -43,3 +44,15 @@ class Sampler(Choice):
     def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """Arms whose finished cells, of the same seed, this arm's method reads."""
         return ()
+
+    def inner_arms(self, arm: Any) -> tuple[Any, ...]:
+        """Arms whose methods this arm's runs itself while it is set up."""
+        return ()
+
+
+def with_sampler(arm: Any, name: str, like: Any = None) -> Any:
+    """The arm with another sampler, set as `like` in what both have besides the name."""
+    plain = build("sampler", {"name": name})
+    shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
+    settings = {key: getattr(like or plain, key) for key in shared}
+    return replace(arm, sampler=replace(plain, **settings))

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.sampler.base import Sampler
+from flyrun.config.sampler.base import Sampler, with_sampler
 from flyrun.config.schema import option, ranged, typed_choices
 
 
@@ -13,6 +13,11 @@ class ThetaUpdate(Sampler):
     family: ClassVar[str] = "flyrun.samplers.chain.method"
     needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
+
+    def inner_arms(self, arm: Any) -> tuple[Any, ...]:
+        """EP's, where its Gaussian shapes steps or is where chains start."""
+        wanted = "ep" in (getattr(self, "metric", ""), arm.protocol.init)
+        return (with_sampler(arm, "ep"),) if wanted else ()
 
 
 class Proposer(ThetaUpdate):
@@ -26,11 +31,12 @@ class Proposer(ThetaUpdate):
 class RandomWalk(Proposer):
     """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
 
-    metric shapes the steps: round, or as the bounds' collapsed Gaussian or the posterior's curvature is.
+    metric shapes the steps: round, or as the bounds' collapsed Gaussian, the posterior's curvature or EP's
+    Gaussian is.
     """
 
     paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
-    metric: Literal["identity", "bound", "hessian"] = "identity"
+    metric: Literal["identity", "bound", "hessian", "ep"] = "identity"
     target_accept: float = ranged(0.234, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 
@@ -43,7 +49,7 @@ class Mala(Proposer):
     """
 
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
-    metric: Literal["identity", "bound", "hessian"] = "identity"
+    metric: Literal["identity", "bound", "hessian", "ep"] = "identity"
     target_accept: float = ranged(0.57, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 
@@ -58,10 +64,10 @@ class Mala(Proposer):
 @option("sampler", "hmc")
 class Hmc(ThetaUpdate):
     """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
-    tight at the MAP make (metric=bound), or the one of the posterior's curvature there (hessian)."""
+    tight at the MAP make (metric=bound), that of the posterior's curvature there (hessian) or EP's (ep)."""
 
     paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
-    metric: Literal["bound", "hessian"] = "bound"
+    metric: Literal["bound", "hessian", "ep"] = "bound"
     n_steps: int = ranged(4, at_least=1)
     jitter: float = ranged(0.2, at_least=0, at_most=0.9)
     target_accept: float = ranged(0.8, above=0, at_most=1)
@@ -82,16 +88,19 @@ class EllipticalSlice(ThetaUpdate):
     """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
 
     paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
-    metric: Literal["bound", "hessian"] = "bound"
+    metric: Literal["bound", "hessian", "ep"] = "bound"
 
 
 @option("sampler", "independence")
 class Independence(Proposer):
-    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees at the MAP."""
+    """Independence Metropolis-Hastings: proposals from a t of `freedom` degrees, or from a Gaussian (null).
+
+    metric names the Gaussian: the bounds' collapsed one, that of the curvature at the MAP, or EP's.
+    """
 
     paper: ClassVar[str] = "Tierney 1994"
-    metric: Literal["bound", "hessian"] = "hessian"
-    freedom: float = ranged(8.0, above=0)
+    metric: Literal["bound", "hessian", "ep"] = "hessian"
+    freedom: float | None = ranged(8.0, above=0)
 
 
 @option("sampler", "pcn")
@@ -102,7 +111,7 @@ class Pcn(Proposer):
     """
 
     paper: ClassVar[str] = "Cotter, Roberts, Stuart and White 2013"
-    metric: Literal["bound", "hessian"] = "hessian"
+    metric: Literal["bound", "hessian", "ep"] = "hessian"
     persistence: float = ranged(0.0, at_least=0, at_most=0.999)
 
 

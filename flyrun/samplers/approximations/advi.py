@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.fits.gaussian_fit import gaussian_fit
-from flyrun.models.problem import Problem, log_priors, prior_scores
+from flyrun.models.problem import Problem, log_priors, posterior_curvature, prior_scores
 from flyrun.samplers.approximations.black_box import BlackBox
 from flyrun.samplers.approximations.gradients import by_slopes, by_slopes_full, entropy
 from flyrun.samplers.approximations.method import ridge_of
@@ -37,10 +36,9 @@ class Advi(BlackBox):
         self.centre, self.frame = np.zeros(self.n_params), np.eye(self.n_params)
         if self.whiten:
             started = time.perf_counter()
-            fit = gaussian_fit(arm, problem, 0)
-            self.centre = fit.mean
-            self.frame = np.linalg.inv(np.linalg.cholesky(fit.precision)).T
-            self.own_queries, self.own_seconds = fit.queries, time.perf_counter() - started
+            self.centre, lower = problem.fit.theta_map, np.linalg.cholesky(posterior_curvature(arm, problem))
+            self.frame = np.linalg.inv(lower).T
+            self.own_queries, self.own_seconds = len(problem.features.rows), time.perf_counter() - started
         self.log_frame = np.log(np.diag(self.frame)).sum()  # of its determinant: it is triangular
 
     @property

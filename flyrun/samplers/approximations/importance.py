@@ -1,7 +1,6 @@
-"""Importance sampling from a Gaussian, or a t, fitted to the posterior (Robert & Casella 2004, §3.3).
+"""Importance sampling from a Gaussian near the posterior, or a t (Robert & Casella 2004, §3.3).
 
-θ ~ q with log weight log p(θ, data) − log q(θ), weights normalised by their sum; q about the MAP, or about
-the fixed point of Gaussian variational inference.
+θ ~ q with log weight log p(θ, data) − log q(θ), weights normalised by their sum; q is any approximation's.
 """
 
 import time
@@ -10,19 +9,20 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, softmax
 
-from flyrun.models.fits.gaussian_fit import GaussianFit, gaussian_fit
+from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
+from flyrun.samplers.approximations.method import near
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
 class Proposal:
-    """A Gaussian, or a t of `freedom` degrees, with the centre and precision of a fit."""
+    """A Gaussian, or the t of `freedom` degrees with its centre and shape. LinAlgError where it is none."""
 
-    def __init__(self, fit: GaussianFit, freedom: float | None = None):
-        self.mean, self.freedom = fit.mean, freedom
-        self.root = np.linalg.cholesky(fit.precision)  # precision = root·rootᵀ
+    def __init__(self, q: Gaussian, freedom: float | None = None):
+        self.mean, self.freedom = q.mean, freedom
+        self.root = np.linalg.cholesky(np.linalg.inv(q.covariance))  # precision = root·rootᵀ
         size = self.mean.size
         self.log_peak = float(np.log(np.diag(self.root)).sum()) - 0.5 * size * np.log(2 * np.pi)
         if freedom is not None:
@@ -63,19 +63,20 @@ class Importance(Method):
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem, self.n_data = arm, problem, len(problem.features.rows)
         started = time.perf_counter()
-        self.fit = gaussian_fit(arm, problem, arm.sampler.fixed_point)
-        self.proposal = Proposal(self.fit, arm.sampler.freedom)
+        made, state, self.queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
+        self.q = made.answer(state)
+        self.proposal = Proposal(self.q, arm.sampler.freedom)
         self.seconds = time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """As in the base class."""
-        return self.fit.mean, self.fit.precision
+        return tuple(self.q)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """No draws yet."""
         rng = seeded(seed, self.arm.method())
-        theta = np.empty((0, self.fit.mean.size))
+        theta = np.empty((0, self.q.mean.size))
         return {"rng": generator_state(rng), "theta": theta, "log_weight": np.empty(0)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
@@ -98,5 +99,4 @@ class Importance(Method):
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class."""
-        queries = self.fit.queries
-        return method.facts(self.arm, self.problem, "Importance sampling", True, queries, self.seconds)
+        return method.facts(self.arm, self.problem, "Importance sampling", True, self.queries, self.seconds)

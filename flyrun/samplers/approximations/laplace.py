@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models.fits.gaussian_fit import gaussian_fit
-from flyrun.models.problem import Problem
+from flyrun.models.problem import Problem, posterior_curvature
 from flyrun.samplers.approximations import method
 from flyrun.samplers.method import Facts, Method, Records, State
 
@@ -22,14 +21,13 @@ class Laplace(method.GaussianAnswer):
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem = arm, problem
         started = time.perf_counter()
-        self.fit = gaussian_fit(arm, problem, 0)
-        self.covariance = np.linalg.inv(self.fit.precision)
+        self.covariance = np.linalg.inv(posterior_curvature(arm, problem))
         self.seconds = time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """As in the base class."""
-        return self.fit.mean, self.covariance
+        return self.problem.fit.theta_map, self.covariance
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Nothing changes, whatever the seed."""
@@ -41,8 +39,9 @@ class Laplace(method.GaussianAnswer):
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Its mean and covariance."""
-        return {"mean": self.fit.mean, "covariance": self.covariance}
+        return {"mean": self.problem.fit.theta_map, "covariance": self.covariance}
 
     def known(self) -> Facts:
         """As in the base class."""
-        return method.facts(self.arm, self.problem, "Laplace", False, self.fit.queries, self.seconds)
+        queries = len(self.problem.features.rows)
+        return method.facts(self.arm, self.problem, "Laplace", False, queries, self.seconds)

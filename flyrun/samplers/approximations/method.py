@@ -76,9 +76,14 @@ class GaussianAnswer(Method):
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Of the Gaussian."""
+        mean, covariance = self.answer(state)
+        root = np.linalg.cholesky(covariance)
+        return gaussian_estimates(self.arm, self.problem, mean[None], root[None])
+
+    def answer(self, state: State) -> Gaussian:
+        """The Gaussian."""
         found = self.result(state)
-        root = np.linalg.cholesky(found["covariance"])
-        return gaussian_estimates(self.arm, self.problem, found["mean"][None], root[None])
+        return Gaussian(found["mean"], found["covariance"])
 
     @abstractmethod
     def known(self) -> Facts:
@@ -90,19 +95,29 @@ class GaussianAnswer(Method):
 
     def stand(self, state: State) -> Stand:
         """Sites to certify it by. LinAlgError where they make no Gaussian."""
-        found = self.result(state)
-        return stand_at(self.arm, self.problem, Gaussian(found["mean"], found["covariance"]))
+        return stand_at(self.arm, self.problem, self.answer(state))
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class; with the last state the certificate, whose queries are told apart."""
         known = self.known()
         if state is None:
             return known
-        more, found = self.found(state), self.result(state)
+        more = self.found(state)
         with contextlib.suppress(np.linalg.LinAlgError):
-            q = Gaussian(found["mean"], found["covariance"])
+            q = self.answer(state)
             more |= certify(self.arm, self.problem, q, self.stand(state)).plain()
         return replace(known, more={**known.more, **more})
+
+
+def near(arm: Any, problem: Problem, steps: int) -> tuple[GaussianAnswer, State, int]:
+    """The method of an arm whose answer is a Gaussian, its state after so many steps of seed 0, and what both
+    took of queries, the MAP's not among them."""
+    made = arm.sampler.code.build(arm, problem)
+    state, queries = made.init(0), made.facts().setup_queries - problem.fit.queries
+    if steps:
+        state, told = made.advance(state, steps)
+        queries += int(told["queries"].sum())
+    return made, state, queries
 
 
 class StreamedGaussian(GaussianAnswer):

@@ -245,7 +245,7 @@ class SiteMethod(GaussianAnswer):
 
     def stand(self, state: State) -> Stand:
         """As in the base class: its own sites."""
-        whole = Gaussian(state["mean"], np.linalg.inv(state["precision"]))
+        whole = Gaussian(state["mean"], SiteMethod.spread(self, state))
         own = Sites(state["prior_precision"], state["prior_linear"])
         return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
 

@@ -1,12 +1,11 @@
 """Exact weighted draws from an approximation, each for the likelihoods of a few data (ours).
 
-θ ~ q, a Gaussian made of sites or the t of that shape, with a weight whose mean given θ is the posterior's
-density over q's: see `remainders`. Some weights are negative. Averages under weights of sum 1 converge to the
-posterior's; moments use that q's are known: E θ = μ + mean of (w − 1)(θ − μ).
+θ ~ q, the Gaussian of any approximation or the t of that shape, with a weight whose mean given θ is the
+posterior's density over q's: see `remainders`. Some weights are negative. Averages under weights of sum 1
+converge to the posterior's; moments use that q's are known: E θ = μ + mean of (w − 1)(θ − μ).
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,20 +13,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from flyrun.errors import FlyrunError
-from flyrun.models.factors import Gaussian, Sites
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.ep import Ep
-from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
-from flyrun.samplers.approximations.kl_gaussian import KlGaussian
+from flyrun.samplers.approximations.method import near
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
-from flyrun.samplers.approximations.sites import Rule, SiteMethod
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
-
-_RULES: dict[str, Callable[[int], Rule]] = {
-    "ep": Ep, "kl_gaussian": KlGaussian, "laplace": Ep, "jaakkola_jordan": lambda points: JaakkolaJordan(),
-}  # fmt: skip
 
 
 def build(arm: Any, problem: Problem) -> Method:
@@ -46,15 +37,18 @@ class Weighted(Method):
         self.arm, self.problem = arm, problem
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         started = time.perf_counter()
-        made, passes = self._gaussian()
-        state, told = made.advance(made.init(0), passes)
-        self.mean, self.covariance = state["mean"], made.spread(state)
-        self.own = Sites(state["prior_precision"], state["prior_linear"])
-        self.penalty = made.penalty
-        sites = Sites(state["site_precision"], state["site_linear"])
-        q = Gaussian(self.mean, self.covariance)
+        made, state, made_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
+        self.mean, self.covariance = q = made.answer(state)
+        try:
+            self.stands, sites, self.own, stand_queries = made.stand(state)
+        except np.linalg.LinAlgError:
+            raise FlyrunError(
+                f"sampler.approximation={arm.sampler.approximation}: no sites make a Gaussian where it came to; "
+                "take more sampler.steps, or ep"
+            ) from None
+        self.penalty = arm.prior.code.penalty(problem.prior)
         self.left, self.kappa, queries = remainders(arm, problem, sites, q)
-        self.queries = made.own_queries + int(told["queries"].sum()) + queries
+        self.queries = made_queries + stand_queries + queries
         freedom = arm.sampler.freedom or 0.0
         self.proposal = Proposal(self.mean, np.linalg.cholesky(self.covariance), freedom)
         self.work = room(self.n_params, problem.model.n_predictors, self.left.basis)
@@ -62,19 +56,13 @@ class Weighted(Method):
         self.rate = arm.sampler.queries or best_rate(self.kappa)
         self.seconds = time.perf_counter() - started
 
-    def _gaussian(self) -> tuple[SiteMethod, int]:
-        """The loop that makes q, and its passes; Laplace's is where it starts."""
-        kind, passes = self.arm.sampler.approximation, self.arm.sampler.passes
-        rule = _RULES[kind](self.arm.sampler.points)
-        return SiteMethod(self.arm, self.problem, kind, rule), 0 if kind == "laplace" else passes
-
     def _log_scale(self, freedom: float) -> float:
         """log of ∫ posterior's density, unnormalised, over that of Σ r_n = 0 and a normalised q."""
         size, root = self.n_params, self.proposal.root
         half = float(np.log(np.diag(root)).sum())
-        precision = np.linalg.inv(self.covariance)
+        mean, covariance = self.stands
         found = float(log_priors(self.problem.prior, np.zeros((1, size)))[0]) + self.left.constant.sum()
-        found += 0.5 * self.mean @ precision @ self.mean + half + 0.5 * size * np.log(2 * np.pi)
+        found += 0.5 * mean @ np.linalg.solve(covariance, mean) + half + 0.5 * size * np.log(2 * np.pi)
         if freedom:
             both = gammaln(0.5 * freedom) + 0.5 * size * np.log(0.5 * freedom)
             found += both - gammaln(0.5 * (freedom + size))
@@ -103,11 +91,15 @@ class Weighted(Method):
             self.arm.sampler.growth, theta, log_weight, negative, queries,
         )  # fmt: skip
         log_weight += self.log_scale
+        if not np.array_equal(self.stands.covariance, self.covariance):  # q is not what the sites make
+            for part, (mean, covariance) in ((-0.5, self.stands), (0.5, (self.mean, self.covariance))):
+                away = theta - mean
+                log_weight += part * np.einsum("np,np->n", away, np.linalg.solve(covariance, away.T).T)
         if self.penalty.rate:  # the prior in place of its sites
             stands = theta @ self.own.linear[:, 0] - 0.5 * theta**2 @ self.own.precision[:, 0, 0]
             log_weight -= self.penalty.rate * np.abs(theta).sum(axis=1) + stands
         if np.isnan(log_weight).any():
-            raise FlyrunError("a weight is no number; take sampler.passes=3 or another sampler.approximation")
+            raise FlyrunError("a weight is no number; take sampler.steps=3 or another sampler.approximation")
         sign = np.where(negative, -1, 1).astype(np.int8)
         return {"theta": theta, "log_weight": log_weight, "sign": sign, "queries": queries}
 

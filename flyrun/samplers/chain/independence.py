@@ -1,7 +1,8 @@
-"""Independence Metropolis-Hastings with a Student-t proposal at the posterior's mode (Tierney 1994, §2.3).
+"""Independence Metropolis-Hastings with a Student-t proposal about the posterior (Tierney 1994, §2.3).
 
-Proposals do not depend on where the chain is: θ' = μ + R·z·√(ν/χ²_ν), a t about the mode with the posterior's
-curvature there. Tails heavier than the posterior's keep the ratio of target to proposal bounded.
+Proposals do not depend on where the chain is: θ' = μ + R·z·√(ν/χ²_ν), a t with the centre and shape of a
+Gaussian near the posterior, or that Gaussian. Tails heavier than the posterior's keep the ratio of target to
+proposal bounded.
 """
 
 from math import log1p, sqrt
@@ -26,7 +27,7 @@ GRADIENTS = False
 class Independence(NamedTuple):
     """Accepts by the ratio at θ' over the ratio at θ, each of target to proposal density."""
 
-    freedom: float  # ν
+    freedom: float  # ν; 0: a Gaussian
     reference: Reference
     stream: Stream  # of normals
     work: np.ndarray  # (3, P): workspace
@@ -34,12 +35,12 @@ class Independence(NamedTuple):
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Independence:
-    """Kernel from its configuration (freedom) and the Gaussian that shapes the t."""
-    return Independence(float(config.freedom), reference, stream(n_params), np.zeros((3, n_params)))
+    """Kernel from its configuration (freedom) and the Gaussian that it proposes about."""
+    return Independence(float(config.freedom or 0.0), reference, stream(n_params), np.zeros((3, n_params)))
 
 
 @jit
-def _log_t(kernel, theta):
+def _log_proposed(kernel, theta):
     """Log density of the proposal at θ, up to a constant."""
     away, pull = kernel.work[1], kernel.work[2]
     size = theta.shape[0]
@@ -49,6 +50,8 @@ def _log_t(kernel, theta):
     square = 0.0
     for d in range(size):
         square += away[d] * pull[d]
+    if kernel.freedom == 0.0:
+        return -0.5 * square
     return -0.5 * (kernel.freedom + size) * log1p(square / kernel.freedom)
 
 
@@ -58,11 +61,11 @@ def _independence(kernel, rng, target, theta):
     size = theta.shape[0]
     normals(kernel.stream, rng, noise)
     scale_noise(kernel.reference.metric, noise, proposal)
-    stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom))
+    stretch = sqrt(kernel.freedom / rng.chisquare(kernel.freedom)) if kernel.freedom > 0.0 else 1.0
     for d in range(size):
         proposal[d] = kernel.reference.mean[d] + stretch * proposal[d]
     log_ratio = log_base(target.base, proposal, None) - log_base(target.base, theta, None)
-    log_ratio += _log_t(kernel, theta) - _log_t(kernel, proposal)
+    log_ratio += _log_proposed(kernel, theta) - _log_proposed(kernel, proposal)
     return decide(kernel.rule, rng, target, theta, proposal, log_ratio)
 
 

@@ -27,7 +27,7 @@ def prepare(arm: Any, folder: Path) -> "Chain":
     """
     shaped = getattr(arm.sampler, "metric", "identity") != "identity"
     at_map = arm.bound.at_map or (arm.acceptance is not None and arm.acceptance.at_map)
-    needs_map = at_map or arm.protocol.init == "map" or shaped
+    needs_map = at_map or arm.protocol.init in ("map", "ep") or shaped
     return Chain(arm, bind(arm, folder, needs_map))
 
 
@@ -59,19 +59,25 @@ class Chain(Method):
         with threadpool_limits(1):
             self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
-            if arm.protocol.init == "map":
-                self._start_roots = self._roots()
+            self._starts = self._around()
         self._bind_s = time.perf_counter() - started
 
-    def _roots(self) -> list[np.ndarray]:
-        """Of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's."""
-        roots = [self.setup.lower]
+    def _around(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Centres and roots of the precisions of the Gaussians that chains start from, if they do.
+
+        EP's, or of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's.
+        """
+        if self.arm.protocol.init == "ep":
+            return [(self.setup.ep.mean, np.linalg.cholesky(np.linalg.inv(self.setup.ep.covariance)))]
+        if self.arm.protocol.init != "map":
+            return []
+        found = [(self.problem.fit.theta_map, self.setup.lower)]
         for mode in self.problem.fit.modes[1:]:
             try:
-                roots.append(np.linalg.cholesky(self.setup.curvature_at(mode)))
+                found.append((mode, np.linalg.cholesky(self.setup.curvature_at(mode))))
             except np.linalg.LinAlgError:
-                roots.append(roots[0])
-        return roots
+                found.append((mode, self.setup.lower))
+        return found
 
     def _make_target(self) -> tuple[Any, Any]:
         """Target and brightness update."""
@@ -94,7 +100,10 @@ class Chain(Method):
         config, rule, setup = self.arm.sampler, self.arm.acceptance, self.setup
         metric = getattr(config, "metric", "identity")
         shape: tuple[Any, ...] = ()
-        if metric == "hessian":
+        if metric == "ep":
+            mean, covariance = setup.ep
+            shape = (reference_at(mean, np.linalg.inv(covariance)),)
+        elif metric == "hessian":
             shape = (reference_at(self.problem.fit.theta_map, setup.curvature),)
         elif metric != "identity" and not self.arm.bound.firefly:
             shape = (reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), own=False),)
@@ -121,15 +130,17 @@ class Chain(Method):
         The start is the same for every arm at one seed: a draw from the prior, as in the paper, 0, or, for
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
         the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
-        at them. Working out the first state costs N queries.
+        at them; for ep, from EP's. init_freedom makes a t of it. Working out the first state costs N queries.
         """
         first = seeded(seed)
         theta = np.zeros(self.n_params)
-        if self.arm.protocol.init == "map":
+        if self._starts:
+            centre, root = self._starts[seed % len(self._starts)]
             with threadpool_limits(1):
-                mode = seed % len(self._start_roots)
-                away = np.linalg.solve(self._start_roots[mode].T, first.standard_normal(theta.size))
-            theta = self.problem.fit.modes[mode] + away
+                away = np.linalg.solve(root.T, first.standard_normal(theta.size))
+            if freedom := self.arm.protocol.init_freedom:
+                away *= np.sqrt(freedom / first.chisquare(freedom))
+            theta = centre + away
         elif self.arm.protocol.init == "prior":
             _draw(self.problem.prior, first, theta)
         rng = seeded(seed, self.arm.method())

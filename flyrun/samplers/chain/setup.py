@@ -7,9 +7,13 @@ import numpy as np
 
 from flyrun.errors import DensityError
 from flyrun.models import passes
+from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
+from flyrun.samplers.approximations.method import near
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
+
+EP_PASSES = 3
 
 
 class Setup:
@@ -44,6 +48,13 @@ class Setup:
                 "the log density does not bend down every way from where the search for the mode ended, "
                 "so there is no Gaussian to shape steps by: choose sampler.metric=identity"
             ) from None
+
+    @cached_property
+    def ep(self) -> Gaussian:
+        """Of expectation propagation, from the MAP."""
+        made, state, queries = near(self.arm.sampler.inner_arms(self.arm)[0], self.problem, EP_PASSES)
+        self.queries += queries
+        return made.answer(state)
 
     def curvature_at(self, theta: np.ndarray) -> np.ndarray:
         """The posterior's at θ, (P, P)."""

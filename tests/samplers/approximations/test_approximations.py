@@ -31,7 +31,7 @@ def test_cuts_do_not_matter(tmp_path, more):
 
 def test_seeds_differ_and_methods_have_luck_of_their_own(tmp_path):
     method = _method(tmp_path, "sampler=importance")
-    other = _method(tmp_path, "sampler=importance", "sampler.fixed_point=1")
+    other = _method(tmp_path, "sampler=importance", "sampler.approximation=ep")
     pairs = ((method, 0), (method, 1), (other, 0))
     first = [one.advance(one.init(seed), 1)[0]["theta"] for one, seed in pairs]
     assert len({theta.tobytes() for theta in first}) == 3
@@ -39,22 +39,21 @@ def test_seeds_differ_and_methods_have_luck_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("freedom", [None, 5.0])
 def test_a_proposal_draws_from_its_density(tmp_path, freedom):
-    fit = _method(tmp_path, "sampler=importance").fit
-    proposal = Proposal(fit, freedom)
+    q = _method(tmp_path, "sampler=importance").q
+    proposal = Proposal(q, freedom)
     theta = proposal.draw(np.random.default_rng(0), 4_000)
-    shape = np.linalg.inv(fit.precision)
-    law = stats.multivariate_normal(fit.mean, shape)
+    law = stats.multivariate_normal(*q)
     if freedom is not None:
-        law = stats.multivariate_t(fit.mean, shape, freedom)
+        law = stats.multivariate_t(*q, freedom)
     np.testing.assert_allclose(proposal.log_density(theta), law.logpdf(theta), rtol=1e-9)
-    z = (theta - fit.mean) / np.sqrt(np.diag(shape))
+    z = (theta - q.mean) / np.sqrt(np.diag(q.covariance))
     one = stats.norm() if freedom is None else stats.t(freedom)
     assert min(stats.kstest(column, one.cdf).pvalue for column in z.T) > 1e-3
     assert min(stats.kstest(1.1 * column, one.cdf).pvalue for column in z.T) < 1e-3
 
 
 def test_importance_sampling_has_the_posteriors_moments_and_laplace_has_not(tmp_path):
-    weighted = _method(tmp_path, "sampler=importance", "sampler.fixed_point=3")
+    weighted = _method(tmp_path, "sampler=importance", "sampler.approximation=kl_gaussian")
     found = weighted.estimates(weighted.advance(weighted.init(0), 6_000)[0])
     again = weighted.estimates(weighted.advance(weighted.init(1), 6_000)[0])
     sd = np.sqrt(found["square"] - found["mean"] ** 2)

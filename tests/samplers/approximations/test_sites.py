@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.fits.gaussian_fit import gaussian_fit
+from flyrun.models.base import Penalty
+from flyrun.models.factors import Gaussians
+from flyrun.models.problem import scores
+from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from tests.samplers.approximations.exact import after, by_grid, method_of
 
 
@@ -74,13 +78,42 @@ def test_the_bound_of_coordinate_ascent_rises(tmp_path):
     assert bounds[-1] > bounds[0] + 1
 
 
-def test_gaussian_variational_inference_ends_where_the_fixed_point_does(tmp_path):
-    """That of `importance`, which is made otherwise."""
-    method = method_of(tmp_path, "sampler=kl_gaussian", "sampler.points=16")
-    fit = gaussian_fit(method.arm, method.problem, 40)
-    found = after(method, 40)
-    np.testing.assert_allclose(found["mean"], fit.mean, atol=1e-9)
-    np.testing.assert_allclose(np.linalg.inv(found["covariance"]), fit.precision, rtol=1e-8)
+def test_gaussian_variational_inference_has_no_slope_on_average_and_the_mean_curvature(tmp_path):
+    """By draws of it; Laplace's Gaussian is no such point, for the posterior is skewed."""
+    method = method_of(tmp_path, "sampler=kl_gaussian")
+
+    def slopes(mean, covariance):
+        draws = np.random.default_rng(0).multivariate_normal(mean, covariance, 4_000)
+        each = scores(method.arm, method.problem, draws)
+        return np.abs(each.mean(axis=0) / (each.std(axis=0) / np.sqrt(len(draws)))), each, draws - mean
+
+    q = method.answer(method.advance(method.init(0), 30)[0])
+    z, each, away = slopes(*q)
+    assert z.max() < 4
+    # −E∇² log p = E[∇log p (θ − m)ᵀ]·S⁻¹ under the Gaussian (Stein), a mean of products
+    precision = np.linalg.inv(q.covariance)
+    stein = -each.T @ away / len(away) @ precision
+    np.testing.assert_allclose(stein, precision, atol=0.15 * np.abs(precision).max())
+    laplace = method_of(tmp_path, "sampler=laplace")
+    assert slopes(*laplace.answer(laplace.init(0)))[0].max() > 4
+
+
+def test_a_laplace_priors_sites_are_by_quadrature():
+    rate, q = 3.0, stats.norm(0.3, 0.5)
+    parts = [(-8, 0), (0, 8)]
+
+    def average(f):
+        return sum(integrate.quad(lambda t: f(t) * q.pdf(t), *part)[0] for part in parts)
+
+    sites = (
+        KlGaussian(5)
+        .of_prior(Penalty(0.0, rate), Gaussians(np.array([[0.3]]), np.array([[[0.25]]])), None)
+        .sites
+    )
+    bend = average(lambda t: rate * np.sign(t) * (t - 0.3)) / 0.25
+    assert sites.precision[0, 0, 0] == pytest.approx(bend, rel=1e-6)
+    slope = sites.linear[0, 0] - sites.precision[0, 0, 0] * 0.3
+    assert slope == pytest.approx(average(lambda t: -rate * np.sign(t)), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["ep", "kl_gaussian", "ep serial"])

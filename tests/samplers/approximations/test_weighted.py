@@ -54,7 +54,7 @@ def test_where_all_data_are_read_weights_are_exact():
 MORE = [
     (),
     ("sampler.approximation=laplace",),
-    ("sampler.approximation=jaakkola_jordan", "sampler.passes=30", "sampler.queries=20"),
+    ("sampler.approximation=jaakkola_jordan", "sampler.steps=30", "sampler.queries=20"),
     ("sampler.freedom=8",),
 ]
 
