@@ -41,12 +41,13 @@ class Proposing(Approximation):
         return (with_sampler(arm, self.approximation, self),)
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class; the approximation must have a Gaussian for answer, and fit too."""
+        """As in the base class; the approximation must have a Gaussian for answer, and go with the rest."""
         known = SCHEMAS["sampler"].get(self.approximation)
         if not getattr(known, "gaussian", False):
             fitting = chosen_by("sampler", lambda cls: getattr(cls, "gaussian", False))
             return f"sampler.approximation={self.approximation}: is no Gaussian; choose one of {fitting}"
-        return super().unfit(arm) or self.inner_arms(arm)[0].sampler.unfit(arm)
+        self.inner_arms(arm)  # raises
+        return super().unfit(arm)
 
 
 @option("sampler", "laplace")

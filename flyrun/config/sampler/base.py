@@ -51,8 +51,12 @@ class Sampler(Choice):
 
 
 def with_sampler(arm: Any, name: str, like: Any = None) -> Any:
-    """The arm with another sampler, set as `like` in what both have besides the name."""
+    """The arm with another sampler, set as `like` in what both have besides the name.
+
+    Groups that it has no need of are left out. ConfigError where it does not go with the rest.
+    """
     plain = build("sampler", {"name": name})
     shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
     settings = {key: getattr(like or plain, key) for key in shared}
-    return replace(arm, sampler=replace(plain, **settings))
+    idle = {group: None for group in ("bound", "brightness", "acceptance") if group not in plain.needs}
+    return replace(arm, sampler=replace(plain, **settings), **idle)

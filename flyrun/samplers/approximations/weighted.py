@@ -43,8 +43,8 @@ class Weighted(Method):
             self.stands, sites, self.own, stand_queries = made.stand(state)
         except np.linalg.LinAlgError:
             raise FlyrunError(
-                f"sampler.approximation={arm.sampler.approximation}: no sites make a Gaussian where it came to; "
-                "take more sampler.steps, or ep"
+                f"sampler.approximation={arm.sampler.approximation}: no sites make a Gaussian where it came "
+                "to; take more sampler.steps, or ep"
             ) from None
         self.penalty = arm.prior.code.penalty(problem.prior)
         self.left, self.kappa, queries = remainders(arm, problem, sites, q)

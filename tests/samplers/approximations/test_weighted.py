@@ -56,10 +56,15 @@ MORE = [
     ("sampler.approximation=laplace",),
     ("sampler.approximation=jaakkola_jordan", "sampler.steps=30", "sampler.queries=20"),
     ("sampler.freedom=8",),
+    ("sampler.approximation=mean_field", "sampler.queries=20"),
+    ("sampler.approximation=streaming_laplace", "sampler.queries=20"),
+    ("sampler.approximation=pathfinder", "sampler.steps=30", "sampler.queries=40"),
 ]
 
 
-@pytest.mark.parametrize("more", MORE, ids=["ep", "laplace", "jaakkola_jordan", "t"])
+@pytest.mark.parametrize(
+    "more", MORE, ids=["ep", "laplace", "jaakkola_jordan", "t", "mean_field", "streamed", "path"]
+)
 def test_moments_and_evidence_are_the_posteriors_whatever_it_draws_from(tmp_path, more):
     mean, covariance, log_z = by_grid(tmp_path)
     method = method_of(tmp_path, "sampler=weighted", *more)

@@ -1,0 +1,44 @@
+"""Chains that start from, and propose from, Gaussians near the posterior."""
+
+import numpy as np
+import pytest
+
+from tests.samplers.approximations.exact import after, by_grid, method_of
+
+CHAIN = ("sampler=independence", "bound=none", "sampler.freedom=null")
+
+
+@pytest.mark.parametrize("metric", ["hessian", "ep"])
+def test_proposals_from_a_gaussian_come_to_the_posterior(tmp_path, metric):
+    mean, covariance, _ = by_grid(tmp_path)
+    method = method_of(tmp_path, *CHAIN, f"sampler.metric={metric}", "protocol.init=map")
+    theta = np.stack([method.advance(method.init(seed), 4_000)[1]["theta"] for seed in range(20)])
+    for values, truth in ((theta, mean), (theta**2, mean**2 + np.diag(covariance))):
+        each = values.mean(axis=1)
+        z = (each.mean(axis=0) - truth) / (each.std(axis=0, ddof=1) / np.sqrt(20))
+        assert np.abs(z).max() < 4.5, z
+
+
+def test_negative_control_laplaces_proposals_all_accepted_do_not(tmp_path):
+    mean, covariance, _ = by_grid(tmp_path)
+    found = after(method_of(tmp_path, "sampler=laplace"), 1)["mean"]
+    assert np.abs((found - mean) / np.sqrt(np.diag(covariance) / 80_000)).max() > 6
+
+
+def test_proposals_from_ep_are_accepted_more_often_and_its_passes_count(tmp_path):
+    methods = [method_of(tmp_path, *CHAIN, f"sampler.metric={one}") for one in ("hessian", "ep")]
+    accepted = [one.advance(one.init(0), 4_000)[1]["accepted"].mean() for one in methods]
+    assert accepted[1] > accepted[0] + 0.05
+    shaped, by_ep = (one.facts().setup_queries for one in methods)
+    assert by_ep - shaped == 60 * 3 * 5
+
+
+@pytest.mark.parametrize(("freedom", "wider"), [("null", 1.0), ("8", 8 / 6)])
+def test_starts_are_draws_of_eps_gaussian_or_of_a_t_about_it(tmp_path, freedom, wider):
+    words = (*CHAIN, "protocol.init=ep", f"protocol.init_freedom={freedom}")
+    method = method_of(tmp_path, *words)
+    mean, covariance = method.setup.ep
+    starts = np.array([method.init(seed)["theta"] for seed in range(800)])
+    z = (starts - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
+    assert np.abs(z.mean(axis=0)).max() < 4 * np.sqrt(wider / 800)
+    assert z.var() == pytest.approx(wider, abs=0.15)
