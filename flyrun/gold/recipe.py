@@ -19,6 +19,7 @@ from flyrun.gold.problem import free
 from flyrun.gold.store import PROBABILITIES
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
+from flyrun.numerics.resampling import systematic
 from flyrun.samplers.approximations.importance import Proposal
 from flyrun.samplers.approximations.method import near
 
@@ -172,6 +173,4 @@ def shape(theta: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> tuple[np.n
 def resampled(theta: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
     """n unweighted draws, by systematic resampling, in random order."""
     rng = np.random.default_rng(3)
-    at = (np.arange(n) + rng.random()) / n * weight.sum()
-    picked = np.minimum(np.searchsorted(np.cumsum(weight), at), len(weight) - 1)
-    return theta[rng.permutation(picked)]
+    return theta[rng.permutation(systematic(rng, weight, n))]

@@ -57,9 +57,9 @@ class Draws:
         return values
 
     def answer(self, n: int) -> tuple[np.ndarray, np.ndarray | None] | None:
-        """Draws (M, D) of what a cell hands in, or n of its Gaussian; log weights, if they have any.
+        """Draws (M, D) of what a cell hands in, or n of its Gaussian; weights, if they have any.
 
-        None where it has neither.
+        Of more than n weighted draws those of even weight that stand for them. None where it has neither.
         """
         if self.real():
             return self.positions(), None
@@ -72,7 +72,14 @@ class Draws:
             )
         )
         if theta is not None:
-            return theta, self.values("weighted", "log_weight")
+            even = self.values("resampled", "theta")
+            if len(theta) > n and even is not None:
+                return even, None
+            log_weight, sign = (self.values("weighted", name) for name in ("log_weight", "sign"))
+            if log_weight is None:
+                return theta, None
+            weight = np.exp(log_weight - log_weight.max())
+            return theta, weight if sign is None else weight * sign
         if mean is None or covariance is None:
             return None
         rng = np.random.default_rng(0)

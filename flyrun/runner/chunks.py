@@ -191,6 +191,8 @@ class _Run:
                 if result := method.result(self.state):
                     group, shared = _RESULTS[method.answers]
                     tree.add_group(group, result, shared)
+                    if method.answers == "weighted" and {"theta", "log_weight"} <= result.keys():
+                        tree.add_resampled(result)
         info = self.info(facts, tree.means(), length)
         with _writing(folder):
             files.write_json(folder / store.CELL, info)

@@ -2,9 +2,9 @@
 
 Groups: posterior and sample_stats (after burn-in), warmup_posterior and warmup_sample_stats (burn-in),
 trace (values on a grid of iterations), estimate (E f against its cost, runner/estimates.py), and of methods
-without draws weighted or approximation. Written chunk by chunk, so that memory stays flat however long the
-chain is. Iterations count from 0; the coordinate `draw` is the iteration number. Of n iterations n // thin
-leave positions: those k with (k + 1) % thin == 0.
+without draws approximation or weighted; beside the latter resampled, draws of even weight. Written chunk by
+chunk, so that memory stays flat however long the chain is. Iterations count from 0; the coordinate `draw` is
+the iteration number. Of n iterations n // thin leave positions: those k with (k + 1) % thin == 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,7 @@ import h5netcdf
 import h5py
 import numpy as np
 
+from flyrun.numerics.resampling import unweighted
 from flyrun.runner.draws import POSITION, Arrays, Chunk
 
 # Rejected proposals repeat a row, so light compression takes three quarters off at the speed of the disk.
@@ -92,6 +93,14 @@ class PosteriorFile:
             if dim not in group.dimensions:
                 group.dimensions[dim] = len(whole)
             _variable(group, key, whole, (dim,), max(1, len(whole)))[:] = _storable(whole)
+
+    def add_resampled(self, result: Arrays) -> None:
+        """Of weighted draws as many unweighted ones as are effective, for tools that know of no weights."""
+        index = unweighted(result["log_weight"], result.get("sign"))
+        if len(index):
+            self._create_group("resampled", np.arange(len(index)), {POSITION: result[POSITION][index]})
+            self._file["resampled"].attrs["resampled_from"] = len(result["log_weight"])
+            self._file["resampled"][POSITION][0] = result[POSITION][index]
 
     def means(self) -> dict[str, float]:
         """Mean of each scalar per-iteration stat after burn-in."""

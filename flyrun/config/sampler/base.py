@@ -55,7 +55,7 @@ def with_sampler(arm: Any, name: str, like: Any = None) -> Any:
 
     Groups that it has no need of are left out. ConfigError where it does not go with the rest.
     """
-    plain = build("sampler", {"name": name})
+    plain: Any = build("sampler", {"name": name})
     shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
     settings = {key: getattr(like or plain, key) for key in shared}
     idle = {group: None for group in ("bound", "brightness", "acceptance") if group not in plain.needs}

@@ -79,13 +79,12 @@ def _averaged(draws: Draws, arm: Any, problem: Any) -> float:
     answer = draws.answer(_DRAWS)
     if answer is None:
         return math.nan
-    theta, log_weight = answer
-    if log_weight is None:
+    theta, weight = answer
+    if weight is None:
         return held_out(
             arm, problem, theta[np.linspace(0, len(theta) - 1, min(len(theta), _DRAWS)).astype(int)]
         )
-    first = np.argsort(-log_weight)[:_DRAWS]  # of a few hundred thousand the rest weighs nothing
-    return held_out(arm, problem, theta[first], np.exp(log_weight[first] - log_weight.max()))
+    return held_out(arm, problem, theta, weight)
 
 
 class Course(NamedTuple):

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Method, Records, State
 from flyrun.samplers.particles.method import Weighted
-from flyrun.samplers.particles.weighted import effective, normalised, systematic
+from flyrun.samplers.particles.weighted import normalised
 
 
 def build(arm: Any, target: Any) -> Method:

@@ -14,11 +14,12 @@ import numpy as np
 
 from flyrun.errors import FlyrunError
 from flyrun.numerics.kernels import local_sd, log_density, silverman
+from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.particles.method import Weighted
-from flyrun.samplers.particles.weighted import effective, normalised, systematic
+from flyrun.samplers.particles.weighted import normalised
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of
 FEWEST = 50  # particles that a growing number begins with

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Method, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.one_pass_smc import root_of
-from flyrun.samplers.particles.weighted import effective, normalised, systematic
+from flyrun.samplers.particles.weighted import normalised
 
 _BISECTIONS = 60
 

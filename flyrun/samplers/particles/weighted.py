@@ -1,4 +1,4 @@
-"""What methods of particles do with log weights: their effective number, resampling."""
+"""Normalised weights of particles."""
 
 import numpy as np
 from scipy.special import softmax
@@ -15,15 +15,3 @@ def normalised(log_weight: np.ndarray, step: int, remedy: str) -> np.ndarray:
     if top == np.inf:
         what = "a weight is infinite"
     raise FlyrunError(f"step {step:,}: {what}; {remedy}")
-
-
-def effective(weight: np.ndarray) -> float:
-    """Effective number 1/Σ w² of weights that sum to 1."""
-    return float(1.0 / (weight @ weight))
-
-
-def systematic(rng: np.random.Generator, weight: np.ndarray, m: int) -> np.ndarray:
-    """Indices of m ancestors, (m,): each m times its weight often, up to one (Carpenter et al. 1999)."""
-    ends = np.cumsum(weight)
-    places = (rng.random() + np.arange(m)) / m * ends[-1]
-    return np.minimum(np.searchsorted(ends, places, side="right"), len(weight) - 1)
