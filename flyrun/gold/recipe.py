@@ -21,7 +21,7 @@ from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.resampling import systematic
 from flyrun.samplers.approximations.importance import Proposal
-from flyrun.samplers.approximations.method import near
+from flyrun.samplers.method import near
 
 BATCHES = 20
 PILOT = 1_000

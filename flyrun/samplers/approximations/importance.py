@@ -13,8 +13,7 @@ from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.method import near
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Method, Records, State, near
 
 
 class Proposal:

@@ -109,17 +109,6 @@ class GaussianAnswer(Method):
         return replace(known, more={**known.more, **more})
 
 
-def near(arm: Any, problem: Problem, steps: int) -> tuple[GaussianAnswer, State, int]:
-    """The method of an arm whose answer is a Gaussian, its state after so many steps of seed 0, and what both
-    took of queries, the MAP's not among them."""
-    made = arm.sampler.code.build(arm, problem)
-    state, queries = made.init(0), made.facts().setup_queries - problem.fit.queries
-    if steps:
-        state, told = made.advance(state, steps)
-        queries += int(told["queries"].sum())
-    return made, state, queries
-
-
 class StreamedGaussian(GaussianAnswer):
     """A Gaussian under a Gaussian prior, changed by batch after batch; its state is in natural parameters."""
 

@@ -16,9 +16,8 @@ from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.method import near
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Facts, Method, Records, State, first_step, near
 
 
 def build(arm: Any, problem: Problem) -> Method:

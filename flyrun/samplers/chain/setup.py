@@ -9,9 +9,9 @@ from flyrun.errors import DensityError
 from flyrun.models import passes
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
-from flyrun.samplers.approximations.method import near
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
+from flyrun.samplers.method import near
 
 EP_PASSES = 3
 
