@@ -62,6 +62,7 @@ def _errors(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
 def _row(run: Run, arm: ArmResult) -> Row:
     pooled, (off, ratio) = arm.pooled, _errors(arm)
     row: Row = {"exact_coordinates": off.shape[1], "exact_evidence": pooled.exact_evidence}
+    put(row, "mean_off_rms", np.sqrt(np.mean(off**2, axis=1)))
     for name, values in (("mean_off", off), ("sd_by_exact", ratio)):
         for kind in (np.median, np.min, np.max):
             put(row, f"{name}_{kind.__name__}", kind(values, axis=1))
@@ -82,6 +83,7 @@ def _sd_range(row: Row) -> str:
 _COLUMNS = [
     ARM,
     Column("mean off (sds), median", measured("mean_off_median")),
+    Column("rms", measured("mean_off_rms")),
     Column("largest", measured("mean_off_max")),
     Column("sd ratio, median", measured("sd_by_exact_median")),
     Column("least to greatest", _sd_range),
@@ -95,14 +97,14 @@ _COLUMNS = [
 
 def _views(rows: list[Row]) -> list[View]:
     several = any(row.get("exact_coordinates", 1) > 1 for row in rows)
-    spread = ("largest", "least to greatest")
+    spread = ("rms", "largest", "least to greatest")
     columns = [column for column in _COLUMNS if several or column.head not in spread]
     return [table_view("Moments beside exact ones (mean ± sd over seeds)", columns, rows)]
 
 
 _LEGEND = """
-mean off: distance of E θ_d from the exact mean, in sds of the posterior, by quadrature, median and largest
-over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: what an arm makes of log p(data),
+mean off: distance of E θ_d from the exact mean, in sds of the posterior, by quadrature, median, root mean
+square and largest over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: what an arm makes of log p(data),
 a bound on it or an estimate, less the exact value. queries, seconds: of a seed, set-up included.
 """
 
@@ -149,7 +151,7 @@ SECTION = Section(
     "quadrature",
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        exact_coordinates mean_off_median mean_off_median_sd mean_off_min mean_off_min_sd mean_off_max
+        exact_coordinates mean_off_median mean_off_median_sd mean_off_rms mean_off_rms_sd mean_off_min mean_off_min_sd mean_off_max
         mean_off_max_sd sd_by_exact_median sd_by_exact_median_sd sd_by_exact_min sd_by_exact_min_sd
         sd_by_exact_max sd_by_exact_max_sd evidence_off evidence_off_sd exact_evidence
         total_queries total_queries_sd total_seconds total_seconds_sd
