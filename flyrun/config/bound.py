@@ -37,8 +37,8 @@ class NoBound(Bound):
 
 @option("bound", "untuned")
 class Untuned(Bound):
-    """The same bound for every datum: tight at margins ±xi, for softmax at η = xi·e_t, for Student-t noise at
-    residuals of ±xi likelihood scales."""
+    """The same bound for every datum: tight at margins ±xi, for probit at xi, for softmax at η = xi·e_t, for
+    Student-t noise at residuals of ±xi likelihood scales."""
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
     xi: float = ranged(1.5, at_least=0)

@@ -41,6 +41,14 @@ class Logistic(Likelihood):
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
 
 
+@option("model", "probit")
+class Probit(Likelihood):
+    """Probit regression: log L_n = log Φ(t_n θᵀx_n)."""
+
+    task: ClassVar[str] = "binary"
+    orders: ClassVar[tuple[int, ...]] = (1, 2, 3)  # its slope has no bound
+
+
 @option("model", "softmax")
 class Softmax(Likelihood):
     """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""

@@ -37,6 +37,17 @@ class Linear(NamedTuple):
     rows: np.ndarray  # (N, D) C-contiguous; a row is one datum's features
 
 
+def signed(features: np.ndarray, target: np.ndarray | None) -> Linear:
+    """The rows t_n x_n, for labels folded into the features. features: (N, D); target: (N,), each −1 or +1.
+
+    Without target the rows are t_n x_n already, and are kept as they are: for files mapped into memory.
+    """
+    if target is not None:
+        kind = np.result_type(features.dtype, np.float32)  # what is float32 stays so: ±1 rounds nothing
+        features = np.multiply(features, target[:, None], dtype=kind, casting="same_kind")
+    return Linear(np.ascontiguousarray(features))
+
+
 @implements(predict, Linear)
 def _predict_linear(features, index, theta, eta):
     rows = features.rows

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.features import Linear
+from flyrun.models.features import Linear, signed
 from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
 from flyrun.models.passes import added, over_blocks
 from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
@@ -36,14 +36,8 @@ class JaakkolaJordan(NamedTuple):
 
 
 def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Linear]:
-    """Model and features of a dataset. features: (N, D); target: (N,), each −1 or +1.
-
-    Without target the rows are t_n x_n already, and are kept as they are: for files mapped into memory.
-    """
-    if target is not None:
-        kind = np.result_type(features.dtype, np.float32)  # what is float32 stays so: ±1 rounds nothing
-        features = np.multiply(features, target[:, None], dtype=kind, casting="same_kind")
-    return Logistic(), Linear(np.ascontiguousarray(features))
+    """Model and features of a dataset. features: (N, D); target: (N,), each −1 or +1, or None (`signed`)."""
+    return Logistic(), signed(features, target)
 
 
 def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:

@@ -40,11 +40,23 @@ class Smallest(NamedTuple):
         return self.values[np.minimum(place, len(self.values) - 1)]
 
 
+class BothSides(NamedTuple):
+    """The same of a function that is not even: of its mirror image, for x̂ < 0, and of itself."""
+
+    below: Smallest
+    above: Smallest
+
+    def at(self, x: np.ndarray) -> np.ndarray:
+        """κ at x, of any shape."""
+        return np.where(np.asarray(x) < 0.0, self.below.at(x), self.above.at(x))
+
+
 def smallest_constants(derivatives: Callable[[np.ndarray], tuple], order: int) -> Smallest:
     """κ(x̂) = sup_t k!|f'(x̂ + t) − Σ_{j<k} f^(j+1)(x̂) t^j/j!|/|t|^k, k = order, with a margin of 0.1 %.
 
-    derivatives(x): f', f'', f''' and f'''', each like x, of a function with |f''| etc. even in x. The margin
-    covers what lies between nodes, 2 to 3 % of 1 or of x apart, whichever is more.
+    derivatives(x): f', f'', f''' and f'''', each like x, of a function with |f''| etc. even in x,
+    or of one side of another (`BothSides`). The margin covers what lies between nodes, 2 to 3 % of 1 or of x
+    apart, whichever is more.
     """
     x = np.sinh(np.arange(0.0, _REACH + _STEP, _STEP))
     both = np.concatenate([-x[:0:-1], x])

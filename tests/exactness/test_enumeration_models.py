@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.models import clutter, gaussian, laplace, softmax, student_t
+from flyrun.models import clutter, gaussian, laplace, probit, softmax, student_t
 from flyrun.models.base import log_base
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.brightness.base import resample
@@ -37,6 +37,7 @@ PROBLEMS = {
         gaussian.prior(2.0),
         2,
     ),
+    "probit": (probit, *probit.bind(X, np.array([1.0, -1.0, 1.0])), gaussian, gaussian.prior(1.3), 2),
     "student_t": (
         student_t,
         *student_t.bind(X, np.array([0.4, 1.9, -1.0]), 0.8, 4.0),

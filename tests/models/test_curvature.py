@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from flyrun.models import clutter, logistic, softmax, student_t
+from flyrun.models import clutter, logistic, probit, softmax, student_t
 from tests.models.calls import log_bound, log_likelihood
 
 N = 8
 ROWS = np.random.default_rng(2).normal(size=(N, 2))
 MODELS = {
     "logistic": (logistic, logistic.bind(ROWS, np.sign(ROWS[:, 0]))[0]),
+    "probit": (probit, probit.bind(ROWS, np.sign(ROWS[:, 0]))[0]),
     "softmax": (softmax, softmax.bind(ROWS, np.arange(N) % 3)[0]),
     "clutter": (clutter, clutter.bind(ROWS, np.linspace(-3.0, 3.0, N))[0]),
     "student_t": (student_t, student_t.bind(ROWS, np.linspace(-3.0, 3.0, N), 0.7, 4.0)[0]),
