@@ -55,9 +55,9 @@ CASES = {
 }
 
 
-# compiling Hamiltonian moves on Firefly takes most of a minute
+# compiling Hamiltonian moves takes most of a minute
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if "untuned" in name else []) for name in CASES]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "hmc" in name else []) for name in CASES]
 )
 def test_chain_has_the_exact_moments(name):
     target, kernel, brightness = CASES[name]()

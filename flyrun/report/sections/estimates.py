@@ -95,23 +95,30 @@ def _row(run: Run, arm: ArmResult) -> Row:
         return row
     row |= {
         "off_reference": known.source.removeprefix("arm "),
-        "off_floor": _rms(known.error),
+        "off_floor": float(_rms(known.error)),
         "off_floor_worst": float(np.max(known.error)),
     }
     if known.source == f"arm {arm.name}" or any(
         len(cell.final_mean) != len(known.mean) for cell in arm.cells
     ):
         return row
+    off, share = errors(arm, known)
+    put(row, "off", _rms(off))
+    put(row, "off_worst", np.abs(off).max(axis=1))
+    if share.size:
+        row["sd_mean"] = float(share.mean())
+        row |= {"sd_least": float(share.mean(axis=0).min()), "sd_most": float(share.mean(axis=0).max())}
+    return row
+
+
+def errors(arm: ArmResult, known: Truth) -> tuple[np.ndarray, np.ndarray]:
+    """(E θ − μ)/σ and sd/σ as handed in at the end, (S, D); of sds (S, 0) where σ is of other numbers."""
+    share = np.empty((len(arm.cells), 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         means = free(np.array([cell.final_mean for cell in arm.cells]), known.classes)
-        off = (means - known.mean) / known.sd
-        put(row, "off", np.array([_rms(one) for one in off]))
-        put(row, "off_worst", np.abs(off).max(axis=1))
         if known.classes == 1 and all(len(cell.final_sd) == len(known.sd) for cell in arm.cells):
-            share = np.array([np.array(cell.final_sd) / known.sd for cell in arm.cells])
-            row["sd_mean"] = float(share.mean())
-            row |= {"sd_least": float(share.mean(axis=0).min()), "sd_most": float(share.mean(axis=0).max())}
-    return row
+            share = np.array([cell.final_sd for cell in arm.cells]) / known.sd
+        return (means - known.mean) / known.sd, share
 
 
 def posterior(arm: ArmResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,8 +129,8 @@ def posterior(arm: ArmResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return means.mean(axis=0), np.sqrt((sds**2).mean(axis=0) + means.var(axis=0)), error
 
 
-def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
+def _rms(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.mean(values**2, axis=-1))
 
 
 _COLUMNS = [

@@ -11,11 +11,10 @@ import numpy as np
 from flyrun.gold import by_coordinate
 from flyrun.gold.problem import bound
 from flyrun.gold.recipe import Moments
-from flyrun.report import words
+from flyrun.report import by_size, words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import INK, band, legend_below, new_figure
 from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, number, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
@@ -104,8 +103,9 @@ def _views(rows: list[Row]) -> list[View]:
 
 _LEGEND = """
 mean off: distance of E θ_d from the exact mean, in sds of the posterior, by quadrature, median, root mean
-square and largest over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: what an arm makes of log p(data),
-a bound on it or an estimate, less the exact value. queries, seconds: of a seed, set-up included.
+square and largest over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: what an arm
+makes of log p(data), a bound on it or an estimate, less the exact value. queries, seconds: of a seed, set-up
+included.
 """
 
 
@@ -113,26 +113,13 @@ def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Errors of means in sds of the exact posterior, and ratios of sds, medians over coordinates and means
     over seeds, against the number of rows a coordinate; bands: one sd over seeds.
     """
-    lines: dict[str, list[ArmResult]] = {}
-    for arm in sorted(arms, key=_rows):
-        lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
-    lines = {name: points for name, points in lines.items() if len({_rows(arm) for arm in points}) > 2}
-    if not lines:
-        return None
-    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    panels = figure.subplots(1, 2)
-    for name, points in lines.items():
-        look, sizes = styles[points[0].name], [_rows(arm) for arm in points]
-        for k, axis in enumerate(panels):
-            fewest = min(arm.done for arm in points)
-            values = np.array([np.median(_errors(arm)[k], axis=1)[:fewest] for arm in points]).T
-            band(axis, sizes, values, look, name, positive=True, marker="o")
-    for axis, label in zip(panels, ("mean off, sds", "sd ratio"), strict=True):
-        axis.set(xscale="log", yscale="log", xlabel="rows a coordinate", ylabel=label)
-    panels[1].axhline(1.0, color=INK, linewidth=0.8)
-    legend_below(figure, panels[0])
-    return figure
+
+    def medians(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
+        off, ratio = _errors(arm)
+        return np.median(off, axis=1), np.median(ratio, axis=1)
+
+    labels = "rows a coordinate", "mean off, sds", "sd ratio"
+    return by_size.draw(by_size.lines_of(arms, _rows), _rows, medians, styles, labels, title)
 
 
 def _rows(arm: ArmResult) -> float:
@@ -151,9 +138,9 @@ SECTION = Section(
     "quadrature",
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        exact_coordinates mean_off_median mean_off_median_sd mean_off_rms mean_off_rms_sd mean_off_min mean_off_min_sd mean_off_max
-        mean_off_max_sd sd_by_exact_median sd_by_exact_median_sd sd_by_exact_min sd_by_exact_min_sd
-        sd_by_exact_max sd_by_exact_max_sd evidence_off evidence_off_sd exact_evidence
+        exact_coordinates mean_off_median mean_off_median_sd mean_off_rms mean_off_rms_sd mean_off_min
+        mean_off_min_sd mean_off_max mean_off_max_sd sd_by_exact_median sd_by_exact_median_sd
+        sd_by_exact_min sd_by_exact_min_sd sd_by_exact_max sd_by_exact_max_sd evidence_off evidence_off_sd exact_evidence
         total_queries total_queries_sd total_seconds total_seconds_sd
     """,
     reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row,

@@ -1,0 +1,48 @@
+"""Errors of means and ratios of sds against the number of rows, of arms that were run at several."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.arms import ArmResult
+from flyrun.report.colours import Look
+from flyrun.report.figures import INK, band, legend_below, new_figure
+
+FEWEST = 3
+
+
+def lines_of(arms: list[ArmResult], rows: Callable[[ArmResult], float]) -> dict[str, list[ArmResult]]:
+    """Arms that differ in their number of rows alone, by name, fewest rows first; FEWEST of them at least."""
+    lines: dict[str, list[ArmResult]] = {}
+    for arm in sorted(arms, key=rows):
+        lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
+    return {name: points for name, points in lines.items() if len({rows(arm) for arm in points}) >= FEWEST}
+
+
+def draw(
+    lines: dict[str, list[ArmResult]],
+    rows: Callable[[ArmResult], float],
+    values: Callable[[ArmResult], tuple[np.ndarray, np.ndarray]],
+    styles: dict[str, Look],
+    labels: tuple[str, str, str],
+    title: str,
+) -> Any:
+    """The figure; None without lines. values: an arm's errors and ratios, (S,) each; labels: of the axes, the
+    one of rows first. Lines are means over seeds, bands one sd."""
+    if not lines:
+        return None
+    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
+    figure.suptitle(title, parse_math=False, fontsize=10)
+    panels = figure.subplots(1, 2)
+    for name, points in lines.items():
+        fewest, found = min(arm.done for arm in points), [values(arm) for arm in points]
+        sizes, look = [rows(arm) for arm in points], styles[points[0].name]
+        for k, axis in enumerate(panels):
+            each = np.array([one[k][:fewest] for one in found]).T
+            band(axis, sizes, each, look, name, positive=True, marker="o")
+    for axis, label in zip(panels, labels[1:], strict=True):
+        axis.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=label)
+    panels[1].axhline(1.0, color=INK, linewidth=0.8)
+    legend_below(figure, panels[0])
+    return figure
