@@ -27,9 +27,12 @@ def draw(
     styles: dict[str, Look],
     labels: tuple[str, str, str],
     title: str,
+    floor: dict[float, float] | None = None,
 ) -> Any:
     """The figure; None without lines. values: an arm's errors and ratios, (S,) each; labels: of the axes, the
-    one of rows first. Lines are means over seeds, bands one sd."""
+    one of rows first; floor: by number of rows, the error that what they are held against has itself. Lines
+    are means over seeds, bands one sd.
+    """
     if not lines:
         return None
     figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
@@ -43,6 +46,9 @@ def draw(
             band(axis, sizes, each, look, name, positive=True, marker="o")
     for axis, label in zip(panels, labels[1:], strict=True):
         axis.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=label)
+    if floor:
+        at = sorted(floor.items())
+        panels[0].plot(*zip(*at, strict=True), color=INK, linestyle=":", label="the reference itself")
     panels[1].axhline(1.0, color=INK, linewidth=0.8)
     legend_below(figure, panels[0])
     return figure

@@ -15,6 +15,7 @@ LINES = ("-", "--", "-.", ":")
 #: arms by name, samplers of graphs by theirs; the papers' three arms and plain Gibbs in the papers' colours
 KNOWN = {
     "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
+    "independence_ep": PINK,
     "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION, "gibbs": BLACK,
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
     "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,

@@ -18,7 +18,8 @@ def _rows(arm: ArmResult) -> float:
 def against_size(run: Run, run_dir: Path) -> Any:
     """Distance of E θ from the stored reference's in sds of the posterior, root mean square over coordinates,
     and the least of a coordinate's sd over the posterior's, against the number of rows; bands: one sd over
-    seeds. Arms whose last answer is of another shape than the reference's are left out.
+    seeds; dots: the reference's own error. Arms whose last answer is of another shape than the reference's
+    are left out.
     """
     truths = {arm.name: estimates.truth(run, arm) for arm in run.done}
 
@@ -36,7 +37,11 @@ def against_size(run: Run, run_dir: Path) -> Any:
         and all(len(cell.final_mean) == len(cell.final_sd) == len(known.mean) for cell in arm.cells)
     ]
     lines, labels = by_size.lines_of(arms, _rows), ("rows", "mean off, sds", "least sd ratio")
-    return by_size.draw(lines, _rows, errors, styles_of(run.arms), labels, str(run.info.get("title") or ""))
+    floor = {
+        _rows(arm): float(np.sqrt(np.mean(known.error**2))) for arm in arms if (known := truths[arm.name])
+    }
+    title = str(run.info.get("title") or "")
+    return by_size.draw(lines, _rows, errors, styles_of(run.arms), labels, title, floor)
 
 
 FIGURES = {"error_by_size": against_size}

@@ -140,7 +140,8 @@ SECTION = Section(
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
         exact_coordinates mean_off_median mean_off_median_sd mean_off_rms mean_off_rms_sd mean_off_min
         mean_off_min_sd mean_off_max mean_off_max_sd sd_by_exact_median sd_by_exact_median_sd
-        sd_by_exact_min sd_by_exact_min_sd sd_by_exact_max sd_by_exact_max_sd evidence_off evidence_off_sd exact_evidence
+        sd_by_exact_min sd_by_exact_min_sd sd_by_exact_max sd_by_exact_max_sd
+        evidence_off evidence_off_sd exact_evidence
         total_queries total_queries_sd total_seconds total_seconds_sd
     """,
     reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row,
