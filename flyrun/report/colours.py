@@ -15,7 +15,7 @@ LINES = ("-", "--", "-.", ":")
 #: arms by name, samplers of graphs by theirs; the papers' three arms and plain Gibbs in the papers' colours
 KNOWN = {
     "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
-    "independence_ep": PINK,
+    "independence_ep": GREY,
     "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION, "gibbs": BLACK,
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
     "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,
@@ -36,7 +36,7 @@ KNOWN = {
     "sgld_1000": SKY, "sgld_1000_short": GREY, "sgld_cv": BLUE, "ep": GREEN, "ep_serial": GREEN, "adf": GREEN,
     "ep_adf": GREEN, "parallel_ep": GREEN, "parallel_ep_control": PINK, "kl_gaussian": BLUE,
     "stochastic_kl": BLUE, "stochastic_kl_control": BLUE, "sep": SKY, "sep_control": SKY,
-    "sep_constant": SKY, "mean_field": PINK, "linear_response": PINK, "cavi": PINK, "cavi_from_prior": PINK,
+    "sep_constant": SKY, "mean_field": VERMILION, "linear_response": VERMILION, "cavi": PINK, "cavi_from_prior": PINK,
     "jaakkola_jordan": VIOLET, "bbvi": VIOLET, "pathfinder": VIOLET, "weighted": ORANGE,
     "weighted_laplace": ORANGE, "weighted_t": ORANGE, "advi": GREY, "advi_whitened": GREY,
     "advi_full_rank": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
