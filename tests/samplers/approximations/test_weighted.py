@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.gold import store
+from flyrun.gold.problem import free
 from flyrun.models import logistic
 from flyrun.models.factors import Factors, Sites, unsited
 from flyrun.models.problem import log_densities
@@ -109,20 +110,40 @@ def test_a_laplace_prior_comes_in_by_its_ratio(tmp_path):
     assert np.isfinite(priors + likelihoods).all()
 
 
-@pytest.mark.parametrize(("approximation", "worst"), [("ep", 0.02), ("laplace", 0.02)])
-def test_errors_are_as_large_as_the_effective_number_says_on_mnist(tmp_path, approximation, worst):
-    words = ["dataset=mnist_7v9", "model=logistic", "prior=gaussian", "prior.scale=1"]
-    gold = store.load("mnist_7v9_sd1")
+MNIST = ["dataset=mnist_7v9", "model=logistic", "prior=gaussian", "prior.scale=1"]
+QM9 = ["dataset=qm9_gap", "model=student_t", "model.scale=0.3", "prior=laplace", "prior.scale=0.03"]
+CIFAR = ["dataset=cifar3", "model=softmax", "prior=gaussian", "prior.scale=0.07"]
+
+
+def _beside_gold(tmp_path, words, name, approximation, n):
+    """Errors of means in posterior sds, (D,), with weights and without, and the effective number."""
+    gold = store.load(name)
     method = method_of(tmp_path, "sampler=weighted", f"sampler.approximation={approximation}", words=words)
-    found = after(method, 40_000)
-    weight = found["sign"] * np.exp(found["log_weight"] - found["log_weight"].max())
-    effective = weight.sum() ** 2 / (weight @ weight)
-    off = (weight / weight.sum() @ found["theta"] - gold.mean) / gold.sd
+    found = after(method, n)
+    weight = found.get("sign", 1) * np.exp(found["log_weight"] - found["log_weight"].max())
+    theta = free(found["theta"], gold.facts["n_predictors"])
+    off, plain = (
+        (mean - gold.mean) / gold.sd for mean in (weight / weight.sum() @ theta, theta.mean(axis=0))
+    )
+    return off, plain, weight.sum() ** 2 / (weight @ weight)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "approximation", "n"),
+    [
+        (MNIST, "mnist_7v9_sd1", "ep", 40_000),
+        (MNIST, "mnist_7v9_sd1", "laplace", 40_000),
+        pytest.param(QM9, "qm9_gap", "ep", 100_000, marks=pytest.mark.slow),  # half a minute
+        pytest.param(CIFAR, "cifar3", "ep", 2_000, marks=pytest.mark.slow),
+    ],
+    ids=["mnist", "mnist, laplace", "qm9", "cifar"],
+)
+def test_errors_are_as_large_as_the_effective_number_says(tmp_path, words, name, approximation, n):
+    off, plain, effective = _beside_gold(tmp_path, words, name, approximation, n)
     rms = np.sqrt(np.mean(off**2))
-    assert 0.7 < rms * np.sqrt(effective) < 1.4
-    assert rms < worst
+    assert 0.7 < rms * np.sqrt(effective) < 1.4, (rms, effective)
     if approximation == "laplace":
-        plain = (found["theta"].mean(axis=0) - gold.mean) / gold.sd
+        assert rms < 0.02
         assert 0.16 < np.sqrt(np.mean(plain**2)) < 0.19
 
 
