@@ -1,0 +1,129 @@
+"""What weighted draws are worth, and certificates, in reports: of small runs, and by hand."""
+
+import csv
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flyrun.cli.main import main
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.build import build
+from flyrun.report.sections import certificates, weights
+from tests.report.test_sections import write_answer
+from tests.stored import write_run
+
+PROBLEM = ["dataset=toy_2d", "dataset.n_data=60", "model=logistic", "prior=gaussian"]
+HOW = ["protocol.seeds=2", "protocol.burn_in=0", "executor.workers=1", "--quiet"]
+HEADING = "How far approximations are, by their own certificate"
+FAR = "its certificate's k̂ is"
+
+
+def _run(folder, name, *words):
+    """The row of a run of one arm, and its page."""
+    assert main([*PROBLEM, *words, *HOW, f"name={name}", f"results_dir={folder}"]) == 0
+    root = folder / "runs" / name
+    return next(csv.DictReader((root / "table.csv").open())), (root / "report.md").read_text()
+
+
+def test_a_run_of_weighted_draws_says_what_one_costs(tmp_path):
+    row, page = _run(tmp_path, "drawn", "sampler=weighted", "protocol.iterations=400")
+    number = {name: float(row[name]) for name in weights.SECTION.columns.split() if row.get(name)}
+    assert number["weighted_draws"] == 400
+    assert 100 < number["weighted_effective"] < 400
+    assert number["weighted_effective_sd"] > 0
+    # near, as the mean of two ratios is not the ratio of means
+    drawn = float(row["total_queries"]) - float(row["setup_queries"])
+    each = number["queries_per_effective"]
+    assert each == pytest.approx(drawn / number["weighted_effective"], rel=0.02)
+    setup = float(row["setup_queries"]) / number["weighted_effective"]
+    assert number["queries_per_effective_with_setup"] == pytest.approx(each + setup, rel=1e-6)
+    assert 0 < number["weight_k_hat"] < 0.7
+    assert 1 / 400 < number["largest"] < 0.5
+    assert number["kappa"] > 0
+    assert number["rate"] > number["kappa"] ** 2
+    assert "Weighted draws (mean ± sd over seeds)" in page
+    assert HEADING not in page  # draws need no certificate
+    assert "do not trust its means" not in page
+
+
+def test_a_good_approximation_has_a_certificate_and_no_caveat(tmp_path):
+    row, page = _run(tmp_path, "near", "sampler=ep", "protocol.iterations=3")
+    variance = float(row["certificate_variance"])
+    assert 0 < variance < 0.5
+    assert float(row["certificate_kl"]) == pytest.approx(variance / 2)
+    assert HEADING in page
+    assert FAR not in page
+    assert "weighted_effective" not in row
+
+
+def test_a_bad_one_has_a_caveat_and_no_kl(tmp_path):
+    far = ["dataset.separation=4", "prior.scale=10", "protocol.iterations=40"]
+    row, page = _run(tmp_path, "far", "sampler=jaakkola_jordan", *far)
+    assert float(row["certificate_k_hat"]) > 0.7
+    assert float(row["certificate_variance"]) > 0.5
+    assert not row.get("certificate_kl")
+    assert page.count(FAR) == 1
+
+
+def _arm(facts, **values):
+    cells = (SimpleNamespace(**values),) if values else (None,)
+    return ArmResult("a", 1, ({"facts": facts},), cells, SimpleNamespace(), {}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"certificate_variance": 0.1, "certificate_k_hat": 0.71}, True),
+        ({"certificate_variance": 0.1, "certificate_k_hat": 0.7}, False),
+        ({"certificate_variance": 0.1}, False),  # weights without a tail
+        ({"certificate_k_hat": 0.9}, False),
+        ({}, False),
+    ],
+)
+def test_certificates_caveat_is_of_a_k_hat_above_the_bound(facts, said):
+    arm = _arm(facts)
+    assert bool(certificates.SECTION.arm_caveats(Run({}, (arm,), ""), arm)) == said
+
+
+@pytest.mark.parametrize(
+    ("k_hat", "largest", "said"),
+    [(0.9, 0.26, True), (0.9, 0.0005, False), (0.6, 0.26, False), (float("nan"), 1.0, False)],
+)
+def test_weights_caveat_is_of_a_heavy_tail_where_one_weight_counts(k_hat, largest, said):
+    arm = _arm({}, weighted_effective=10.0, total_queries=5.0, weight_k_hat=k_hat, largest=largest)
+    found = weights.SECTION.arm_caveats(Run({}, (arm,), ""), arm)
+    assert bool(found) == said
+    assert all(f"{largest:.0%} of all" in text for text in found)
+
+
+class _Weighted:
+    """Stored draws of these weights."""
+
+    def __init__(self, log_weight, sign=None):
+        self.stored = {"log_weight": log_weight, "sign": sign}
+
+    def values(self, group, name):
+        return self.stored[name]
+
+
+def test_the_effective_number_by_hand():
+    size = np.array([1.0, 2.0, 3.0, 2.0])
+    found = weights.summarise(_Weighted(np.log(size) - 700.0, np.array([1, 1, 1, -1])))
+    assert found["weighted_effective"] == pytest.approx(4**2 / 18)
+    assert found["largest"] == pytest.approx(3 / 8)
+    assert found["negative"] == 0.25
+    # negative control: without signs more draws seem to count
+    unsigned = weights.summarise(_Weighted(np.log(size)))
+    assert unsigned["weighted_effective"] == pytest.approx(8**2 / 18)
+    assert unsigned["negative"] == 0
+    assert weights.summarise(_Weighted(np.full(4, -np.inf))) == {}
+    assert weights.summarise(_Weighted(None)) == {}
+
+
+def test_draws_of_one_weight_each_count_for_themselves(tmp_path):
+    root = write_run(tmp_path, {"is": [0]})
+    write_answer(root, "is", 0, "weighted", [1.0, 2.0])
+    row = build(root).table.iloc[0]
+    assert row["weighted_effective"] == pytest.approx(50)
+    assert row["queries_per_effective"] == pytest.approx((row["total_queries"] - 100) / 50)
