@@ -9,8 +9,10 @@ from flyrun.numerics.state import seeded
 from flyrun.samplers.approximations import certificate
 from flyrun.samplers.approximations.certificate import certify, stand_at
 from tests.samplers.approximations.exact import WORDS, method_of
+from tests.samplers.approximations.test_stochastic import three_classes
 
 TALLER = [*WORDS, "dataset.n_data=300"]
+LASSO = [*TALLER[:-2], "prior=laplace", "prior.scale=0.5", TALLER[-1]]
 WIDE = [*WORDS[:1], "dataset.n_data=60", "dataset.separation=4", *WORDS[3:], "prior.scale=10"]
 NAMES = {"laplace": 1, "ep": 4, "mean_field": 8, "jaakkola_jordan": 40, "streaming_laplace": 1}
 SEEDS = 30
@@ -43,17 +45,30 @@ def _certificates(method, state, monkeypatch):
     return np.array(values).T
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_variance_is_that_of_all_data(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [*((name, TALLER) for name in NAMES), ("ep", LASSO), ("laplace", LASSO), ("mean_field", LASSO)],
+    ids=[*NAMES, *(f"{name}, laplace prior" for name in ("ep", "laplace", "mean_field"))],
+)
+def test_the_variance_is_that_of_all_data(tmp_path, monkeypatch, name, words):
     """On average: log weights have heavy tails, of which 1,000 draws may see so little that a single
     variance is too small by many of its errors, which are then too small as well.
     """
-    method, state = _made(tmp_path, name, NAMES[name])
+    method, state = _made(tmp_path, name, NAMES[name], words)
     truth, unsure = _variance(method, method.result(state))
     variance, error = _certificates(method, state, monkeypatch)
     spread = variance.std(ddof=1)
     assert abs(variance.mean() - truth) < 4 * np.hypot(spread / np.sqrt(SEEDS), unsure)
     assert 0.6 < error.mean() / spread < 1.4
+
+
+def test_it_holds_where_a_datum_sees_two_numbers(tmp_path, monkeypatch):
+    method, state = _made(tmp_path, "ep", 4, three_classes(tmp_path))
+    truth, unsure = _variance(method, method.result(state))
+    monkeypatch.setattr(certificate, "FIRST", 15)
+    monkeypatch.setattr(certificate, "LAST", 15)
+    variance = _certificates(method, state, monkeypatch)[0]
+    assert abs(variance.mean() - truth) < 4 * np.hypot(variance.std(ddof=1) / np.sqrt(SEEDS), unsure)
 
 
 def test_kl_is_half_of_it_and_left_out_where_it_is_large(tmp_path):

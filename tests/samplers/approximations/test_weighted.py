@@ -12,6 +12,7 @@ from flyrun.models.problem import log_densities
 from flyrun.numerics.alias import alias_table
 from flyrun.samplers.approximations.remainders import Proposal, Remainders, best_rate, draw, room
 from tests.samplers.approximations.exact import WORDS, after, by_grid, method_of
+from tests.samplers.approximations.test_stochastic import three_classes
 
 N = 200_000
 
@@ -93,6 +94,13 @@ def test_a_sampler_that_reads_all_data_weighs_by_the_posteriors_density(tmp_path
     few, queries = _missed(method_of(tmp_path, "sampler=weighted", *more, words=words))
     assert np.abs(few).max() > 0.1
     assert queries.mean() < 30
+
+
+def test_it_does_so_where_a_datum_sees_two_numbers(tmp_path):
+    words = three_classes(tmp_path)
+    missed, queries = _missed(method_of(tmp_path, "sampler=weighted", "sampler.queries=1e9", words=words))
+    np.testing.assert_allclose(missed, 0, atol=1e-9)
+    assert (queries == 90).all()
 
 
 MORE = [
