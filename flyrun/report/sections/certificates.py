@@ -32,9 +32,10 @@ _COLUMNS = [
 _LEGEND = """
 Var log w: variance of log posterior − log approximation under the approximation, from 1,000 draws and two
 lots of a few hundred data each, so that its queries, which no other column counts, do not grow with the data
-but for a pass of methods that have no sites; se: its standard error. KL: of the approximation from the
-posterior, half of it, where it is below ½. k̂: Pareto's, of importance weights; above 0.7 draws of the
-approximation could not be corrected by weights.
+but for a pass of methods that have no sites; se: its standard error, too small where weights have heavy
+tails. KL: of the approximation from the posterior, half of it, where it is below ½. k̂: Pareto's, of
+importance weights, where they are not all but even; above 0.7 draws of the approximation could not be
+corrected by weights.
 """
 
 

@@ -20,6 +20,7 @@ from flyrun.samplers.approximations.remainders import POINTS
 DRAWS = 1_000
 FIRST, LAST = 100, 1_600  # data of a sum; four times as many until the error is small
 _SMALL = 0.5  # variance of log weights, up to where KL is half of it
+_EVEN = 0.01  # below, weights are all but even: of a tail there is nothing to see but the subsamples' noise
 _BLOCK = 4_000_000  # numbers of rows looked at together
 
 
@@ -27,9 +28,9 @@ class Certificate(NamedTuple):
     """Of a Gaussian q."""
 
     variance: float  # of log weights under q
-    error: float  # its standard error
+    error: float  # its standard error; too small where log weights have heavy tails
     kl: float  # KL(q‖p) in nats; NaN where variance is too large to tell
-    k_hat: float
+    k_hat: float  # NaN where weights are about even
     queries: int
 
     def plain(self) -> dict[str, float]:
@@ -98,7 +99,8 @@ def certify(arm: Any, problem: Problem, q: Gaussian, stand: Stand) -> Certificat
     both = (one + two) / 2
     shrunk = both * np.sqrt(max(variance, 0.0) / both.var()) if both.any() else both
     kl = max(variance, 0.0) / 2 if variance < _SMALL else np.nan
-    return Certificate(variance, error, kl, pareto_k(shrunk), queries)
+    k_hat = pareto_k(shrunk) if variance > _EVEN else np.nan
+    return Certificate(variance, error, kl, k_hat, queries)
 
 
 def _log_density(made: Gaussian, theta: np.ndarray) -> np.ndarray:
