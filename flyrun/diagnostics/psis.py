@@ -19,7 +19,7 @@ def pareto_k(log_weight: np.ndarray) -> float:
 
     # ArviZ's is made for leave-one-out, and takes the logarithm of one over the weight.
     try:
-        with np.errstate(invalid="ignore"):  # weights that are all but even
+        with np.errstate(all="ignore"):  # weights that are all but even, or one that is all
             return float(array_stats.psislw(-np.asarray(log_weight, np.float64))[1])
     except ValueError:  # "All tail values are the same"
         return math.nan

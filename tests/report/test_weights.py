@@ -77,11 +77,13 @@ def _arm(facts, **values):
         ({"certificate_variance": 0.1, "certificate_k_hat": 0.71}, True),
         ({"certificate_variance": 0.1, "certificate_k_hat": 0.7}, False),
         ({"certificate_variance": 0.1}, False),  # weights without a tail
+        ({"certificate_variance": 26.0, "certificate_k_hat": 0.1}, True),  # so far that k̂ sees nothing
+        ({"certificate_variance": 24.0, "certificate_k_hat": 0.1}, False),
         ({"certificate_k_hat": 0.9}, False),
         ({}, False),
     ],
 )
-def test_certificates_caveat_is_of_a_k_hat_above_the_bound(facts, said):
+def test_certificates_caveat_is_of_a_k_hat_or_a_variance_above_its_bound(facts, said):
     arm = _arm(facts)
     assert bool(certificates.SECTION.arm_caveats(Run({}, (arm,), ""), arm)) == said
 

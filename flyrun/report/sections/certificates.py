@@ -2,10 +2,11 @@
 
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.render import ARM, SEEDS, Column, known, plain, table_view
+from flyrun.report.render import ARM, SEEDS, Column, known, number, plain, table_view
 from flyrun.report.section import Row, Section
 
 HEAVY = 0.7
+FAR = 25.0  # of 1,000 draws even the best may be nowhere near the posterior, and k̂ knows nothing of it
 _NAMES = ("variance", "error", "kl", "k_hat", "queries")
 
 
@@ -40,10 +41,14 @@ corrected by weights.
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    k_hat = arm.fact_mean("certificate_k_hat") if _has(arm) else 0.0
-    if not k_hat > HEAVY:
+    if not _has(arm):
         return []
-    return [f"its certificate's k̂ is {k_hat:.2f}, above {HEAVY}: it is far from the posterior somewhere."]
+    k_hat, variance = (arm.fact_mean(f"certificate_{name}") for name in ("k_hat", "variance"))
+    if k_hat > HEAVY:
+        return [f"its certificate's k̂ is {k_hat:.2f}, above {HEAVY}: it is far from the posterior somewhere."]
+    if variance > FAR:
+        return [f"Var log w is {number(variance, 2)}, above {FAR:g}: it is far from the posterior."]
+    return []
 
 
 SECTION = Section(

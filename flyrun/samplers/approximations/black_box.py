@@ -24,7 +24,7 @@ class BlackBox(GaussianAnswer):
     """
 
     unit, shown = "step", ("{queries} queries/step",)
-    label = ""
+    label, remedy = "", "a smaller sampler.rate"
 
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
@@ -71,7 +71,7 @@ class BlackBox(GaussianAnswer):
             if not np.isfinite(gradient).all():
                 raise FlyrunError(
                     f"step {first + i + 1}: {self.label} leads away, the slope of its bound is not finite; "
-                    "try a smaller sampler.rate"
+                    f"try {self.remedy}"
                 )
             at, slope, square = self.adam.climbed(at, gradient, slope, square, first + i + 1)
             visits[i] = self.batches.n_data if rows is None else len(rows)

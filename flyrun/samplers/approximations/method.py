@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.numerics.batches import Batches
@@ -71,13 +71,20 @@ class GaussianAnswer(Method):
     """
 
     answers = "density"
+    remedy = "sampler=ep"  # to be tried where it comes to nothing
     arm: Any
     problem: Problem
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the Gaussian."""
+        """Of the Gaussian. FlyrunError where it is none."""
         mean, covariance = self.answer(state)
-        root = np.linalg.cholesky(covariance)
+        try:
+            root = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            raise FlyrunError(
+                f"sampler={self.arm.sampler.name}: leads away, the covariance is not positive definite; "
+                f"try {self.remedy}"
+            ) from None
         return gaussian_estimates(self.arm, self.problem, mean[None], root[None])
 
     def answer(self, state: State) -> Gaussian:

@@ -5,11 +5,13 @@ import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.problem import arm_of
+from flyrun.models.factors import Gaussian
 from flyrun.models.problem import log_densities, log_priors
 from flyrun.numerics.adam import Adam
 from flyrun.samplers.approximations.advi import Advi
 from flyrun.samplers.approximations.bbvi import Bbvi
 from flyrun.samplers.method import prepare
+from tests.samplers.approximations.exact import method_of
 from tests.samplers.particles.toys import same_bits
 
 LOGISTIC = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic"]
@@ -182,3 +184,11 @@ def test_scores_without_a_baseline_need_one_draw(tmp_path):
     method = _method(tmp_path, "bbvi", "sampler.draws=1", "sampler.baseline=rao_blackwell")
     assert isinstance(method, Bbvi)
     assert np.isfinite(_end(method, 5)["mean"]).all()
+
+
+def test_a_covariance_that_is_none_is_one_line(tmp_path, monkeypatch):
+    method = method_of(tmp_path, "sampler=advi", "sampler.covariance=full_rank")
+    monkeypatch.setattr(method, "answer", lambda state: Gaussian(np.zeros(3), -np.eye(3)))
+    with pytest.raises(FlyrunError, match=r"not positive definite; try a smaller sampler\.rate") as told:
+        method.estimates(method.init(0))
+    assert "\n" not in str(told.value)
