@@ -148,6 +148,7 @@ def _moved_from_exact_draws(shift, n_chains=4_000, n_iterations=20):
     return starts, np.array(ends)
 
 
+@pytest.mark.slow  # compiles for as long as the rest of this file
 def test_one_row_far_off_is_slow_but_leaves_the_posterior_as_it_is():
     # The bounds' Gaussian is a hundred times narrower than the posterior: chains of 20,000 iterations sit
     # anywhere between 0.13 and 0.78, where the mean is 0.5. That is mixing: exact draws stay exact.

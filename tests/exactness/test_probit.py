@@ -55,9 +55,9 @@ CASES = {
 }
 
 
-# compiling Hamiltonian moves takes most of a minute
+# compiling takes most of a minute, and test_enumeration_models has the likelihood's steps
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if "hmc" in name else []) for name in CASES]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "tight" not in name else []) for name in CASES]
 )
 def test_chain_has_the_exact_moments(name):
     target, kernel, brightness = CASES[name]()

@@ -48,7 +48,12 @@ def _certificates(method, state, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, TALLER) for name in NAMES),
+        *(
+            pytest.param(
+                name, TALLER, marks=[pytest.mark.slow] if name in ("mean_field", "streaming_laplace") else []
+            )
+            for name in NAMES
+        ),
         ("ep", LASSO),
         pytest.param("laplace", LASSO, marks=pytest.mark.slow),
         pytest.param("mean_field", LASSO, marks=pytest.mark.slow),
@@ -67,6 +72,7 @@ def test_the_variance_is_that_of_all_data(tmp_path, monkeypatch, name, words):
     assert 0.6 < error.mean() / spread < 1.4
 
 
+@pytest.mark.slow
 def test_it_holds_where_a_datum_sees_two_numbers(tmp_path, monkeypatch):
     method, state = _made(tmp_path, "ep", 4, three_classes(tmp_path))
     truth, unsure = _variance(method, method.result(state))

@@ -96,6 +96,7 @@ def test_a_sampler_that_reads_all_data_weighs_by_the_posteriors_density(tmp_path
     assert queries.mean() < 30
 
 
+@pytest.mark.slow
 def test_it_does_so_where_a_datum_sees_two_numbers(tmp_path):
     words = three_classes(tmp_path)
     missed, queries = _missed(method_of(tmp_path, "sampler=weighted", "sampler.queries=1e9", words=words))
