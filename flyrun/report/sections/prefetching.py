@@ -170,8 +170,8 @@ def _caveats(run: Run) -> list[str]:
     gains = [float(np.mean(arm.each("prefetch_steps"))) - 1.0 for arm in arms]
     low, high = (_milliseconds(max(gain, 0.0) * evaluation) for gain in (min(gains), max(gains)))
     return [
-        f"Prefetching is simulated: an evaluation takes {_milliseconds(evaluation)} here, and real workers would "
-        f"pay only with messages below {low} to {high} a round."
+        f"Prefetching is simulated: an evaluation takes {_milliseconds(evaluation)} here, and real workers "
+        f"would pay only with messages below {low} to {high} a round."
     ]
 
 

@@ -1,7 +1,7 @@
 """The tree of what a chain may do next (Angelino, Johnson & Adams 2016, Figure 4.2).
 
 A node is the proposal of an iteration at the end of a path of outcomes. Its test is against the *current*
-state there, the proposal of the nearest ancestor that the path accepts; so nothing is evaluated for a rejection.
+state there, the proposal of the nearest ancestor that the path accepts: a rejection needs no evaluation.
 """
 
 import math
@@ -61,8 +61,9 @@ class Tree:
         self.root = self._node(t, at, step)
 
     def _node(self, t: int, current: Point, step: Step) -> Node:
-        theta = self.walk.proposal(current.theta, step, t)
-        return Node(t, current, step, Point(theta, self.log_prior(theta)), self.walk.luck(t).log_u)
+        luck = self.walk.luck(t)
+        theta = self.walk.proposal(current.theta, step, luck)
+        return Node(t, current, step, Point(theta, self.log_prior(theta)), luck.log_u)
 
     def child(self, node: Node, accepted: bool) -> Node:
         """The next iteration's node after this outcome of a node's."""

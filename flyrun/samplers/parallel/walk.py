@@ -50,9 +50,9 @@ class Walk:
             self._known[t] = Luck(noise, -rng.standard_exponential())
         return self._known[t]
 
-    def proposal(self, theta: np.ndarray, step: Step, t: int) -> np.ndarray:
-        """θ' of iteration t from θ, (P,)."""
-        return theta + math.exp(step.log) * (self.root @ self.luck(t).noise)
+    def proposal(self, theta: np.ndarray, step: Step, luck: Luck) -> np.ndarray:
+        """θ', (P,), from θ with an iteration's luck."""
+        return theta + math.exp(step.log) * (self.root @ luck.noise)
 
     def tuned(self, step: Step, accepted: bool, t: int) -> Step:
         """The step after the outcome of iteration t; kept after burn-in."""
