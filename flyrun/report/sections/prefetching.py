@@ -81,7 +81,9 @@ def _speedup(run: Run, arm: ArmResult) -> np.ndarray | None:
         return 1.0 / arm.each("prefetch_evaluations")
     alone = (one for one in SECTION.arms(run) if one.problem == arm.problem and not _simulated(one))
     base = next((one for one in alone if one.setting("sampler", "workers") == 1), None)
-    return None if base is None else np.mean(base.each("prefetch_seconds")) / arm.each("prefetch_seconds")
+    if base is None or base is arm:
+        return None if base is None else np.ones(arm.done)
+    return np.mean(base.each("prefetch_seconds")) / arm.each("prefetch_seconds")
 
 
 def _wasted(row: Row) -> str:
