@@ -3,6 +3,7 @@
 import csv
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from flyrun.cli.main import main
@@ -60,7 +61,6 @@ def test_the_page_shows_both_kinds_and_says_what_does_not_pay(run):
     assert "Prefetching, simulated workers" in page
     assert "Prefetching, real workers" in page
     assert "4 workers are slower than one: messages of 5 evaluations cost more than they gain." in page
-    assert "2 workers pay from" in page
     assert "Prefetching is simulated: an evaluation takes" in page
     assert (run / "figures/prefetching.png").stat().st_size > 10_000
 
@@ -69,4 +69,11 @@ def test_what_is_left_of_a_round_goes_by_its_messages():
     facts = {"evaluation_s": 0.3, "message_s": 0.1}
     arm = SimpleNamespace(setting=lambda *keys: 2, fact_mean=facts.get)
     assert prefetching._worth(arm) == pytest.approx(0.75)
+    arm.has = lambda name: name != "prefetch_evaluations"
+    arm.each = {"prefetch_steps": np.array([1.4, 1.6])}.get
+    assert prefetching._arm_caveats(None, arm) == []
+    facts["evaluation_s"] = 0.1
+    assert prefetching._arm_caveats(None, arm) == [
+        "an evaluation takes 100 ms, messages 100 ms a round: 2 workers pay from 200 ms on."
+    ]
     assert prefetching._worth(SimpleNamespace(setting=lambda *keys: 1)) == 1
