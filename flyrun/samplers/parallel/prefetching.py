@@ -6,6 +6,7 @@ whatever its workers are, gives the draws of the chain of one worker, bit for bi
 """
 
 import time
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.children import cores
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, log_priors, prior_curvature
 from flyrun.numerics.state import seeded
@@ -27,6 +28,8 @@ from flyrun.samplers.parallel.team import Dask, Processes, Real, Simulated, Thre
 from flyrun.samplers.parallel.tree import Point, Tree
 from flyrun.samplers.parallel.walk import Step, Walk, key_of
 from flyrun.samplers.subsampling.method import OwnChain
+
+_TEAMS = 4  # that are started before it is given up
 
 
 def prepare(arm: Any, folder: Path) -> Method:
@@ -118,11 +121,23 @@ class Prefetching(OwnChain):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations. Draws: theta (n // thin, P); by step, (n,): accepted, what the hub counts, and
-        how long it took in evaluations (simulated) or seconds; with a quadratic, whether it was wrong."""
-        tree, memory, team = self._tree(state), Memory(state["memory"]), self._team(state)
-        hub = Hub(
-            tree, self.scheme(self.config.workers, memory, self.quadratic), team, self.blocks, state["counts"]
+        how long it took in evaluations (simulated) or seconds; with a quadratic, whether it was wrong.
+
+        A worker process that dies takes its team along; another one does these iterations again.
+        """
+        for _ in range(_TEAMS):
+            try:
+                return self._advance(state, n)
+            except BrokenExecutor:
+                del self.real
+        raise FlyrunError(
+            f"workers died in {_TEAMS} teams; out of memory? fewer need less: sampler.workers=1"
         )
+
+    def _advance(self, state: State, n: int) -> tuple[State, Records]:
+        tree, memory, team = self._tree(state), Memory(state["memory"]), self._team(state)
+        scheme = self.scheme(self.config.workers, memory, self.quadratic)
+        hub = Hub(tree, scheme, team, self.blocks, state["counts"])
         after, thin, burn_in = state["after"].copy(), self.arm.protocol.thin, self.arm.protocol.burn_in
         accepted, wrong, kept = np.zeros(n, bool), np.zeros(n), []
         counted, clock = [state["counts"]], [float(state["clock"][0])]

@@ -1,6 +1,8 @@
 """Prefetching: the serial chain bit for bit, whoever evaluates what; counts; theory; controls that fail."""
 
 import functools
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -82,6 +84,15 @@ def test_other_processes_give_it_too(folder, alone, team):
         told = run(method_of(folder, scheme, 2, team=team))
         np.testing.assert_array_equal(told["theta"], alone["theta"])
         assert told["seconds"].min() >= 0
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_time_and_no_bit(folder, alone):
+    method = method_of(folder, "foretold", 2, team="processes")
+    state, first = method.advance(method.init(3), 40)
+    os.kill(next(iter(method.real._pool._processes)), signal.SIGKILL)
+    _, rest = method.advance(state, SHORT - 40)
+    np.testing.assert_array_equal(np.concatenate([first["theta"], rest["theta"]]), alone["theta"])
 
 
 @pytest.mark.parametrize("blocks", [1, 7, N])
