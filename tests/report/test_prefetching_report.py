@@ -19,6 +19,8 @@ defaults:
   - override /protocol: smoke
 executor: { workers: 1 }
 protocol: { seeds: 1, iterations: 200, burn_in: 50, init: map }
+figures: [steps_by_workers]
+drawn: [regular]
 arms:
   regular: [sampler.workers=1, sampler.team=threads]
   threads: [sampler.workers=2, sampler.team=threads]
@@ -62,7 +64,7 @@ def test_the_page_shows_both_kinds_and_says_what_does_not_pay(run):
     assert "Prefetching, real workers" in page
     assert "4 workers are slower than one: messages of 5 evaluations cost more than they gain." in page
     assert "Prefetching is simulated: an evaluation takes" in page
-    assert (run / "figures/prefetching.png").stat().st_size > 10_000
+    assert (run / "figures/steps_by_workers.png").stat().st_size > 10_000
 
 
 def test_what_is_left_of_a_round_goes_by_its_messages():

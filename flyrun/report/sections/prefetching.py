@@ -1,14 +1,10 @@
 """What a chain gains whose next steps several workers evaluate ahead of it, and what is wasted on the way."""
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import band, legend_below, new_figure, round_numbers
 from flyrun.report.render import (
     ARM,
     SEEDS,
@@ -55,12 +51,13 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row["prefetch_wrong"] = arm.fact_mean("foretold_wrong")
     if (speedup := _speedup(run, arm)) is not None:
         put(row, "prefetch_speedup", speedup)
-    if not _simulated(arm):
+    if not simulated(arm):
         row["prefetch_possible"] = float(np.mean(arm.each("prefetch_steps"))) * _worth(arm)
     return row
 
 
-def _simulated(arm: ArmResult) -> bool:
+def simulated(arm: ArmResult) -> bool:
+    """Whether its workers are logical ones, with a clock of their own."""
     return arm.has("prefetch_evaluations")
 
 
@@ -77,9 +74,9 @@ def _speedup(run: Run, arm: ArmResult) -> np.ndarray | None:
 
     On the simulated clock, or by seconds of the arm of one real worker; None where there is none.
     """
-    if _simulated(arm):
+    if simulated(arm):
         return 1.0 / arm.each("prefetch_evaluations")
-    alone = (one for one in SECTION.arms(run) if one.problem == arm.problem and not _simulated(one))
+    alone = (one for one in SECTION.arms(run) if one.problem == arm.problem and not simulated(one))
     base = next((one for one in alone if one.setting("sampler", "workers") == 1), None)
     if base is None or base is arm:
         return None if base is None else np.ones(arm.done)
@@ -139,7 +136,7 @@ evaluation's time C and an empty round's λ as measured before the run.
 
 
 def _legend(run: Run) -> list[str]:
-    kinds = {_simulated(arm) for arm in SECTION.arms(run)}
+    kinds = {simulated(arm) for arm in SECTION.arms(run)}
     return words.lines(_LEGEND, simulated=True in kinds, real=False in kinds)
 
 
@@ -150,7 +147,7 @@ def _milliseconds(seconds: float) -> str:
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     if (workers := arm.setting("sampler", "workers")) == 1:
         return []
-    if _simulated(arm):
+    if simulated(arm):
         latency = f"messages of {arm.setting('sampler', 'latency'):g} evaluations cost more than they gain"
         slower = np.mean(arm.each("prefetch_evaluations")) > 1.0
         return [f"{workers} workers are slower than one: {latency}."] if slower else []
@@ -165,7 +162,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 def _caveats(run: Run) -> list[str]:
-    arms = [arm for arm in SECTION.arms(run) if _simulated(arm) and arm.setting("sampler", "workers") != 1]
+    arms = [arm for arm in SECTION.arms(run) if simulated(arm) and arm.setting("sampler", "workers") != 1]
     if not arms:
         return []
     evaluation = float(np.median([arm.fact_mean("evaluation_s") for arm in arms]))
@@ -175,44 +172,6 @@ def _caveats(run: Run) -> list[str]:
         f"Prefetching is simulated: an evaluation takes {_milliseconds(evaluation)} here, and real workers "
         f"would pay only with messages below {low} to {high} a round."
     ]
-
-
-def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Steps a round against the number of simulated workers without latency (dotted: in theory), and speedup
-    against latency; means over seeds, bands: one sd.
-    """
-    simulated = [arm for arm in arms if _simulated(arm) and arm.setting("sampler", "workers") != 1]
-    panels = {
-        "workers": [arm for arm in simulated if not arm.setting("sampler", "latency")],
-        "latency": [arm for arm in simulated if arm.setting("sampler", "latency")],
-    }
-    if len({arm.setting("sampler", "workers") for arm in panels["workers"]}) < 2:
-        return None
-    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    shown = [key for key, several in panels.items() if several]
-    axes = figure.subplots(1, len(shown), squeeze=False)[0]
-    for axis, key in zip(axes, shown, strict=True):
-        lines: dict[str, list[ArmResult]] = {}
-        for arm in sorted(panels[key], key=lambda arm: arm.setting("sampler", key)):
-            lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
-        for name, points in lines.items():
-            fewest, look = min(arm.done for arm in points), styles[points[0].name]
-            places = [arm.setting("sampler", key) for arm in points]
-            told = [
-                arm.each("prefetch_steps") if key == "workers" else 1.0 / arm.each("prefetch_evaluations")
-                for arm in points
-            ]
-            band(axis, places, np.array([one[:fewest] for one in told]).T, look, name, True, marker="o")
-            if key == "workers":
-                theory = [arm.fact_mean("expected_steps") for arm in points]
-                axis.plot(places, theory, color=look.colour, linestyle=":", linewidth=0.9)
-        axis.set(xscale="log", yscale="log", xlabel="workers" if key == "workers" else "latency, evaluations")
-        axis.set_ylabel("steps a round" if key == "workers" else "speedup")
-        round_numbers(axis.yaxis)
-        round_numbers(axis.xaxis)
-    legend_below(figure, axes[0])
-    return figure
 
 
 SECTION = Section(
@@ -225,5 +184,5 @@ SECTION = Section(
         prefetch_speedup_sd prefetch_possible
     """,
     reads=("prefetch_steps",), summarise=summarise, row=_row, views=_views, legend=_legend,
-    arm_caveats=_arm_caveats, caveats=_caveats, figures={"prefetching": _figure},
+    arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip
