@@ -25,6 +25,7 @@ class Prefetching(Sampler):
     workers: int = ranged(16, at_least=1, at_most=1024)
     team: Literal["simulated", "threads", "processes", "dask"] = "simulated"
     latency: float = ranged(0.0, at_least=0)
+    pause: float = ranged(0.0, at_least=0)
     batches: int = ranged(10, at_least=1)
     metric: Literal["identity", "hessian"] = "hessian"
     target_accept: float = ranged(0.234, above=0, at_most=1)
@@ -37,7 +38,7 @@ class Prefetching(Sampler):
 
     def alone(self) -> "Prefetching":
         """The same chain with the same luck, whoever shares its work."""
-        return replace(self, scheme="naive", workers=1, team="simulated", latency=0.0, batches=1)
+        return replace(self, scheme="naive", workers=1, team="simulated", latency=0.0, pause=0.0, batches=1)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; latency is simulated, and predictions by partial sums need parts."""

@@ -4,6 +4,7 @@ Block b of B has rows b, b + B, b + 2B, …, so that each is like the whole howe
 density is the rounded exact sum of its blocks' (`math.fsum`): in what order they come does not matter.
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from flyrun.models.problem import Problem, bind
 
 
 class Blocks:
-    """count blocks of a problem's rows. Every evaluation of a likelihood while sampling is made here."""
+    """count blocks of a problem's rows. Every evaluation of a likelihood while sampling is made here.
 
-    def __init__(self, problem: Problem, count: int):
+    pause: seconds that one of all blocks waits besides, which stand for a slower likelihood.
+    """
+
+    def __init__(self, problem: Problem, count: int, pause: float = 0.0):
+        self.pause = pause
         self.model, self.features = problem.model, problem.features
         n_data = len(problem.features.rows)
         self.count = count
@@ -24,6 +29,8 @@ class Blocks:
 
     def sums(self, theta: np.ndarray, first: int, last: int) -> list[float]:
         """Σ log L_n over each of the blocks first … last − 1 at θ, (P,). A query for each of their rows."""
+        if self.pause:
+            time.sleep(self.pause * (last - first) / self.count)
         return [self._sum(theta, block) for block in range(first, last)]
 
     def _sum(self, theta: np.ndarray, block: int) -> float:

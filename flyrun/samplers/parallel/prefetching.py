@@ -56,7 +56,7 @@ class Prefetching(OwnChain):
     def __init__(self, arm: Any, problem: Problem, folder: Path):
         super().__init__(arm, problem)
         self.config, self.folder = arm.sampler, folder
-        self.blocks = Blocks(problem, self.config.batches)
+        self.blocks = Blocks(problem, self.config.batches, self.config.pause)
         self.scheme = SCHEMES[self.config.scheme]
         self.root: np.ndarray = np.eye(self.n_params)
         self.quadratic: Quadratic | None = None

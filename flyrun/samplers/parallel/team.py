@@ -177,6 +177,6 @@ def _sums(arm: Any, folder: Path, theta: np.ndarray, first: int, last: int) -> l
     key = f"{arm.settings()}{folder}"
     if key not in _blocks:
         _blocks.clear()
-        _blocks[key] = Blocks(problem_of(arm, folder), arm.sampler.batches)
+        _blocks[key] = Blocks(problem_of(arm, folder), arm.sampler.batches, arm.sampler.pause)
     with threadpool_limits(1):
         return _blocks[key].sums(theta, first, last)
