@@ -80,6 +80,11 @@ class Prefetching(OwnChain):
             self.blocks.sums(np.zeros(self.n_params), 0, self.blocks.count)
         return time.perf_counter() - began
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """As in the base class: the shape of the steps, and the MAP."""
+        return self.root, self.problem.fit.theta_map
+
     @cached_property
     def real(self) -> Real | None:
         """The workers, started; None where they are simulated."""
