@@ -33,7 +33,8 @@ def summarise(draws: Draws) -> Row:
         return {}
     found: Row = {f"prefetch_{name}": mean for name, mean in means.items()}
     found["prefetch_steps"] = n_data / found["prefetch_span"]
-    found["prefetch_wasted"] = 1.0 - n_data / found["prefetch_queries"]
+    # What burn-in had evaluated ahead makes a short run seem to waste less than nothing.
+    found["prefetch_wasted"] = max(0.0, 1.0 - n_data / found["prefetch_queries"])
     if (begun := draws.values("warmup_sample_stats", "span")) is not None:
         found["prefetch_steps_burn_in"] = n_data / float(np.mean(begun))
     for name in ("evaluations", "seconds"):

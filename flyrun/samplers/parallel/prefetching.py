@@ -166,11 +166,17 @@ class Prefetching(OwnChain):
             if (root.t + 1) % thin == 0:
                 kept.append(tree.root.current.theta)
         hub.drain()
+        counted[-1], clock[-1] = hub.counts(), now()  # with what real workers were still at
         told = dict(zip(COUNTS, np.diff(counted, axis=0).T, strict=True))
         told["evaluations" if isinstance(team, Simulated) else "seconds"] = np.diff(clock)
         if self.quadratic is not None:
             told["wrong"] = wrong
-        new = {"memory": memory.values(), "counts": hub.counts(), "clock": np.array([now()]), "after": after}
+        new = {
+            "memory": memory.values(),
+            "counts": counted[-1],
+            "clock": np.array([clock[-1]]),
+            "after": after,
+        }
         draws = np.array(kept).reshape(-1, self.n_params)
         return state | new | self._of_tree(tree), {"theta": draws, "accepted": accepted, **told}
 
