@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling pmd_mixture pmd_logistic pmd_gp pmd_lda approximations full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching pmd_mixture pmd_logistic pmd_gp pmd_lda approximations full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -72,6 +72,11 @@ subsampling: $(VENV)/run.stamp ## chains that read part of the data, exact and b
 	$(FLYRUN) experiment=subsampling_qm9 $(ARGS)
 	$(FLYRUN) experiment=subsampling_tall $(ARGS)
 	$(FLYRUN) publish subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
+
+prefetching: $(VENV)/run.stamp ## one chain, its next steps evaluated ahead: 4 to 64 simulated workers, two real ones; published
+	$(FLYRUN) experiment=prefetching $(ARGS)
+	$(FLYRUN) experiment=prefetching_workers $(ARGS)
+	$(FLYRUN) publish prefetching prefetching_workers out=$(MEASURED)
 
 approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, distributed; exact weighted draws; clutter, mixture, topics
 	$(FLYRUN) experiment=mnist_approximations $(ARGS)

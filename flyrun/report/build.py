@@ -21,8 +21,8 @@ from flyrun.runner import store
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
 _BARE = ("cpu", "blas")  # whose values name them
 _PARTS = (
-    "arms arena coefficients paper ess bias chains cost marginal_error long_run scaling estimates "
-    "weights density certificates held_out quadrature prediction functionals"
+    "arms arena coefficients paper ess bias chains cost prefetching marginal_error long_run scaling "
+    "estimates weights density certificates held_out quadrature prediction functionals"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 

@@ -4,7 +4,16 @@ from flyrun.config.sampler.base import Sampler
 from flyrun.config.sampler.chain import ThetaUpdate  # first, as errors list them
 
 # isort: split
-from flyrun.config.sampler import approximations, gibbs, inducing, mixture, particles, subsampling, topics
+from flyrun.config.sampler import (
+    approximations,
+    gibbs,
+    inducing,
+    mixture,
+    particles,
+    prefetching,
+    subsampling,
+    topics,
+)
 
 __all__ = [
     "Sampler",
@@ -14,6 +23,7 @@ __all__ = [
     "inducing",
     "mixture",
     "particles",
+    "prefetching",
     "subsampling",
     "topics",
 ]

@@ -1,0 +1,49 @@
+"""One chain whose next steps several workers evaluate ahead of it."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.sampler.base import Sampler
+from flyrun.config.schema import option, ranged
+
+
+@option("sampler", "prefetching")
+class Prefetching(Sampler):
+    """Random-walk Metropolis whose next steps `workers` evaluate ahead of it, by a scheme of which; exact.
+
+    team: simulated workers, with a latency in evaluations of the likelihood, or real ones.
+    step null is tuned to `target_accept` in burn-in, a number is kept.
+    """
+
+    home: ClassVar[str] = "flyrun.samplers.parallel"
+    family: ClassVar[str] = "flyrun.samplers.parallel.prefetching"
+    paper: ClassVar[str] = (
+        "Brockwell 2006, Byrd et al. 2008, Strid 2010, Angelino et al. 2014; Angelino, Johnson and Adams "
+        "2016, Algorithms 9 and 10; foretold by a quadratic: ours"
+    )
+    scheme: Literal["naive", "rejections", "static", "predictive", "foretold"] = "foretold"
+    workers: int = ranged(16, at_least=1, at_most=1024)
+    team: Literal["simulated", "threads", "processes", "dask"] = "simulated"
+    latency: float = ranged(0.0, at_least=0)
+    pause: float = ranged(0.0, at_least=0)
+    batches: int = ranged(10, at_least=1)
+    metric: Literal["identity", "hessian"] = "hessian"
+    target_accept: float = ranged(0.234, above=0, at_most=1)
+    step: float | None = ranged(None, above=0)
+
+    @property
+    def at_map(self) -> bool:
+        """Whether the MAP must be found first."""
+        return self.metric == "hessian" or self.scheme == "foretold"
+
+    def alone(self) -> "Prefetching":
+        """The same chain with the same luck, whoever shares its work."""
+        return replace(self, scheme="naive", workers=1, team="simulated", latency=0.0, pause=0.0, batches=1)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; latency is simulated, and predictions by partial sums need parts."""
+        if self.latency and self.team != "simulated":
+            return f"sampler.latency={self.latency:g}: real workers have their own; choose sampler.latency=0"
+        if self.scheme == "predictive" and self.batches == 1:
+            return "sampler.batches=1: scheme=predictive goes by partial sums; choose sampler.batches=10"
+        return super().unfit(arm)

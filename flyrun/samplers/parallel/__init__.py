@@ -1,0 +1,1 @@
+"""Methods for several workers."""
