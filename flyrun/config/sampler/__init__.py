@@ -4,13 +4,23 @@ from flyrun.config.sampler.base import Sampler
 from flyrun.config.sampler.chain import ThetaUpdate  # first, as errors list them
 
 # isort: split
-from flyrun.config.sampler import approximations, gibbs, inducing, mixture, particles, subsampling, topics
+from flyrun.config.sampler import (
+    approximations,
+    gibbs,
+    hogwild,
+    inducing,
+    mixture,
+    particles,
+    subsampling,
+    topics,
+)
 
 __all__ = [
     "Sampler",
     "ThetaUpdate",
     "approximations",
     "gibbs",
+    "hogwild",
     "inducing",
     "mixture",
     "particles",
