@@ -1,6 +1,6 @@
 """Samplers of graphs and Gaussians that draw many variables at once."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, ranged
@@ -31,3 +31,24 @@ class HogwildShares(Sampler):
     family: ClassVar[str] = "flyrun.samplers.hogwild.hogwild_shares"
     kinds: ClassVar[tuple[str, ...]] = ("precision",)
     paper: ClassVar[str] = f"{SURVEY}, §7"
+
+
+@option("sampler", "chromatic")
+class Chromatic(Sampler):
+    """Variables of one colour at once, which share no factor; exact, unless all are drawn at once."""
+
+    home: ClassVar[str] = "flyrun.samplers.hogwild"
+    family: ClassVar[str] = "flyrun.samplers.hogwild.chromatic"
+    kinds: ClassVar[tuple[str, ...]] = ("weights",)
+    paper: ClassVar[str] = f"{SURVEY}, Figure 4.1; Gonzalez, Low, Gretton and Guestrin 2011"
+    threads: int = ranged(1, at_least=1, at_most=256)
+    at_once: Literal["colour", "all"] = "colour"
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """As in the base class."""
+        return ("threads",)
+
+    def non_default(self) -> dict[str, Any]:
+        """As in the base class: threads change no draw."""
+        return {key: value for key, value in super().non_default().items() if key != "threads"}

@@ -5,6 +5,7 @@ ends and is not its reverse, α the angle turned there. The mean of s_i s_j over
 E.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ def of_lattice(dataset: Any, model: Any) -> float | None:
     return pair_correlation(dataset.rows, dataset.columns, model.beta) if 1 < n <= MOST_VARIABLES else None
 
 
+@functools.cache  # arms share their lattice; of 500 variables it takes seconds
 def pair_correlation(rows: int, columns: int, beta: float) -> float:
     """Mean of E s_i s_j over pairs of nearest neighbours, energies β s_i s_j."""
     ends = lattice_edges(rows, columns)

@@ -21,7 +21,8 @@ _GAUSSIAN = (
 
 def summarise(draws: Draws) -> Row:
     """team_rounds: made, of those with workers.  correlation: mean of 2·agreement − 1 after burn-in.
-    correlation_se: its Monte Carlo error, by 20 batches.  staleness: mean age of what workers know, in rounds.
+    correlation_se: its Monte Carlo error, by 20 batches.  staleness: mean age, in rounds, of what
+    workers know.  us_per_site: median microseconds of an update, where that is measured.
     """
     if "workers" not in draws.facts:
         return {}
@@ -29,6 +30,8 @@ def summarise(draws: Draws) -> Row:
     agreement, age = (draws.values("sample_stats", name) for name in ("agreement", "staleness"))
     if age is not None:
         found["staleness"] = float(age.mean())
+    if (seconds := draws.values("sample_stats", "seconds")) is not None:
+        found["us_per_site"] = 1e6 * float(np.median(seconds)) / draws.facts["updates_per_round"]
     if agreement is not None:
         means = np.array([2.0 * part.mean() - 1.0 for part in np.array_split(agreement, 20)])
         found |= {"correlation": float(2.0 * agreement.mean() - 1.0)}
@@ -44,10 +47,13 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row["right_correlation"] = arm.fact_mean("right_correlation")
     if arm.has("staleness"):
         row["staleness"] = float(arm.each("staleness").mean())
+    if arm.has("us_per_site"):
+        put(row, "us_per_site", arm.each("us_per_site"))
     if arm.has("correlation"):
         put(row, "correlation", arm.each("correlation"))
         row["correlation_se"] = float(math.sqrt(np.mean(arm.each("correlation_se") ** 2) / arm.done))
-        row["correlation_z"] = (row["correlation"] - row["right_correlation"]) / row["correlation_se"]
+        off = row["correlation"] - row["right_correlation"]
+        row["correlation_z"] = off / row["correlation_se"] if row["correlation_se"] else math.nan
     return row
 
 
@@ -68,6 +74,7 @@ _COSTS = [
     Column("on the critical path", plain("critical_in_all")),
     Column("bytes per worker", plain("bytes_in_all")),
     Column("age (rounds)", plain("staleness", 2)),
+    Column("µs/update", measured("us_per_site")),
     SEEDS,
 ]
 _THEORY = [
@@ -105,6 +112,7 @@ def _views(rows: list[Row]) -> list[View]:
 _LEGEND = """
 updates: variables drawn anew, burn-in's too; on the critical path: by the busiest worker of each round; bytes
 per worker: of its own variables sent and the others' received. age: of what workers know of each other.
+µs/update: median over rounds, without what watching costs.
 
 {% if gaussian %}
 ρ(M): of a round in lockstep, which diverges from 1 on; ρ(|I − 𝒥|): below 1 where the precision is generalised
@@ -130,7 +138,8 @@ def _legend(run: Run) -> list[str]:
 SECTION = Section(
     "hogwild",
     columns=" ".join((
-        "exact workers rounds updates_in_all critical_in_all bytes_in_all staleness",
+        "exact workers rounds updates_in_all critical_in_all bytes_in_all",
+        "staleness us_per_site us_per_site_sd",
         *_GAUSSIAN,
         *_COUNTS[1:],
         "correlation correlation_sd correlation_se correlation_z right_correlation",

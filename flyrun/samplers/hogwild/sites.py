@@ -56,4 +56,5 @@ class HogwildSites(Watched):
         first = int(members.clock[0])
         run_rounds(rng, self._field, members, self.options.sweeps, self._late, states, staleness)
         after = {"x": states[-1].copy(), "rng": generator_state(rng)} | arrays_of(members, "team")
-        return after, self.records(first, states) | {"staleness": staleness}
+        kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
+        return after, self.records(kept, *self.watched(states)) | {"staleness": staleness}

@@ -9,6 +9,8 @@ from flyrun.models.graphs import planar
 from flyrun.samplers.gibbs.method import observe
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
+MOST_NAMED = 10_000
+
 
 class Watched(Method):
     """A chain on a graph. label, exact, counts: what a subclass says of itself."""
@@ -41,12 +43,11 @@ class Watched(Method):
         observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
         return energy, agreement
 
-    def records(self, first: int, states: np.ndarray) -> Records:
-        """Of the steps after the first so many."""
-        energy, agreement = self.watched(states)
-        n = len(states)
+    def records(self, kept: np.ndarray, energy: np.ndarray, agreement: np.ndarray) -> Records:
+        """Of n steps: kept positions, and by step, (n,), ζ and the share of neighbours that agree."""
+        n = len(energy)
         return {
-            "theta": states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0],
+            "theta": kept,
             "queries": np.full(n, float(self.counts["updates_per_round"])),
             "span": np.full(n, float(self.counts["critical_per_round"])),
             "energy": energy,
@@ -68,7 +69,7 @@ class Watched(Method):
         return Facts(
             update=self.label,
             exact=self.exact,
-            coordinates=tuple(f"x{i}" for i in range(self.n)),
+            coordinates=tuple(f"x{i}" for i in range(self.n)) if self.n <= MOST_NAMED else (),
             setup_s=self._setup_s,
             more={**self.counts, **more, **known},
         )
