@@ -75,7 +75,7 @@ class Chromatic(Watched):
             np.empty(n),
             np.empty(n),
         )
-        with ThreadPoolExecutor(self.counts["workers"]) as pool:
+        with ThreadPoolExecutor(self.arm.sampler.threads) as pool:
             for t in range(n):
                 started = time.perf_counter()
                 x = self.sweep(pool, x, state["key"][0], first + t)
