@@ -21,6 +21,9 @@ MOVED = "dataset=toy_2d model=logistic sampler=surrogate_transition bound=none p
 
 CALLS = {
     # a value out of range, or of another type
+    "dataset=precision model=gaussian_field sampler=hogwild sampler.processors=13": "choose sampler.processors=12",
+    "dataset=precision model=gaussian_field sampler=gibbs": "with this model choose hogwild and hogwild_shares",
+    "dataset=grid model=ising sampler=chromatic": "sampler=chromatic: every pair of variables has a factor",
     "experiment=opv_robust only=regular model.nu=0": "model.nu=0: must be a finite number in (0, 1e+09]",
     "experiment=opv_robust only=regular model.nu=-1": "model.nu=-1: must",
     "experiment=opv_robust only=regular model.scale=nan": "model.scale=nan: must",
