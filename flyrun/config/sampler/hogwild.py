@@ -44,11 +44,6 @@ class Chromatic(Sampler):
     threads: int = ranged(1, at_least=1, at_most=256)
     at_once: Literal["colour", "all"] = "colour"
 
-    @property
-    def free(self) -> tuple[str, ...]:
-        """As in the base class."""
-        return ("threads",)
-
     def non_default(self) -> dict[str, Any]:
         """As in the base class: threads change no draw."""
         return {key: value for key, value in super().non_default().items() if key != "threads"}

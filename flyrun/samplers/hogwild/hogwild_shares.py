@@ -48,7 +48,7 @@ class Shares(Method):
     """Counts of matrices, by what holds of them."""
 
     answers = "density"
-    unit = "matrix"
+    unit = "step"
     shown = ()
 
     def __init__(self, arm: Any):
