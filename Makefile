@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching pmd_mixture pmd_logistic pmd_gp pmd_lda approximations full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -86,6 +86,13 @@ approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, d
 	$(FLYRUN) experiment=mixture_svi $(ARGS)
 	$(FLYRUN) experiment=topics $(ARGS)
 	$(FLYRUN) publish mnist_approximations approximation_rates weighted_draws clutter mixture_svi topics out=$(MEASURED)
+
+hogwild: $(VENV)/run.stamp ## Hogwild Gibbs of Gaussians, Ising models and topics; Chromatic Gibbs; published
+	$(FLYRUN) experiment=hogwild_gaussian $(ARGS)
+	$(FLYRUN) experiment=chromatic $(ARGS)
+	$(FLYRUN) experiment=hogwild_ising $(ARGS)
+	$(FLYRUN) experiment=topics_hogwild $(ARGS)
+	$(FLYRUN) publish hogwild_gaussian chromatic hogwild_ising topics_hogwild out=$(MEASURED)
 
 full: $(VENV)/run.stamp ## MNIST with the published lengths (protocol=full), kept apart
 	$(FLYRUN) experiment=mnist_logreg protocol=full name=mnist_logreg_full $(ARGS)

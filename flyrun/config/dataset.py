@@ -190,6 +190,35 @@ class Grid(Dataset):
     gamma: float = ranged(1.5, above=0)
 
 
+@option("dataset", "lattice")
+class Lattice(Dataset):
+    """rows × columns variables, nearest neighbours of weight 1."""
+
+    kind: ClassVar[str] = "weights"
+    rows: int = ranged(20, at_least=1, at_most=5_000)
+    columns: int = ranged(20, at_least=1, at_most=5_000)
+
+
+@option("dataset", "precision")
+class Precision(Dataset):
+    """Generated: a precision matrix of unit diagonal, and a potential, for normal distributions."""
+
+    kind: ClassVar[str] = "precision"
+    law: Literal["random", "equicorrelated", "grid"] = "random"
+    n_variables: int = ranged(12, at_least=2, at_most=2_000)
+    coupling: float = ranged(0.3, at_least=0, at_most=0.999)
+    seed: int = ranged(0, at_least=0)
+
+    def check(self) -> None:
+        """As in the base class."""
+        side = round(self.n_variables**0.5)
+        if self.law == "grid" and side**2 != self.n_variables:
+            raise ConfigError(
+                f"dataset.n_variables={self.n_variables}: a grid is a square; choose "
+                f"dataset.n_variables={max(side, 2) ** 2}"
+            )
+
+
 @option("dataset", "edge_list")
 class EdgeList(Dataset):
     """A CSV file of edges i,j,weight; variables are numbered from 0."""

@@ -131,6 +131,13 @@ class Potts(GraphModel):
     n_values: int = ranged(10, at_least=1, at_most=10_000)
 
 
+@option("model", "gaussian_field")
+class GaussianField(GraphModel):
+    """A normal distribution by its precision and potential, a variable at a time."""
+
+    kind: ClassVar[str] = "precision"
+
+
 @option("model", "factor_graph")
 class FactorGraph(GraphModel):
     """Factors as the tables of the dataset say."""

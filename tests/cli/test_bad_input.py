@@ -18,9 +18,13 @@ UAI = "dataset=uai dataset.path={tmp}/a.uai model=factor_graph sampler=gibbs pro
 GRID = "dataset=grid model=ising sampler=gibbs"
 EXPANDED = "dataset=toy_2d model=logistic sampler=pcn bound=none protocol=smoke"
 MOVED = "dataset=toy_2d model=logistic sampler=surrogate_transition bound=none protocol=smoke"
+FIELD = "dataset=precision model=gaussian_field"
 
 CALLS = {
     # a value out of range, or of another type
+    f"{FIELD} sampler=hogwild sampler.processors=13": "choose sampler.processors=12",
+    f"{FIELD} sampler=gibbs": "with this model choose hogwild and hogwild_shares",
+    "dataset=grid model=ising sampler=chromatic": "sampler=chromatic: every pair of variables has a factor",
     "experiment=opv_robust only=regular model.nu=0": "model.nu=0: must be a finite number in (0, 1e+09]",
     "experiment=opv_robust only=regular model.nu=-1": "model.nu=-1: must",
     "experiment=opv_robust only=regular model.scale=nan": "model.scale=nan: must",

@@ -7,6 +7,7 @@ from flyrun.config.sampler.chain import ThetaUpdate  # first, as errors list the
 from flyrun.config.sampler import (
     approximations,
     gibbs,
+    hogwild,
     inducing,
     mixture,
     particles,
@@ -20,6 +21,7 @@ __all__ = [
     "ThetaUpdate",
     "approximations",
     "gibbs",
+    "hogwild",
     "inducing",
     "mixture",
     "particles",

@@ -103,3 +103,11 @@ class LdaGibbs(TopicMethod):
     """Collapsed Gibbs sampling; a step is a sweep over all documents."""
 
     paper: ClassVar[str] = "Griffiths and Steyvers 2004"
+
+
+@option("sampler", "lda_hogwild")
+class LdaHogwild(TopicMethod):
+    """Collapsed Gibbs sampling of shards of documents at once, their counts merged after each sweep."""
+
+    paper: ClassVar[str] = "Newman, Asuncion, Smyth and Welling 2009"
+    shards: int = ranged(4, at_least=1)

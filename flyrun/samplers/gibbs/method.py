@@ -31,7 +31,8 @@ def neighbours(data: Any) -> np.ndarray:
 
 
 @jit
-def _observe(graph, ends, states, energy, agreement):
+def observe(graph, ends, states, energy, agreement):
+    """ζ and the share of the pairs `ends` that agree, of positions states (m, n), into arrays (m,)."""
     for k in range(states.shape[0]):
         x = states[k]
         energy[k] = total_energy(graph, x)
@@ -113,7 +114,7 @@ class SingleSite(Method):
 
     def _observed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         energy, agreement = np.empty(len(states)), np.empty(len(states))
-        _observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
+        observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
         return energy, agreement
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:

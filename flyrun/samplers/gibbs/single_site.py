@@ -43,6 +43,12 @@ def begin_with_energy(kernel, rng, graph, x):
 @jit
 def draw_value(rng, energies, size, weights):
     """u < size with probability ∝ exp energies[u]. weights: (D,), workspace."""
+    return value_at(rng.random(), energies, size, weights)
+
+
+@jit
+def value_at(uniform, energies, size, weights):
+    """The same, given a uniform in [0, 1)."""
     top = energies[0]
     for u in range(1, size):
         top = max(top, energies[u])
@@ -50,7 +56,7 @@ def draw_value(rng, energies, size, weights):
     for u in range(size):
         total += exp(energies[u] - top)
         weights[u] = total
-    cut = rng.random() * total
+    cut = uniform * total
     u = 0
     while u < size - 1 and cut >= weights[u]:
         u += 1

@@ -45,13 +45,21 @@ class CollapsedGibbs(Topics):
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         """As in the base class: all documents, in their order."""
         z, problem, train = arrays["z"], self.problem, self.train
-        by_word = np.zeros(problem.shape)
-        np.add.at(by_word, (np.repeat(train.word, train.repeats), z), 1.0)
-        room = np.empty((2, problem.n_topics))
+        by_word, room = self.counted(z), np.empty((2, problem.n_topics))
         sweep(rng, train, problem.alpha, problem.beta, z, by_word, by_word.sum(axis=0), room)
-        phi = lda.topics_of(by_word + problem.beta)
-        arrays["mean"] += 2.0 / (t + 2.0) * (phi - arrays["mean"])
+        self.average(arrays, by_word, t)
         return float(len(z))
+
+    def counted(self, z: np.ndarray) -> np.ndarray:
+        """Words by topic, (V, K), of all tokens."""
+        by_word = np.zeros(self.problem.shape)
+        np.add.at(by_word, (np.repeat(self.train.word, self.train.repeats), z), 1.0)
+        return by_word
+
+    def average(self, arrays: State, by_word: np.ndarray, t: int) -> None:
+        """Take the t-th sweep's E[φ | z] into the mean."""
+        phi = lda.topics_of(by_word + self.problem.beta)
+        arrays["mean"] += 2.0 / (t + 2.0) * (phi - arrays["mean"])
 
 
 @outer_jit

@@ -1,0 +1,26 @@
+"""A rectangle of variables, nearest neighbours interacting with weight 1, nothing beyond the border."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.edge_list import Edges
+
+
+def load(config: Any) -> Edges:
+    """rows × columns variables, variable i at (i // columns, i % columns)."""
+    ends = lattice_edges(config.rows, config.columns)
+    return Edges(config.rows * config.columns, ends, np.ones(len(ends)))
+
+
+def fingerprint(config: Any) -> str:
+    """No file is read."""
+    return ""
+
+
+def lattice_edges(rows: int, columns: int) -> np.ndarray:
+    """(E, 2) int64: pairs of nearest neighbours."""
+    number = np.arange(rows * columns).reshape(rows, columns)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
+    return np.concatenate([across, down])

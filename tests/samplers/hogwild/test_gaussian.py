@@ -1,0 +1,178 @@
+"""Hogwild Gibbs of Gaussians against its theory, and the theory against itself."""
+
+import numpy as np
+import pytest
+
+from flyrun.data.precision import random_matrix
+from flyrun.errors import ConfigError, DensityError
+from flyrun.samplers.hogwild import theory
+from flyrun.samplers.hogwild.hogwild_shares import errors
+from flyrun.samplers.hogwild.rounds import blocks
+from tests.samplers.hogwild.arms import method, same, steps
+
+GAUSSIAN = ("dataset=precision", "model=gaussian_field", "sampler=hogwild")
+EQUAL = ("dataset.law=equicorrelated", "sampler.processors=12")
+LATE = "sampler.schedule=asynchronous"
+
+
+def matrix(seed, coupling=0.5, n=12):
+    return random_matrix(np.random.RandomState(seed), n, coupling)
+
+
+@pytest.mark.parametrize("sweeps", [0, 1, 3])
+def test_the_mean_is_exact(sweeps):  # Proposition 7.6.1
+    precision, owner, h = matrix(1), blocks(12, 4), np.arange(12.0)
+    parts = theory.round_of(precision, owner, sweeps)
+    mean = np.linalg.solve(precision, h)
+    # the round's own potential: N with (I − M) 𝒥⁻¹ = N, worked out from one round of the updates themselves
+    x = mean.copy()
+    for k in range(4):
+        mine = owner == k
+        local = mean.copy()
+        for _ in range(sweeps or 200):
+            for i in np.flatnonzero(mine):
+                local[i] += (h[i] - precision[i] @ local) / precision[i, i]
+        x[mine] = local[mine]
+    np.testing.assert_allclose(x, mean, atol=1e-12)
+    assert theory.radius(parts.step) < 1
+
+
+@pytest.mark.parametrize("sweeps", [1, 2, 5])
+def test_a_round_is_what_the_updates_do(sweeps):
+    precision, owner = matrix(2), blocks(12, 3)
+    parts, moved = theory.round_of(precision, owner, sweeps), np.empty((12, 12))
+    for column, start in enumerate(np.eye(12)):
+        for k in range(3):
+            local = start.copy()
+            for _ in range(sweeps):
+                for i in np.flatnonzero(owner == k):
+                    local[i] -= precision[i] @ local / precision[i, i]
+            moved[owner == k, column] = local[owner == k]
+    np.testing.assert_allclose(parts.step, moved, atol=1e-13)
+
+
+def test_one_processor_has_the_right_covariance_and_many_have_not():
+    precision = matrix(3)
+    exact = np.linalg.inv(precision)
+    for sweeps in (1, 4):
+        alone = theory.covariance(theory.round_of(precision, blocks(12, 1), sweeps))
+        np.testing.assert_allclose(alone, exact, atol=1e-12)
+    many = theory.covariance(theory.round_of(precision, blocks(12, 4), 1))
+    assert theory.off(many, exact) > 0.1
+
+
+def test_the_correction_is_exact_for_infinitely_many_sweeps():  # Proposition 7.7.4
+    for seed in range(20):
+        precision = matrix(seed, 0.4)
+        parts = theory.round_of(precision, blocks(12, 3), 0)
+        hogwild = theory.covariance(parts)
+        exact = np.linalg.inv(precision)
+        assert theory.off(theory.corrected(parts, hogwild), exact) < 1e-12
+        assert theory.off(hogwild, exact) > 0.01
+    once = theory.round_of(precision, blocks(12, 3), 1)  # the control: one sweep
+    assert theory.off(theory.corrected(once, theory.covariance(once)), exact) > 1e-3
+
+
+def test_dominance_is_enough_for_stability_and_definiteness_is_not():  # Theorem 7.6.6
+    unstable, dominant = {True: 0, False: 0}, 0
+    for seed in range(250):
+        stream = np.random.RandomState(seed)
+        precision = random_matrix(stream, 12, stream.random_sample())
+        enough = theory.dominance(precision) < 1
+        dominant += enough
+        step = theory.round_of(precision, blocks(12, (2, 3, 4, 12)[seed % 4]), (1, 2, 5)[seed % 3]).step
+        unstable[enough] += theory.radius(step) >= 1
+    assert dominant > 50
+    assert unstable[True] == 0
+    assert unstable[False] > 5
+
+
+def test_equal_correlations_diverge_beyond_what_is_known():
+    precision = 0.9 * np.eye(12) + 0.1
+    step = theory.round_of(precision, blocks(12, 12), 1).step
+    assert theory.radius(step) == pytest.approx(1.1, abs=1e-12)
+
+
+def test_like_coloured_covariances_are_exact_and_unlike_ones_lost():
+    # strips of a grid: the graph of blocks is a path, so only even powers of B⁻¹A join like colours
+    made = method(*GAUSSIAN, "dataset.law=grid", "dataset.n_variables=36", "sampler.processors=6")
+    found = theory.covariance(theory.round_of(made.field.precision, made.owner, 0))
+    like = (made.owner[:, None] + made.owner) % 2 == 0
+    np.testing.assert_allclose(found[like], made.exact[like], atol=1e-12)
+    np.testing.assert_allclose(found[~like], 0, atol=1e-12)
+    assert made.exact[~like].max() > 0.05
+
+
+@pytest.mark.parametrize("sweeps", [1, 4])
+def test_draws_have_the_covariance_that_theory_says(sweeps):
+    made = method(*GAUSSIAN, f"sampler.sweeps={sweeps}", "dataset.coupling=0.5", "protocol.burn_in=100")
+    facts = made.facts(steps(made, 40_000)[0]).more
+    found = steps(made, 40_000)[1]["theta"][100:]
+    expected = theory.covariance(made.round)
+    assert theory.off(np.cov(found.T), expected) < 0.05 < 0.1 < theory.off(expected, made.exact)
+    assert facts["mean_z"] < 4  # of 12 coordinates: a level of 1e-3
+    assert facts["covariance_off"] == pytest.approx(theory.off(expected, made.exact), rel=0.15)
+
+
+def test_late_messages_leave_the_mean_exact_and_one_processor_the_covariance():
+    late = method(*GAUSSIAN, LATE, "sampler.late=0.9", "dataset.coupling=0.5")
+    state, records = steps(late, 40_000)
+    assert records["staleness"].mean() > 1
+    assert late.facts(state).more["mean_off"] < 0.05
+    alone = method(*GAUSSIAN, LATE, "sampler.processors=1", "dataset.coupling=0.5")
+    facts = alone.facts(steps(alone, 40_000)[0])
+    assert facts.exact
+    assert facts.more["covariance_off"] < 0.06
+
+
+@pytest.mark.parametrize("schedule", ["bsp", "asynchronous"])
+def test_the_same_bits_wherever_a_chain_is_cut(schedule):
+    made = method(*GAUSSIAN, f"sampler.schedule={schedule}")
+    whole, parts = steps(made, 150), steps(made, 150, cuts=(1, 60, 103))
+    assert same(whole[0], parts[0])
+    assert same(whole[1], parts[1])
+    assert not np.array_equal(steps(made, 150, seed=1)[1]["theta"], whole[1]["theta"])
+
+
+def test_divergence_is_told_before_a_first_round():
+    made = method(*GAUSSIAN, *EQUAL, "dataset.coupling=0.12")
+    with pytest.raises(DensityError, match=r"^diverges: rho = 1\.32, .* sampler\.processors"):
+        made.init(0)
+
+
+def test_divergence_of_late_messages_is_told_before_overflow():
+    made = method(*GAUSSIAN, *EQUAL, LATE, "dataset.coupling=0.9")
+    with pytest.raises(DensityError, match=r"^diverges: rho = 9\.90"):
+        made.advance(made.init(0), 400)
+
+
+def test_what_does_not_go_together_is_told_with_a_remedy():
+    with pytest.raises(
+        ConfigError, match=r"^sampler\.processors=13: .* choose sampler\.processors=12 or fewer"
+    ):
+        method(*GAUSSIAN, "sampler.processors=13")
+    with pytest.raises(ConfigError, match=r"choose dataset\.n_variables=9$"):
+        method(*GAUSSIAN, "dataset.law=grid")
+    with pytest.raises(ConfigError, match=r"choose dataset\.n_variables=12$"):
+        method(*GAUSSIAN, "sampler=hogwild_shares", "dataset.n_variables=4")
+
+
+def test_counts_of_a_round():
+    made = method(*GAUSSIAN, "sampler.processors=5", "sampler.sweeps=3")
+    records = steps(made, 2)[1]
+    assert records["queries"].tolist() == [36, 36]
+    assert records["span"].tolist() == [9, 9]
+    assert made.facts().more["bytes_per_worker"] == 96
+
+
+def test_shares_of_matrices():
+    made = method(*GAUSSIAN[:2], "sampler=hogwild_shares", "dataset.coupling=0.999")
+    whole, parts = steps(made, 40), steps(made, 40, cuts=(7,))
+    assert same(whole[0], parts[0])
+    shares = made.estimates(whole[0])
+    assert shares["dominant_stable_percent"] == 100
+    assert shares["others_stable_percent"] < 100
+    assert shares["within_falls_percent"] > 80
+    within, cross = errors(matrix(0, 0.2), blocks(12, 3))
+    assert within[-1] < within[0]
+    assert np.isfinite(cross).all()

@@ -1,0 +1,56 @@
+"""AD-LDA: its counts stay those of all tokens, one shard is collapsed Gibbs sampling, many are not."""
+
+import numpy as np
+import pytest
+
+from flyrun.errors import ConfigError
+from flyrun.numerics.state import generator
+from flyrun.samplers.topics.lda_gibbs import CollapsedGibbs
+from tests.samplers.hogwild.arms import method, same, steps
+
+SMALL = ("n_documents=60", "n_valid=5", "n_test=20", "n_words=80", "n_topics=4")
+WORDS = ("dataset=topic_corpus", "model=lda", "model.n_topics=4", "protocol.burn_in=0", "protocol.init=zero")
+WORDS += tuple(f"dataset.{one}" for one in SMALL)
+
+
+def hogwild(shards):
+    return method(*WORDS, "sampler=lda_hogwild", f"sampler.shards={shards}")
+
+
+@pytest.mark.parametrize("shards", [1, 4, 60])
+def test_counts_stay_those_of_all_tokens(shards):
+    made = hogwild(shards)
+    state = made.init(0)
+    z, rng = state["z"].copy(), generator(state["rng"])
+    counts = made.counted(z)
+    for _ in range(5):
+        counts = made.merged(rng, z, counts)
+        assert counts.min() >= 0
+        assert counts.sum() == made.train.n_tokens
+        assert np.array_equal(counts, made.counted(z))
+
+
+def test_one_shard_is_collapsed_gibbs_and_four_are_not():
+    for shards in (1, 4):
+        made = hogwild(shards)
+        state = made.init(0)
+        ours = {name: array.copy() for name, array in state.items()}
+        theirs = {name: array.copy() for name, array in state.items()}
+        made.learn(generator(state["rng"]), ours, np.empty(0), 0)
+        CollapsedGibbs.learn(made, generator(state["rng"]), theirs, np.empty(0), 0)
+        assert same(ours, theirs) == (shards == 1)
+        assert made.facts().exact == (shards == 1)
+
+
+def test_topics_are_learnt_with_the_same_bits_wherever_it_is_cut():
+    made = hogwild(6)
+    whole, parts = steps(made, 40), steps(made, 40, cuts=(3, 17))
+    assert same(whole[0], parts[0])
+    assert whole[1]["span"][0] < 0.25 * whole[1]["queries"][0]
+    before, after = (made.estimates(state)["perplexity"] for state in (made.init(0), whole[0]))
+    assert after < 0.5 * before
+
+
+def test_more_shards_than_documents():
+    with pytest.raises(ConfigError, match=r"^sampler\.shards=61: .* choose sampler\.shards=60 or fewer$"):
+        hogwild(61)
