@@ -40,7 +40,7 @@ KNOWN = {
     "cavi_from_prior": PINK,
     "jaakkola_jordan": VIOLET, "bbvi": VIOLET, "pathfinder": VIOLET, "weighted": ORANGE,
     "weighted_laplace": ORANGE, "weighted_t": ORANGE, "advi": GREY, "advi_whitened": GREY,
-    "advi_full_rank": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
+    "advi_full_rank": GREY, "synchronous": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")
