@@ -1,9 +1,10 @@
 """What holds of Hogwild Gibbs on random Gaussians, as shares of precision matrices: nothing is sampled.
 
-A step is a matrix: (1 − c)I + cR of data/precision.py's random law, c uniform up to the dataset's coupling,
-cut into 2, 3, 4 or 6 blocks. Told are the share that is stable, for any number of local sweeps, among those
-that are generalised diagonally dominant (all: Theorem 7.6.6) and among the others; and, among the stable,
-in how many infinitely many local sweeps have a smaller error of the covariance within blocks than one sweep
+A step is two matrices of R, data/precision.py's random correlations, cut into 2, 3, 4 or 6 blocks; c is
+uniform up to the dataset's coupling. Of (1 − c)I + cR is told which share is stable for any number of local
+sweeps, among those that are generalised diagonally dominant (all: Theorem 7.6.6) and among the others. Of
+(1 − c)B + cR, B the blocks of R, whose interactions of processors are weak where c is: among the stable in
+how many infinitely many local sweeps have a smaller error of the covariance within blocks than one sweep
 has, and a larger one across blocks (Propositions 7.7.2 and 7.7.3), and in how many both do so step by step.
 """
 
@@ -73,18 +74,20 @@ class Shares(Method):
     def _one(self, seed: int, step: int) -> np.ndarray:
         stream = np.random.RandomState([seed, step])
         owner = blocks(self.n, PROCESSORS[step % len(PROCESSORS)])
-        precision = random_matrix(stream, self.n, self.arm.dataset.coupling * stream.random_sample())
-        within, cross = errors(precision, owner)
-        dominant, stable = theory.dominance(precision) < 1.0, bool(np.isfinite(within).all())
-        found = {"stable": stable, "dominant" if dominant else "others": True}
-        found["dominant_stable" if dominant else "others_stable"] = stable
-        if stable:
-            found |= {"within": within[-1] < within[0], "cross": cross[-1] > cross[0]}
+        coupling = self.arm.dataset.coupling * stream.random_sample()
+        whole = random_matrix(stream, self.n, 1.0)
+        mixed = coupling * whole + (1.0 - coupling) * np.eye(self.n)
+        stable = all(theory.radius(theory.round_of(mixed, owner, q).step) < 1.0 for q in SWEEPS)
+        kind = "dominant" if theory.dominance(mixed) < 1.0 else "others"
+        found = {kind: True, f"{kind}_stable": stable}
+        within, cross = errors(np.where(owner[:, None] == owner, whole, coupling * whole), owner)
+        if np.isfinite(within).all():
+            found |= {"stable": True, "within": within[-1] < within[0], "cross": cross[-1] > cross[0]}
             found["monotone"] = bool((np.diff(within) <= 0).all() and (np.diff(cross) >= 0).all())
         return np.array([float(found.get(name, False)) for name in _NAMES])
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Shares, in per cent."""
+        """Shares, in per cent; NaN of none."""
         of = dict(zip(_NAMES, state["counts"], strict=True))
         shares = {
             "dominant_stable_percent": (of["dominant_stable"], of["dominant"]),
@@ -93,7 +96,10 @@ class Shares(Method):
             "cross_grows_percent": (of["cross"], of["stable"]),
             "monotone_percent": (of["monotone"], of["stable"]),
         }
-        return {name: np.array(100.0 * part / max(1.0, whole)) for name, (part, whole) in shares.items()}
+        return {
+            name: np.array(100.0 * part / whole if whole else np.nan)
+            for name, (part, whole) in shares.items()
+        }
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """The counts."""

@@ -7,6 +7,8 @@ import pytest
 
 from flyrun.cli.main import main
 
+pytestmark = pytest.mark.slow  # whole runs
+
 
 def rows(name):
     """The run's table, by arm."""
