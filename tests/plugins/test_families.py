@@ -135,7 +135,7 @@ def test_an_arena_ranks_them_without_knowing_them(site):
     assert "toy importance" in page or "toy_importance" in page
 
 
-@pytest.mark.parametrize("name", ["newton", "toy_importance"])
+@pytest.mark.parametrize("name", ["newton", pytest.param("toy_importance", marks=pytest.mark.slow)])
 def test_they_are_resumed_bit_for_bit(site, name):
     words = [f"only={name}", f"arms.{name}.protocol.iterations=5000"]
     run(site, *words, "name=unbroken")
