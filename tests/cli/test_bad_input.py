@@ -44,7 +44,7 @@ CALLS = {
     f"{MNIST} protocol.seeds=[1,1]": "protocol.seeds=[1,1]: must",
     f"{MNIST} protocol.seeds=0": "protocol.seeds=0: must",
     f"{MNIST} protocol.thin=7": "protocol.thin=7: must divide",
-    f"{MNIST} protocol.init=mle": "protocol.init=mle: must be prior, map or zero",
+    f"{MNIST} protocol.init=mle": "protocol.init=mle: must be prior, map, ep or zero",
     f"{MNIST} protocol.chunk_seconds=0": "protocol.chunk_seconds=0: must",
     f"{MNIST} executor.workers=two": "executor.workers=two: must",
     f"{MNIST} executor.start_method=fork": "executor.start_method=fork: must",
@@ -99,7 +99,7 @@ CALLS = {
         "makes no proper density of prior=laplace for sampler=surrogate_transition to move on; choose "
         "acceptance.order=2"
     ),
-    "dataset=toy_2d model=softmax sampler=zigzag protocol.init=map": "choose model=logistic or model=",
+    "dataset=toy_2d model=softmax sampler=zigzag protocol.init=map": "choose model=logistic, model=probit or model=",
     # keys, arms and words
     f"{MNIST} arms.tuned.prior.scale=1": "no such arm; choose from regular",
     f"{MNIST} arms.regular.brightness.q=0.1": "brightness=none has no key q",

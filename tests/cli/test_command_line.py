@@ -207,7 +207,7 @@ BAD = {
     "--experiment mnist_logreg": "did you mean experiment=mnist_logreg?",
     f"--{EXPERIMENT}": "did you mean experiment=mnist_logreg?",
     f"{EXPERIMENT} --results-dir x": "did you mean results_dir=x?",
-    f"{EXPERIMENT} --workers 2": "did you mean executor.workers=2?",
+    f"{EXPERIMENT} --workers 2": "did you mean executor.workers=2 or sampler.workers=2?",
     f"{EXPERIMENT} --scale 2": "did you mean model.scale=2 or prior.scale=2?",
     f"{EXPERIMENT} report": "report: is a command, which stands first; see `flyrun report --help`",
     "--quiet fit a.csv --target y": "fit: is a command, which stands first",
