@@ -99,7 +99,7 @@ CALLS = {
         "makes no proper density of prior=laplace for sampler=surrogate_transition to move on; choose "
         "acceptance.order=2"
     ),
-    "dataset=toy_2d model=softmax sampler=zigzag protocol.init=map": "choose model=logistic, model=probit or model=",
+    "dataset=toy_2d model=softmax sampler=zigzag protocol.init=map": "choose model=logistic, model=probit",
     # keys, arms and words
     f"{MNIST} arms.tuned.prior.scale=1": "no such arm; choose from regular",
     f"{MNIST} arms.regular.brightness.q=0.1": "brightness=none has no key q",
