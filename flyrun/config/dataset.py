@@ -1,6 +1,7 @@
 """Choices of data: rows of features with a target, or graphs."""
 
 import re
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, chosen_by, option, quoted, ranged, show
@@ -22,8 +23,51 @@ class Dataset(Choice):
         return f"dataset={self.name} and model={arm.model.name} do not fit: with this model choose {fitting}"
 
 
+@dataclass(frozen=True)
+class Rows(Dataset):
+    """Rows with a target, of which shard=[k,J] is part k, from 0, of J: a subposterior's data.
+
+    shards_by: how rows are dealt to shards, shuffled by shards_seed or in their order. shards_power: what is
+    raised so that the J subposteriors go together: the prior to 1/J, for densities' products, or the
+    likelihood to J, for averages of quantiles or of measures.
+    """
+
+    shard: tuple[int, int] | None = ranged(None, at_least=0)
+    shards_by: Literal["random", "order"] = "random"
+    shards_seed: int = ranged(0, at_least=0)
+    shards_power: Literal["prior", "likelihood"] = "prior"
+
+    def __post_init__(self) -> None:
+        """As in the base class."""
+        super().__post_init__()
+        if self.shard is not None and self.shard[0] >= self.shard[1]:
+            example = [0, max(self.shard[1], 1)]
+            raise ConfigError(
+                f"dataset.shard={show(self.shard)}: must be [k,J], part k of J counted from 0, such as "
+                f"{show(example)}"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """As in the base class; of whole data nothing on shards."""
+        found = super().settings()
+        if self.shard is not None:
+            return found
+        return {key: value for key, value in found.items() if not key.startswith("shard")}
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; likelihoods are raised where all of them are evaluated."""
+        if self.shard is not None and self.shards_power == "likelihood":
+            plain = arm.bound is not None and not arm.bound.firefly
+            if not plain or (arm.acceptance is not None and arm.acceptance.name != "exact"):
+                return (
+                    f"dataset.shards_power=likelihood: sampler={arm.sampler.name} as it is set up does not "
+                    "raise likelihoods; choose sampler=hmc bound=none"
+                )
+        return super().unfit(arm)
+
+
 @option("dataset", "mnist_7v9")
-class Mnist7v9(Dataset):
+class Mnist7v9(Rows):
     """MNIST's sevens (+1) against nines (-1) as PCA scores plus a bias."""
 
     n_components: int = ranged(50, at_least=1, at_most=784)
@@ -40,7 +84,7 @@ class Mnist7v9(Dataset):
 
 
 @option("dataset", "cifar3")
-class Cifar3(Dataset):
+class Cifar3(Rows):
     """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits ±1 plus a bias."""
 
     split: Literal["paper", "held_out"] = "paper"
@@ -49,7 +93,7 @@ class Cifar3(Dataset):
 
 
 @option("dataset", "qm9_gap")
-class Qm9Gap(Dataset):
+class Qm9Gap(Rows):
     """HOMO-LUMO gaps of 130,831 molecules on 57 descriptors, all standardised; `bias` adds a column."""
 
     split: Literal["all", "held_out"] = "all"
@@ -59,7 +103,7 @@ class Qm9Gap(Dataset):
 
 
 @option("dataset", "opv_cep")
-class OpvCep(Dataset):
+class OpvCep(Rows):
     """Harvard Clean Energy Project molecules of a CSV with columns smiles and gap, on 57 descriptors."""
 
     path: str | None = None
@@ -70,14 +114,14 @@ class OpvCep(Dataset):
 
 
 @option("dataset", "opv_scale")
-class OpvScale(Dataset):
+class OpvScale(Rows):
     """Generated regression of the OPV data's size, float32 rows mapped from a file."""
 
     n_data: int = ranged(1_800_000, at_least=100)
 
 
 @option("dataset", "table")
-class Table(Dataset):
+class Table(Rows):
     """A table of your own: CSV, Parquet or .npz; categories become 0-1 columns."""
 
     path: str | None = None
@@ -108,14 +152,14 @@ def _hydra_word(name: str) -> str:
 
 
 @option("dataset", "tall")
-class Tall(Dataset):
+class Tall(Rows):
     """Generated logistic regression of 21 features, float32 rows mapped from a file."""
 
     n_data: int = ranged(1_000_000, at_least=100)
 
 
 @option("dataset", "toy_2d")
-class Toy2d(Dataset):
+class Toy2d(Rows):
     """Two classes of points in the plane, generated: N(±separation/2·u, I), u along the diagonal."""
 
     n_data: int = ranged(40, at_least=2)
@@ -124,17 +168,17 @@ class Toy2d(Dataset):
 
 
 @option("dataset", "german_credit")
-class GermanCredit(Dataset):
+class GermanCredit(Rows):
     """German credit, 1,000 applicants, 24 numeric attributes and a bias; +1 is bad credit."""
 
 
 @option("dataset", "breast_cancer")
-class BreastCancer(Dataset):
+class BreastCancer(Rows):
     """scikit-learn's breast cancer data, 569 rows, 30 measurements and a bias; +1 is benign."""
 
 
 @option("dataset", "two_modes")
-class TwoModes(Dataset):
+class TwoModes(Rows):
     """Generated regression of two groups, `low` rows at -1, the others at +1: two modes under Student-t."""
 
     n_data: int = ranged(40, at_least=2)
@@ -143,7 +187,7 @@ class TwoModes(Dataset):
 
 
 @option("dataset", "few_events")
-class FewEvents(Dataset):
+class FewEvents(Rows):
     """Generated classes, `events` rows of +1 among n_data: a skewed posterior."""
 
     n_data: int = ranged(2_000, at_least=2)
@@ -152,7 +196,7 @@ class FewEvents(Dataset):
 
 
 @option("dataset", "mixture")
-class Mixture(Dataset):
+class Mixture(Rows):
     """Generated numbers of ½N(1, σ²) + ½N(-1, σ²), σ = 2.5."""
 
     n_data: int = ranged(1_000, at_least=2)
@@ -160,7 +204,7 @@ class Mixture(Dataset):
 
 
 @option("dataset", "clutter")
-class Clutter(Dataset):
+class Clutter(Rows):
     """Generated numbers of ½N(2, 1) + ½N(0, 10), n_data for each of n_sets means."""
 
     n_data: int = ranged(100, at_least=1)
@@ -169,7 +213,7 @@ class Clutter(Dataset):
 
 
 @option("dataset", "gaussian_toy")
-class GaussianToy(Dataset):
+class GaussianToy(Rows):
     """Generated numbers: normal, N(0, 1), or lognormal, whose logarithms are N(0, log_sd²)."""
 
     n_data: int = ranged(100_000, at_least=2)
@@ -274,7 +318,7 @@ class CompleteGraph(Dataset):
 
 
 @option("dataset", "mnist8m_8v6")
-class Mnist8m8v6(Dataset):
+class Mnist8m8v6(Rows):
     """MNIST8M's eights (+1) against sixes (-1), with deformations of our own, as PCA scores plus a bias."""
 
     n_components: int = ranged(50, at_least=1, at_most=50)
@@ -282,7 +326,7 @@ class Mnist8m8v6(Dataset):
 
 
 @option("dataset", "noisy_curve")
-class NoisyCurve(Dataset):
+class NoisyCurve(Rows):
     """Generated: a curve of one variable seen with noise of this sd; test rows are the curve itself."""
 
     n_data: int = ranged(1_000, at_least=2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data import checks, registry
+from flyrun.data import checks, registry, shards
 from flyrun.data.dataset import Dataset
 
 __all__ = ["Dataset", "fingerprint", "load"]
@@ -15,10 +15,12 @@ def load(config: Any) -> Dataset:
     """The rows that a dataset's config asks for, checked: finite, matching, at least two classes.
 
     config: one of flyrun.config.dataset's classes; the loader, flyrun/data/<name>.py, does the work. Training
-    features are rounded to float32 where `config.dtype` says so.
+    features are rounded to float32 where `config.dtype` says so, and `config.shard` is a part of the rows.
     DataError or ConfigError, in one line, for what a person can mend.
     """
     data = checks.prepared(config.code.load(config))
+    if getattr(config, "shard", None) is not None:
+        data = shards.shard(data, config)
     if getattr(config, "dtype", "float64") == "float32":
         return replace(data, features=data.features.astype(np.float32))
     return data

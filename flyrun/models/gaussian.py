@@ -21,6 +21,11 @@ def prior(scale: float) -> IsotropicGaussian:
     return IsotropicGaussian(float(scale), log(scale))
 
 
+def power(scale: float, exponent: float) -> float:
+    """The scale of the prior raised to a power."""
+    return scale / exponent**0.5
+
+
 def penalty(prior: IsotropicGaussian) -> Penalty:
     """What the prior takes off the log density."""
     return Penalty(ridge=1.0 / prior.scale**2, rate=0.0)

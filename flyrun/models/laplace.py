@@ -30,6 +30,11 @@ def prior(scale: float) -> Laplace:
     return Laplace(float(scale), log(2.0 * scale))
 
 
+def power(scale: float, exponent: float) -> float:
+    """The scale of the prior raised to a power."""
+    return scale / exponent
+
+
 def penalty(prior: Laplace) -> Penalty:
     """What the prior takes off the log density."""
     return Penalty(ridge=0.0, rate=1.0 / prior.scale)

@@ -58,6 +58,7 @@ class Problem(NamedTuple):
     features: Any
     prior: Any
     fit: Fit
+    power: float = 1.0  # that the likelihood is raised to
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -117,16 +118,15 @@ def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.nd
     """Log prior and log likelihood, (G,) each, at positions (G, P). N queries each."""
     thetas = np.ascontiguousarray(thetas)
     mapped.expect(problem.features.rows, random=False)
-    return log_priors(problem.prior, thetas), passes.log_likelihoods(
-        arm.model.code, problem.model, problem.features, thetas
-    )
+    found = passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
+    return log_priors(problem.prior, thetas), problem.power * found
 
 
 def scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """∇ log posterior, (G, P), at positions (G, P). N queries each."""
     model, features = problem.model, problem.features
     slopes = [passes.slope(arm.model.code, model, features, theta)[1] for theta in thetas]
-    return np.array(slopes) + prior_scores(arm, problem, thetas)
+    return problem.power * np.array(slopes) + prior_scores(arm, problem, thetas)
 
 
 def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
     """
     at = problem.fit.theta_map if theta is None else theta
     look = passes.look(arm.model.code, problem.model, problem.features, at)
-    return prior_curvature(arm, problem) + look.curvature
+    return prior_curvature(arm, problem) + problem.power * look.curvature
 
 
 def prior_curvature(arm: Any, problem: Problem) -> np.ndarray:
@@ -172,8 +172,35 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
             )
         fit = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
-        prior = arm.prior.code.prior(fit.scale)
-    return Problem(dataset, model, features, prior, fit)
+        power = _shards(arm) if _raises_likelihood(arm) else 1.0
+        prior = arm.prior.code.prior(fit.scale if _raises_likelihood(arm) else _raised(arm, fit.scale))
+    return Problem(dataset, model, features, prior, fit, power)
+
+
+def _shards(arm: Any) -> float:
+    """Of how many parts the data are one."""
+    shard = getattr(arm.dataset, "shard", None)
+    return 1.0 if shard is None else float(shard[1])
+
+
+def _raises_likelihood(arm: Any) -> bool:
+    return _shards(arm) > 1.0 and arm.dataset.shards_power == "likelihood"
+
+
+def _raised(arm: Any, scale: float) -> float:
+    """The scale of the prior^{1/J} that goes with one of J shards, where all the density is not raised to J.
+
+    ConfigError where the prior's module does not say.
+    """
+    if (shards := _shards(arm)) == 1.0:
+        return scale
+    power = getattr(arm.prior.code, "power", None)
+    if power is None:
+        raise ConfigError(
+            f"prior={arm.prior.name}: has no power(scale, exponent) in {arm.prior.path_of_code}, so that no "
+            "shard has its part of it; add one, or choose prior=gaussian"
+        )
+    return power(scale, 1.0 / shards)
 
 
 def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
@@ -255,6 +282,7 @@ class _Search:
 
     def _fit(self, prior_scale: float, model_scale: float) -> MapFit:
         model, features = self._model(model_scale)
+        prior_scale = _raised(self.arm, prior_scale)
         size = features.rows.shape[1] * model.n_predictors
         first = self.theta if self.theta.size else np.zeros(size)
         prior = self.priors.prior(prior_scale)
@@ -279,7 +307,7 @@ class _Search:
         if self.module.LOG_CONCAVE or self.arm.model.one_mode:
             return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
-        prior = self.priors.prior(prior_scale)
+        prior = self.priors.prior(_raised(self.arm, prior_scale))
         normaliser = _log_prior(prior, np.zeros(found.theta.size))
         modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
         self.queries += modes.queries

@@ -1,6 +1,7 @@
 """A cell, (arm, seed): the unit of work; its key, its folder, its log, how it ended."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -99,14 +100,15 @@ def cells(job: Any) -> list[Cell]:
 
     What an arm's method needs is one of the job's own arms where the settings are the same.
     """
-    own = {cell_key(arm): arm for arm in job.arms}
+    key = functools.cache(lambda arm: cell_key(arm, key))
+    own = {key(arm): arm for arm in job.arms}
     found: dict[Path, Cell] = {}
 
     def add(arm: Any, seed: int) -> Cell:
-        folder = store.cell_folder(run_dir(job), arm.name, cell_key(arm), seed)
+        folder = store.cell_folder(run_dir(job), arm.name, key(arm), seed)
         if folder not in found:
-            others = arm.sampler.needed_arms(arm)
-            needed = [add(own.get(cell_key(other), other), seed) for other in others]
+            others = arm.sampler.needed_arms(arm, seed)
+            needed = [add(own.get(key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
             found[folder] = Cell(arm, seed, folder, tuple(cell.folder for cell in needed), depth)
         return found[folder]
@@ -117,9 +119,12 @@ def cells(job: Any) -> list[Cell]:
     return sorted(found.values(), key=lambda cell: cell.depth)
 
 
-def cell_key(arm: Any) -> str:
-    """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads."""
-    needed = [cell_key(one) for one in arm.sampler.needed_arms(arm)]
+def cell_key(arm: Any, of: Callable[[Any], str] | None = None) -> str:
+    """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads.
+
+    of: the same of other arms, where some are known.
+    """
+    needed = [(of or cell_key)(one) for one in arm.sampler.needed_arms(arm, 0)]
     code, data = sources.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

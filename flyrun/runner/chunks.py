@@ -153,7 +153,8 @@ class _Run:
         _check({**draws, **now_estimated}, first)
         self.rate = n / max(seconds, 1e-9)
         self.row_limit = _MAX_CHUNK_BYTES * n / max(1, sum(array.nbytes for array in draws.values()))
-        self.book["burn_in_s" if first < self.burn_in else "sampling_s"] += seconds
+        told = float(np.sum(draws.get("seconds", seconds)))
+        self.book["burn_in_s" if first < self.burn_in else "sampling_s"] += told
         self.book["queries"] += float(np.sum(draws.get("queries", 0.0)))
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
         with _writing(self.cell.folder):

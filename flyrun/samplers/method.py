@@ -27,7 +27,7 @@ class Facts:
 
     update: what the method is called.  exact: whether its answers follow the posterior, but for their number.
     coordinates: names of the components of θ.  setup_*: what it cost before the first step, the queries of
-    every fit and bound included; visits: None for as many.  tuned: settings learnt or chosen.  more: what
+    every fit and bound included; visits, span: None for as many.  tuned: settings learnt or chosen.  more: what
     this family tells besides.
     """
 
@@ -38,6 +38,7 @@ class Facts:
     n_params: int | None = None
     setup_queries: int = 0
     setup_visits: int | None = None
+    setup_span: int | None = None
     setup_s: float = 0.0
     tuned: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +46,8 @@ class Facts:
     def setup_costs(self) -> tuple[float, float, float, float]:
         """Queries, visits, span and seconds of the set-up."""
         visits = self.setup_queries if self.setup_visits is None else self.setup_visits
-        return self.setup_queries, visits, self.setup_queries, self.setup_s
+        span = self.setup_queries if self.setup_span is None else self.setup_span
+        return self.setup_queries, visits, span, self.setup_s
 
     def plain(self) -> dict[str, Any]:
         """One flat dictionary, for JSON; what is not known is left out."""

@@ -6,6 +6,7 @@ from flyrun.config.sampler.chain import ThetaUpdate  # first, as errors list the
 # isort: split
 from flyrun.config.sampler import (
     approximations,
+    combinations,
     gibbs,
     hogwild,
     inducing,
@@ -20,6 +21,7 @@ __all__ = [
     "Sampler",
     "ThetaUpdate",
     "approximations",
+    "combinations",
     "gibbs",
     "hogwild",
     "inducing",

@@ -41,8 +41,8 @@ class Sampler(Choice):
         elsewhere = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
         return self.kernel or (type(self).__module__ if elsewhere else super().path_of_code)
 
-    def needed_arms(self, arm: Any) -> tuple[Any, ...]:
-        """Arms whose finished cells, of the same seed, this arm's method reads."""
+    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+        """Arms whose finished cells, of the same seed, this arm's method reads at that seed."""
         return ()
 
     def inner_arms(self, arm: Any) -> tuple[Any, ...]:
@@ -50,13 +50,21 @@ class Sampler(Choice):
         return ()
 
 
-def with_sampler(arm: Any, name: str, like: Any = None) -> Any:
-    """The arm with another sampler, set as `like` in what both have besides the name.
+def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
+    """The arm with another sampler, set as `like` in what both have besides the name, and as `settings` say.
 
-    Groups that it has no need of are left out. ConfigError where it does not go with the rest.
+    Groups that it has no need of are left out, those that are missing as it suggests. ConfigError where it
+    does not go with the rest.
     """
     plain: Any = build("sampler", {"name": name})
     shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
-    settings = {key: getattr(like or plain, key) for key in shared}
+    same = {key: getattr(like or plain, key) for key in shared}
+    chosen, groups = [plain], {}
+    for choice in chosen:
+        for word in choice.suggests:
+            group, _, option = word.partition("=")
+            if group in ("bound", "brightness", "acceptance") and group not in groups:
+                groups[group] = getattr(arm, group) or build(group, {"name": option})
+                chosen.append(groups[group])
     idle = {group: None for group in ("bound", "brightness", "acceptance") if group not in plain.needs}
-    return replace(arm, sampler=replace(plain, **settings), **idle)
+    return replace(arm, sampler=replace(plain, **{**same, **settings}), **{**groups, **idle})

@@ -24,7 +24,7 @@ def summarise(draws: Draws) -> Row:
     correlation_se: its Monte Carlo error, by 20 batches.  staleness: mean age, in rounds, of what
     workers know.  us_per_site: median microseconds of an update, where that is measured.
     """
-    if "workers" not in draws.facts:
+    if "updates_per_round" not in draws.facts:
         return {}
     found: Row = {"team_rounds": int(draws.info["iterations"])}
     agreement, age = (draws.values("sample_stats", name) for name in ("agreement", "staleness"))

@@ -89,7 +89,8 @@ class Chain(Method):
         if make is not None:
             target: Any = make(arm.acceptance, self.setup, gradients)
         elif bound is None:
-            target = full_data(problem.prior, problem.model, problem.features, self.n_params, gradients)
+            prior, power = problem.prior, problem.power
+            target = full_data(prior, problem.model, problem.features, self.n_params, gradients, power)
         else:
             base = self.setup.collapse(bound)
             target = firefly(base, problem.model, bound, problem.features, gradients)

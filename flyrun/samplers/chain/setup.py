@@ -36,7 +36,7 @@ class Setup:
     @cached_property
     def curvature(self) -> np.ndarray:
         """The posterior's at the MAP, (P, P)."""
-        return prior_curvature(self.arm, self.problem) + self.look.curvature
+        return prior_curvature(self.arm, self.problem) + self.problem.power * self.look.curvature
 
     @cached_property
     def lower(self) -> np.ndarray:

@@ -34,7 +34,7 @@ def workspace(n_predictors: int) -> Workspace:
 
 
 class FullData(NamedTuple):
-    """log prior(θ) + Σ_n log L_n(θ)."""
+    """log prior(θ) + power·Σ_n log L_n(θ)."""
 
     base: Any
     model: Any
@@ -42,14 +42,17 @@ class FullData(NamedTuple):
     everyone: np.ndarray  # 0 … N−1
     work: Workspace
     memory: FullDataMemory
+    power: float
 
 
-def full_data(base: Any, model: Any, features: Any, n_params: int, gradients: bool = True) -> FullData:
+def full_data(
+    base: Any, model: Any, features: Any, n_params: int, gradients: bool = True, power: float = 1.0
+) -> FullData:
     """Full-data target with an empty memory. `gradients`: whether the θ-update will ask for them."""
     room = np.zeros((2, n_params)) if gradients else None
     memory = FullDataMemory(np.zeros(1, np.int64), np.zeros(2), room, known_base(n_params))
     everyone = np.arange(features.rows.shape[0])
-    return FullData(base, model, features, everyone, workspace(model.n_predictors), memory)
+    return FullData(base, model, features, everyone, workspace(model.n_predictors), memory, power)
 
 
 @dot_jit
@@ -78,8 +81,10 @@ def _log_data(target, theta, gradient):
             log_likelihood(target.model, index, work.eta, work.values, work.slopes)
             pull_back(target.features, index, work.slopes, proposed)
         total += add_up(work.values, index.shape[0])
+    total *= target.power
     if gradient is not None:
         for d in range(gradient.shape[0]):
+            proposed[d] *= target.power
             gradient[d] += proposed[d]
     memory.queries[0] += n_data
     memory.kept[1] = total

@@ -1,0 +1,68 @@
+"""Draws of the posterior out of those of its parts on shards of the data."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from flyrun.config.sampler.base import Sampler, with_sampler
+from flyrun.config.schema import option, ranged, show
+
+
+@dataclass(frozen=True)
+class Combination(Sampler):
+    """A rule that makes draws of the posterior out of those of `shards` subposteriors.
+
+    These are cells of their own, of sampler `draws_by`, as long as the arm's protocol says, which all rules
+    share; seed s has the split dataset.shards_seed + s. shards=1: the draws of all data as they are.
+    """
+
+    home: ClassVar[str] = "flyrun.samplers.combinations"
+    family: ClassVar[str] = "flyrun.samplers.combinations.method"
+    #: what is raised to make subposteriors that go together by this rule
+    power: ClassVar[str] = "prior"
+    shards: int = ranged(4, at_least=1, at_most=10_000)
+    draws_by: Literal["hmc", "random_walk", "independence", "mala"] = "hmc"
+
+    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+        """The subposteriors."""
+        whole = with_sampler(replace(arm, name=self.draws_by), self.draws_by, metric="hessian")
+        if self.shards == 1:
+            return (whole,)
+        data, parts = arm.dataset, []
+        for k in range(self.shards):
+            seeded = {"shards_seed": data.shards_seed + seed, "shards_power": self.power}
+            shard = replace(data, shard=(k, self.shards), **seeded)
+            parts.append(replace(whole, name=f"{self.draws_by}_{k}_of_{self.shards}", dataset=shard))
+        return tuple(parts)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the data must have shards, and scales not be chosen by each of them."""
+        for group in ("prior", "model"):
+            scale = getattr(getattr(arm, group), "scale", 0.0)
+            if isinstance(scale, str):
+                return f"{group}.scale={scale}: every shard would choose its own; give a number"
+        if not hasattr(arm.dataset, "shard"):
+            return f"sampler={self.name} and dataset={arm.dataset.name} do not fit: it has no shards"
+        if arm.dataset.shard is not None:
+            return (
+                f"dataset.shard={show(arm.dataset.shard)}: sampler={self.name} makes shards of whole data; "
+                "choose dataset.shard=null"
+            )
+        return super().unfit(arm)
+
+
+@option("sampler", "consensus")
+class Consensus(Combination):
+    """Weighted averages of the shards' draws, one of each.
+
+    weights: by the inverse of a shard's covariance (full), of its diagonal or of its trace, or even ones.
+    """
+
+    paper: ClassVar[str] = "Scott et al. 2016; Angelino, Johnson and Adams 2016, Algorithm 12"
+    weights: Literal["full", "diagonal", "scalar", "uniform"] = "full"
+
+
+@option("sampler", "gaussian_product")
+class GaussianProduct(Combination):
+    """Draws of the product of the Gaussians with the shards' means and covariances."""
+
+    paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014; Angelino, Johnson and Adams 2016, Algorithm 13"

@@ -1,0 +1,36 @@
+"""Parts of a data set, each the data of a subposterior."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.dataset import Dataset
+from flyrun.errors import ConfigError
+
+
+def split(n: int, config: Any, shards: int) -> list[np.ndarray]:
+    """Numbers of the rows of each of `shards` parts of n, ascending; sizes differ by at most one.
+
+    Shuffled rows are dealt so that the parts of J are parts of those of J/2. ConfigError where there are more
+    parts than rows.
+    """
+    if shards > n:
+        raise ConfigError(
+            f"dataset={config.name}: has {n:,} rows, which make no {shards:,} shards; take at most {n}"
+        )
+    order = np.arange(n)
+    if config.shards_by == "random":
+        order = np.random.Generator(np.random.PCG64(config.shards_seed)).permutation(n)
+    return [np.sort(order[k * n // shards : (k + 1) * n // shards]) for k in range(shards)]
+
+
+def shard(data: Dataset, config: Any) -> Dataset:
+    """Part k of J of the training rows, config.shard = (k, J); test rows stay whole. ConfigError as split's."""
+    k, shards = config.shard
+    rows = split(len(data.target), config, shards)[k]
+    return replace(
+        data,
+        features=np.ascontiguousarray(data.features[rows]),
+        target=np.ascontiguousarray(data.target[rows]),
+    )

@@ -1,0 +1,139 @@
+"""The family of rules on subposteriors' draws: cells read, the rule applied, and what all of it cost.
+
+A rule is a module with LABEL, MOMENTS, whether it asks for the shards' moments alone, and
+combine(draws, config, rng) -> (T, P), draws (J, T, P) in an order of no meaning. Draw t costs what the shards'
+draws t cost, on the longest path what the slowest of them does; there is one round, at the end.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.shards import split
+from flyrun.models.problem import Problem, bind, log_densities, of_positions
+from flyrun.numerics.state import seeded
+from flyrun.samplers.method import Facts, Method, Records, State
+
+_NUMBER = 8  # bytes
+_SPENT = ("setup_queries", "setup_span", "setup_s", "combining_s")
+
+
+def prepare(arm: Any, folder: Path) -> Method:
+    """The method of an arm; errors as bind's."""
+    problem = bind(arm, folder, needs_map=False)
+    split(len(problem.dataset.target), arm.dataset, arm.sampler.shards)
+    return Combination(arm, problem)
+
+
+class Combination(Method):
+    """One rule. The state has all draws that it made and how many were handed out.
+
+    What comes in burn-in is the mean of the shards' own.
+    """
+
+    shown = ("{queries} queries/iter", "{span} of the busiest worker")
+
+    def __init__(self, arm: Any, problem: Problem):
+        self.arm, self.problem, self.workers = arm, problem, arm.sampler.shards
+        self.rule = arm.sampler.code
+
+    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+        """Combine the stored draws of the cells that are needed."""
+        parts = [_Part(cell) for cell in needed]
+        draws = np.stack([part.draws for part in parts])
+        rng = seeded(seed, self.arm.method())
+        began = time.perf_counter()
+        if self.workers > 1:
+            # Draws of the same number have nothing to do with each other but the start's luck.
+            draws = np.stack([rng.permutation(one) for one in draws])
+            combined = self.rule.combine(draws, self.arm.sampler, rng)
+        else:
+            (combined,) = draws
+        combining = time.perf_counter() - began
+        setup = [part.info["facts"] for part in parts]
+        queries = np.stack([part.queries for part in parts])
+        return {
+            "theta": np.concatenate([np.mean([part.burn_in for part in parts], axis=0), combined]),
+            "iteration": np.zeros(1, np.int64),
+            "queries": queries.sum(axis=0),
+            "span": queries.max(axis=0),
+            "seconds": np.array([sum(part.seconds_a_step for part in parts)]),
+            "spent": np.array(
+                [
+                    sum(one["setup_queries"] for one in setup),
+                    max(one["setup_queries"] for one in setup),
+                    sum(one["setup_s"] for one in setup),
+                    combining,
+                ]
+            ),
+        }
+
+    def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more of the draws. By step queries of all workers, span of the busiest one, seconds of all."""
+        first, thin = int(state["iteration"][0]), self.arm.protocol.thin
+        seconds = np.repeat(state["seconds"], n)
+        if first == 0:
+            seconds[0] += state["spent"][_SPENT.index("combining_s")]
+        steps = slice(first, first + n)
+        return {**state, "iteration": state["iteration"] + n}, {
+            "theta": state["theta"][first // thin : (first + n) // thin],
+            "queries": state["queries"][steps],
+            "span": state["span"][steps],
+            "seconds": seconds,
+        }
+
+    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """As in the base class, and what the model adds."""
+        return of_positions(self.arm, self.problem, theta)
+
+    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
+        prior, likelihood = log_densities(self.arm, self.problem, theta)
+        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+
+    def facts(self, state: State | None = None) -> Facts:
+        """As in the base class; what the shards' set-up cost once their cells are read."""
+        known = Facts(
+            update=self.rule.LABEL,
+            exact=self.workers == 1,
+            coordinates=self.problem.coordinates,
+            n_data=len(self.problem.features.rows),
+            n_params=len(self.problem.coordinates),
+            more={"workers": self.workers, "prior_scale": self.problem.fit.scale},
+        )
+        if state is None:
+            return known
+        spent = dict(zip(_SPENT, state["spent"].tolist(), strict=True))
+        protocol, size = self.arm.protocol, len(self.problem.coordinates)
+        sent = (protocol.iterations - protocol.burn_in) // protocol.thin * size
+        if self.rule.MOMENTS:
+            sent = size + size * (size + 1) // 2
+        return replace(
+            known,
+            setup_queries=int(spent["setup_queries"]),
+            setup_span=int(spent["setup_span"]),
+            setup_s=spent["setup_s"],
+            more={**known.more, "rounds": 1, "bytes": _NUMBER * self.workers * sent},
+        )
+
+
+class _Part:
+    """What is read of a shard's cell."""
+
+    def __init__(self, cell: Any):
+        self.info = cell.info
+        tree = cell.tree()
+        try:
+            groups = [name for name in ("warmup_{}", "{}") if name.format("sample_stats") in tree]
+            thetas = {name: tree[name.format("posterior")]["theta"].values[0] for name in groups}
+            told = [tree[name.format("sample_stats")]["queries"].values[0] for name in groups]
+        finally:
+            tree.close()
+        self.draws = thetas["{}"]
+        self.burn_in = thetas.get("warmup_{}", self.draws[:0])
+        self.queries = np.concatenate(told).astype(float)
+        timings = self.info["timings"]
+        self.seconds_a_step = (timings["burn_in_s"] + timings["sampling_s"]) / len(self.queries)
