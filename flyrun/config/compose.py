@@ -245,7 +245,7 @@ def _arm_name(groups: dict[str, Any]) -> str:
                 f"{group}: none is chosen; add {group}=NAME (`flyrun list {group}`) or experiment=NAME"
             )
     bound = groups["bound"]
-    if bound is None:
+    if bound is None or not groups["sampler"].of_bound:
         return groups["sampler"].name
     return bound.name if bound.firefly else "regular"
 

@@ -195,6 +195,17 @@ class FewEvents(Rows):
     seed: int = ranged(0, at_least=0)
 
 
+@option("dataset", "rare_features")
+class RareFeatures(Rows):
+    """Generated logistic regression: dense features, and rare ones that down to `least` of the rows have."""
+
+    n_data: int = ranged(100_000, at_least=2)
+    dense: int = ranged(10, at_least=0)
+    rare: int = ranged(20, at_least=1)
+    least: float = ranged(3e-4, above=0, at_most=0.1)
+    seed: int = ranged(0, at_least=0)
+
+
 @option("dataset", "mixture")
 class Mixture(Rows):
     """Generated numbers of ½N(1, σ²) + ½N(-1, σ²), σ = 2.5."""

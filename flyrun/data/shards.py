@@ -9,11 +9,11 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
 
-def split(n: int, config: Any, shards: int) -> list[np.ndarray]:
+def split(n: int, config: Any, shards: int, seed: int = 0) -> list[np.ndarray]:
     """Numbers of the rows of each of `shards` parts of n, ascending; sizes differ by at most one.
 
-    Shuffled rows are dealt so that the parts of J are parts of those of J/2. ConfigError where there are more
-    parts than rows.
+    Shuffled rows are dealt so that the parts of J are parts of those of J/2; seed: beside config.shards_seed.
+    ConfigError where there are more parts than rows.
     """
     if shards > n:
         raise ConfigError(
@@ -21,12 +21,12 @@ def split(n: int, config: Any, shards: int) -> list[np.ndarray]:
         )
     order = np.arange(n)
     if config.shards_by == "random":
-        order = np.random.Generator(np.random.PCG64(config.shards_seed)).permutation(n)
+        order = np.random.Generator(np.random.PCG64(config.shards_seed + seed)).permutation(n)
     return [np.sort(order[k * n // shards : (k + 1) * n // shards]) for k in range(shards)]
 
 
 def shard(data: Dataset, config: Any) -> Dataset:
-    """Part k of J of the training rows, config.shard = (k, J); test rows stay whole. ConfigError as split's."""
+    """Part k of J of the training rows, config.shard = (k, J); test rows stay whole. Errors as split's."""
     k, shards = config.shard
     rows = split(len(data.target), config, shards)[k]
     return replace(
@@ -34,3 +34,9 @@ def shard(data: Dataset, config: Any) -> Dataset:
         features=np.ascontiguousarray(data.features[rows]),
         target=np.ascontiguousarray(data.target[rows]),
     )
+
+
+def one_class(data: Dataset, config: Any, shards: int, seed: int) -> int:
+    """How many of the parts have rows of one class alone; 0 of a regression."""
+    parts = [] if data.task == "regression" else split(len(data.target), config, shards, seed)
+    return sum(bool(np.ptp(data.target[rows]) == 0) for rows in parts)

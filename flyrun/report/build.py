@@ -22,7 +22,7 @@ _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "b
 _BARE = ("cpu", "blas")  # whose values name them
 _PARTS = (
     "arms arena coefficients paper ess bias chains cost prefetching marginal_error long_run scaling "
-    "estimates weights density certificates held_out quadrature prediction functionals hogwild"
+    "estimates weights density certificates held_out quadrature prediction functionals shards hogwild"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 

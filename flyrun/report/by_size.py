@@ -1,4 +1,4 @@
-"""Errors of means and ratios of sds against the number of rows, of arms that were run at several."""
+"""Errors of means and ratios of sds against the number of rows, or of shards, of arms run at several."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +28,11 @@ def draw(
     labels: tuple[str, str, str],
     title: str,
     floor: dict[float, float] | None = None,
+    floor_of: str = "the reference itself",
 ) -> Any:
     """The figure; None without lines. values: an arm's errors and ratios, (S,) each; labels: of the axes, the
-    one of rows first; floor: by number of rows, the error that what they are held against has itself. Lines
-    are means over seeds, bands one sd.
+    one of rows first; floor: by number of rows, the error that what they are held against has itself,
+    or `floor_of` has. Lines are means over seeds, bands one sd.
     """
     if not lines:
         return None
@@ -48,7 +49,7 @@ def draw(
         axis.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=label)
     if floor:
         at = sorted(floor.items())
-        panels[0].plot(*zip(*at, strict=True), color=INK, linestyle=":", label="the reference itself")
+        panels[0].plot(*zip(*at, strict=True), color=INK, linestyle=":", label=floor_of)
     panels[1].axhline(1.0, color=INK, linewidth=0.8)
     legend_below(figure, panels[0])
     return figure

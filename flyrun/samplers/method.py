@@ -25,10 +25,10 @@ longest path), all (n,); `theta`, the kept draws, (n // thin, ...); whatever els
 class Facts:
     """What is known of an arm once it is set up.
 
-    update: what the method is called.  exact: whether its answers follow the posterior, but for their number.
-    coordinates: names of the components of θ.  setup_*: what it cost before the first step, the queries of
-    every fit and bound included; visits, span: None for as many.  tuned: settings learnt or chosen.  more: what
-    this family tells besides.
+    update: what the method is called.  exact: whether its answers follow the posterior, but for their
+    number.  coordinates: names of the components of θ.  setup_*: what it cost before the first step, the
+    queries of every fit and bound included; visits, span: None for as many.  tuned: settings learnt or
+    chosen.  more: what this family tells besides.
     """
 
     update: str

@@ -20,6 +20,8 @@ class Sampler(Choice):
     #: groups that its arms need besides the model's
     needs: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
+    #: whether an arm alone is called after its bound
+    of_bound: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
         """As in the base class."""

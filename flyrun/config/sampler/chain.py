@@ -13,6 +13,7 @@ class ThetaUpdate(Sampler):
     family: ClassVar[str] = "flyrun.samplers.chain.method"
     needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
+    of_bound: ClassVar[bool] = True
 
     def inner_arms(self, arm: Any) -> tuple[Any, ...]:
         """EP's, where its Gaussian shapes steps or is where chains start."""

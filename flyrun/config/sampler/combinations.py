@@ -11,12 +11,15 @@ from flyrun.config.schema import option, ranged, show
 class Combination(Sampler):
     """A rule that makes draws of the posterior out of those of `shards` subposteriors.
 
-    These are cells of their own, of sampler `draws_by`, as long as the arm's protocol says, which all rules
-    share; seed s has the split dataset.shards_seed + s. shards=1: the draws of all data as they are.
+    These are cells of their own, of sampler `draws_by` and the arm's bound and brightness, as long as its
+    protocol says; rules share them. Seed s has the split dataset.shards_seed + s. shards=1: the draws of all
+    data as they are.
     """
 
     home: ClassVar[str] = "flyrun.samplers.combinations"
     family: ClassVar[str] = "flyrun.samplers.combinations.method"
+    needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
+    suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
     #: what is raised to make subposteriors that go together by this rule
     power: ClassVar[str] = "prior"
     shards: int = ranged(4, at_least=1, at_most=10_000)
@@ -66,3 +69,26 @@ class GaussianProduct(Combination):
     """Draws of the product of the Gaussians with the shards' means and covariances."""
 
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014; Angelino, Johnson and Adams 2016, Algorithm 13"
+
+
+@option("sampler", "swiss")
+class Swiss(Combination):
+    """Draws of all shards, stretched and moved to the moments of the Gaussian product."""
+
+    paper: ClassVar[str] = "Vyner, Nemeth and Sherlock 2023"
+
+
+@option("sampler", "pie")
+class Pie(Combination):
+    """Averages of the quantiles of each coordinate, of subposteriors with the likelihood to the power J."""
+
+    paper: ClassVar[str] = "Li, Srivastava and Dunson 2017"
+    power: ClassVar[str] = "likelihood"
+
+
+@option("sampler", "wasp")
+class Wasp(Combination):
+    """The Wasserstein barycentre, in place and scale, of subposteriors with the likelihood to the power J."""
+
+    paper: ClassVar[str] = "Srivastava, Li and Dunson 2018; Álvarez-Esteban et al. 2016"
+    power: ClassVar[str] = "likelihood"

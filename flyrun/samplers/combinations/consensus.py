@@ -1,8 +1,8 @@
 """Consensus Monte Carlo (Scott et al. 2016): weighted averages of the shards' draws, one of each.
 
-Angelino, Johnson & Adams (2016), Algorithm 12, mended: the sample covariance C_j of a subposterior's draws has
-the prior's 1/J inside already (eq. 4.12), so that weights are Σ C_j⁻¹, Σ⁻¹ = Σ_j C_j⁻¹. As printed,
-Σ⁻¹ = prior's + Σ_j C_j⁻¹, the prior counts twice.
+Angelino, Johnson & Adams (2016), Algorithm 12, mended: the sample covariance C_j of a subposterior's draws
+has the prior's 1/J inside already (eq. 4.12), so that weights are Σ C_j⁻¹, Σ⁻¹ = Σ_j C_j⁻¹. As printed,
+with the prior's precision added to Σ⁻¹, the prior counts twice.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """The family of rules on subposteriors' draws: cells read, the rule applied, and what all of it cost.
 
 A rule is a module with LABEL, MOMENTS, whether it asks for the shards' moments alone, and
-combine(draws, config, rng) -> (T, P), draws (J, T, P) in an order of no meaning. Draw t costs what the shards'
-draws t cost, on the longest path what the slowest of them does; there is one round, at the end.
+combine(draws, config, rng) -> (T, P), draws (J, T, P) in an order of no meaning. Draw t costs what the
+shards' draws t cost, on the longest path what the slowest of them does; there is one round, at the end.
 """
 
 import time
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data.shards import split
+from flyrun.data.shards import one_class, split
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.state import seeded
 from flyrun.samplers.method import Facts, Method, Records, State
 
 _NUMBER = 8  # bytes
-_SPENT = ("setup_queries", "setup_span", "setup_s", "combining_s")
+_SPENT = ("setup_queries", "setup_span", "setup_s", "combining_s", "one_class")
 
 
 def prepare(arm: Any, folder: Path) -> Method:
@@ -67,6 +67,7 @@ class Combination(Method):
                     max(one["setup_queries"] for one in setup),
                     sum(one["setup_s"] for one in setup),
                     combining,
+                    one_class(self.problem.dataset, self.arm.dataset, self.workers, seed),
                 ]
             ),
         }
@@ -108,6 +109,7 @@ class Combination(Method):
             return known
         spent = dict(zip(_SPENT, state["spent"].tolist(), strict=True))
         protocol, size = self.arm.protocol, len(self.problem.coordinates)
+        more = {"rounds": 1, "one_class": int(spent["one_class"])}
         sent = (protocol.iterations - protocol.burn_in) // protocol.thin * size
         if self.rule.MOMENTS:
             sent = size + size * (size + 1) // 2
@@ -116,7 +118,7 @@ class Combination(Method):
             setup_queries=int(spent["setup_queries"]),
             setup_span=int(spent["setup_span"]),
             setup_s=spent["setup_s"],
-            more={**known.more, "rounds": 1, "bytes": _NUMBER * self.workers * sent},
+            more={**known.more, **more, "bytes": _NUMBER * self.workers * sent},
         )
 
 

@@ -1,0 +1,122 @@
+"""Draws that several workers make together: what an effective one costs, and whether they can be trusted."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from flyrun.report import words
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.draws import Draws
+from flyrun.report.render import ARM, SEEDS, Column, View, known, plain, table_view
+from flyrun.report.section import Row, Section
+from flyrun.report.sections import ess
+from flyrun.report.sections.estimates import posterior, truth
+
+_BEYOND = NormalDist().cdf(-3.0)  # what of a normal distribution is above 3 sds
+
+
+def summarise(draws: Draws) -> Row:
+    """shards_span: mean queries of an iteration on the longest path, after burn-in."""
+    span = draws.values("sample_stats", "span")
+    if span is None or not {"workers", "rounds", "bytes"} <= draws.facts.keys():
+        return {}
+    return {"shards_span": float(np.mean(span))}
+
+
+def _row(run: Run, arm: ArmResult) -> Row:
+    size = ess.per_seed(arm, "ess_worse_per_1000").mean() / 1000.0
+    drawn = size * np.mean([cell.n_iterations for cell in arm.cells])
+    found: Row = {
+        "shards": arm.fact("workers"),
+        "shards_queries_per_draw": ess.ratio(arm.each("queries_per_iter").mean(), size),
+        "shards_span_per_draw": ess.ratio(arm.each("shards_span").mean(), size),
+        "shards_rounds_per_draw": ess.ratio(arm.fact_mean("rounds"), drawn),
+        "shards_bytes_per_draw": ess.ratio(arm.fact_mean("bytes"), drawn),
+    }
+    return found | _distance(run, arm)
+
+
+def _distance(run: Run, arm: ArmResult) -> Row:
+    """How far means and sds are from the reference's, in their own standard errors, and whether that is far.
+
+    Far: more than as many as one of D normal numbers is beyond with the probability of one beyond 3.
+    """
+    right = truth(run, arm)
+    if right is None or right.classes > 1 or right.source == f"arm {arm.name}":
+        return {}
+    mean, sd, error = posterior(arm)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_mean = (mean - right.mean) / np.hypot(error * sd, right.error * right.sd)
+        # of a normal distribution the logarithm of an sd has half the variance of a mean in sds
+        of_sd = np.log(sd / right.sd) / (np.hypot(error, right.error) / math.sqrt(2.0))
+    limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(mean)))
+    both = {"mean": of_mean, "sd": of_sd}
+    what = max(both, key=lambda name: np.nanmax(np.abs(both[name])))
+    worst = int(np.nanargmax(np.abs(both[what])))
+    return {
+        "shards_z": float(both[what][worst]),
+        "shards_z_of": f"{what} of {arm.pooled.names[worst]}",
+        "off_the_reference": bool(abs(both[what][worst]) > limit),
+        "shards_sd_least": float((sd / right.sd).min()),
+        "shards_sd_most": float((sd / right.sd).max()),
+    }
+
+
+def _verdict(row: Row) -> str:
+    if not known(row.get("shards_z")):
+        return "-"
+    far = "off the reference: " if row["off_the_reference"] else ""
+    return f"{far}{row['shards_z']:+.1f}, {row['shards_z_of']}"
+
+
+def _range(row: Row) -> str:
+    low, high = row.get("shards_sd_least"), row.get("shards_sd_most")
+    return f"{low:.2f} to {high:.2f}" if known(low) else "-"
+
+
+_COLUMNS = [
+    ARM,
+    Column("workers", plain("shards")),
+    Column("queries/draw", plain("shards_queries_per_draw")),
+    Column("critical/draw", plain("shards_span_per_draw")),
+    Column("rounds/draw", plain("shards_rounds_per_draw", 2)),
+    Column("bytes/draw", plain("shards_bytes_per_draw")),
+    Column("sd ×", _range),
+    Column("farthest (its se)", _verdict),
+    SEEDS,
+]
+
+
+def _views(rows: list[Row]) -> list[View]:
+    return [table_view("What workers do together", _COLUMNS, rows)]
+
+
+_LEGEND = """
+queries/draw: likelihood queries of all workers for an effective draw, by the worse of means and squares;
+critical/draw: of the busiest worker; rounds: messages that somebody waits for; bytes: that workers send and
+are sent. sd ×: sds over the posterior's, least and most. farthest: of means and sds the one that is most of
+its own standard errors from the reference; off the reference: by more than 3, or as is as rare for the
+largest of so many.
+"""
+
+
+def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
+    shards, alike = arm.fact("workers"), arm.fact_mean("one_class")
+    if not alike > 0:
+        return []
+    return [
+        f"{alike:.3g} of its {shards} shards have rows of one class alone: there the prior says most, and "
+        "averages of draws are worth little."
+    ]
+
+
+SECTION = Section(
+    "shards",
+    columns="""
+        shards shards_queries_per_draw shards_span_per_draw shards_rounds_per_draw shards_bytes_per_draw
+        shards_sd_least shards_sd_most shards_z shards_z_of off_the_reference
+    """,
+    reads=("shards_span", "ess"), summarise=summarise, row=_row, views=_views,
+    legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats,
+)  # fmt: skip

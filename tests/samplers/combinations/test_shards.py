@@ -1,0 +1,166 @@
+"""Subposteriors: their product is the posterior; cells of their own that rules share; one shard is the chain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import flyrun.data
+from flyrun.config.compose import compose_job
+from flyrun.data.shards import split
+from flyrun.errors import ConfigError
+from flyrun.gold.problem import arm_of
+from flyrun.models.problem import bind, log_densities, posterior_curvature
+from flyrun.runner import store
+from flyrun.runner.cell import cells
+from flyrun.runner.launch import run
+
+TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
+STUDENT = ["dataset=two_modes", "model=student_t", "prior=laplace"]
+SHORT = ["protocol.iterations=300", "protocol.burn_in=100", "protocol.seeds=2", "protocol.init=map"]
+
+
+def shard_of(arm, k, j, **more):
+    return replace(arm, dataset=replace(arm.dataset, shard=(k, j), **more))
+
+
+@pytest.mark.parametrize("words", [TOY, STUDENT], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("by", ["random", "order"])
+def test_the_product_of_subposteriors_is_the_posterior(tmp_path, words, by):
+    arm, rng = arm_of(words, ["sampler=hmc"]), np.random.default_rng(0)
+    whole = bind(arm, tmp_path, needs_map=False)
+    thetas = rng.standard_normal((4, len(whole.coordinates)))
+    total = np.zeros(4)
+    for k in range(3):
+        part = shard_of(arm, k, 3, shards_by=by, shards_seed=5)
+        total += np.sum(log_densities(part, bind(part, tmp_path, needs_map=False), thetas), axis=0)
+    right = np.sum(log_densities(arm, whole, thetas), axis=0)
+    np.testing.assert_allclose(total - total[0], right - right[0], rtol=1e-10, atol=1e-10)
+
+
+def test_a_raised_likelihood_makes_the_subposterior_to_the_power_j(tmp_path):
+    arm, thetas = arm_of(TOY, ["sampler=hmc"]), np.random.default_rng(0).standard_normal((4, 3))
+    by_prior = shard_of(arm, 1, 4)
+    raised = shard_of(arm, 1, 4, shards_power="likelihood")
+    both = [bind(one, tmp_path, needs_map=True) for one in (by_prior, raised)]
+    one, other = (np.sum(log_densities(a, b, thetas), axis=0) for a, b in zip((by_prior, raised), both))
+    np.testing.assert_allclose(4 * (one - one[0]), other - other[0], rtol=1e-10)
+    np.testing.assert_allclose(both[0].fit.theta_map, both[1].fit.theta_map, atol=1e-6)
+    curvatures = [posterior_curvature(a, b) for a, b in zip((by_prior, raised), both)]
+    np.testing.assert_allclose(4 * curvatures[0], curvatures[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("by", ["random", "order"])
+def test_every_row_is_in_one_shard(by):
+    data = arm_of(TOY, ["sampler=hmc"]).dataset
+    for n, shards in ((60, 7), (5, 5), (9, 1)):
+        parts = split(n, replace(data, shards_by=by), shards)
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_shards_of_twice_as_many_are_halves():
+    data = arm_of(TOY, ["sampler=hmc"]).dataset
+    coarse, fine = split(64, data, 4, seed=3), split(64, data, 8, seed=3)
+    assert set(fine[2]) | set(fine[3]) == set(coarse[1])
+    assert not np.array_equal(split(64, data, 4, seed=4)[0], coarse[0])
+
+
+def test_a_shard_has_its_rows_and_the_test_rows():
+    config = arm_of([*TOY, "dataset.shard=[1,4]"], ["sampler=hmc"]).dataset
+    whole = flyrun.data.load(replace(config, shard=None))
+    part, rows = flyrun.data.load(config), split(60, config, 4)[1]
+    np.testing.assert_array_equal(part.features, whole.features[rows])
+    np.testing.assert_array_equal(part.target, whole.target[rows])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+def job_of(results, name, *words):
+    return compose_job([*TOY, *SHORT, f"results_dir={results}", f"name={name}", *words])
+
+
+def ran(results, name, *words):
+    job = job_of(results, name, *words)
+    assert run(job).exit_code == 0
+    return [store.open_folder(cell.folder) for cell in cells(job)]
+
+
+def theta(cell):
+    tree = cell.tree()
+    values = tree["posterior"]["theta"].values[0]
+    tree.close()
+    return values
+
+
+def test_one_shard_is_the_plain_chain(results):
+    plain = ran(results, "plain", "sampler=hmc", "sampler.metric=hessian")
+    made = ran(results, "one", "sampler=consensus", "sampler.shards=1")
+    whole, rule = made[:2], made[2:]
+    for a, b, c in zip(plain, whole, rule, strict=True):
+        assert a.key == b.key
+        np.testing.assert_array_equal(theta(a), theta(b))
+        np.testing.assert_array_equal(theta(a), theta(c))
+        assert c.info["facts"]["exact"]
+
+
+def test_what_it_costs_is_what_its_shards_cost(results):
+    *parts, _, made = ran(results, "three", "sampler=consensus", "sampler.shards=3", "protocol.seeds=2")
+    shards = [one for one in parts if one.seed == made.seed]
+    assert len(shards) == 3
+    told = made.tree()
+    queries, span = (told["sample_stats"][name].values[0] for name in ("queries", "span"))
+    total = float(told["estimate"]["queries"].values[-1])
+    told.close()
+    each = []
+    for one in shards:
+        tree = one.tree()
+        each.append(np.append(tree["warmup_sample_stats"]["queries"], tree["sample_stats"]["queries"]))
+        tree.close()
+    np.testing.assert_array_equal(queries, np.sum(each, axis=0)[100:])
+    np.testing.assert_array_equal(span, np.max(each, axis=0)[100:])
+    setup = [one.info["facts"]["setup_queries"] for one in shards]
+    assert made.info["facts"]["setup_queries"] == sum(setup)
+    assert made.info["facts"]["setup_span"] == max(setup)
+    assert total == np.sum(each) + sum(setup)
+    assert made.info["facts"]["bytes"] == 8 * 3 * 200 * 3
+    assert not made.info["facts"]["exact"]
+
+
+def test_rules_share_the_shards_and_seeds_have_splits_of_their_own(results):
+    one, other = (
+        cells(job_of(results, "shared", "sampler.shards=3", f"sampler={rule}"))
+        for rule in ("consensus", "gaussian_product")
+    )
+    assert [cell.folder for cell in one[:6]] == [cell.folder for cell in other[:6]]
+    seeds = {cell.seed: cell.arm.dataset.shards_seed for cell in one[:6]}
+    assert seeds == {0: 0, 1: 1}
+    raised = cells(job_of(results, "shared", "sampler.shards=3", "sampler=pie"))
+    assert not {cell.folder for cell in raised} & {cell.folder for cell in one}
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["sampler=consensus", "sampler.shards=61"], "60 rows, which make no 61 shards; take at most 60"),
+        (["sampler=hmc", "dataset.shard=[61,62]"], "60 rows, which make no 62 shards; take at most 60"),
+        (["sampler=hmc", "dataset.shard=[4,4]"], "dataset.shard=[4,4]: must be [k,J], part k of J"),
+        (["sampler=hmc", "dataset.shard=[0,0]"], "dataset.shard=[0,0]: must be [k,J], part k of J"),
+        (["sampler=consensus", "dataset.shard=[0,2]"], "choose dataset.shard=null"),
+        (["sampler=consensus", "prior.scale=held_out"], "every shard would choose its own; give a number"),
+        (["sampler=pie", "bound=map"], "does not raise likelihoods; choose sampler=hmc bound=none"),
+    ],
+)
+def test_what_makes_no_shards_is_refused(results, words, message):
+    with pytest.raises(ConfigError) as caught:
+        run(job_of(results, "refused", *words))
+    assert message in str(caught.value)
+
+
+def test_a_prior_without_powers_is_refused(results, monkeypatch):
+    monkeypatch.delattr("flyrun.models.gaussian.power")
+    with pytest.raises(ConfigError, match=r"has no power\(scale, exponent\) in flyrun.models.gaussian"):
+        run(job_of(results, "powerless", "sampler=hmc", "dataset.shard=[0,2]"))
