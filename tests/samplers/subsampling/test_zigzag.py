@@ -112,7 +112,7 @@ def test_cuts_do_not_matter_and_set_up_is_counted(tmp_path):
     [
         (("protocol.init=prior",), "choose protocol.init=map"),
         (("prior=laplace", "protocol.init=map"), "choose prior=gaussian"),
-        (("model=softmax", "protocol.init=map"), "choose model=logistic or model=student_t"),
+        (("model=softmax", "protocol.init=map"), "choose model=logistic, model=probit or model=student_t"),
     ],
 )
 def test_what_it_does_not_serve_is_said_in_one_line(words, match):
