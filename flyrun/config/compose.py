@@ -7,9 +7,10 @@ typed the experiment's list `check` stands before what is typed: it makes it sma
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from flyrun.paths import conf_dir, illustrations, reference_dir
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
 _SMALL = "smoke"
 _SHOWN = 12  # arms that a message lists
+_OF_ALL_ARMS = ("arms", "sweep", "check")
 
 
 def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Job:
@@ -104,20 +106,51 @@ class _Composer:
             folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
             self.search = [f"hydra.searchpath=[{folders}]"]
         self.used: set[str] = set()
-        self._composed: dict[frozenset, DictConfig] = {}
+        self._options: dict[tuple[str, str], Any] = {}
 
     def compose(self, choices: dict[str, str]) -> DictConfig:
-        """Compose the configuration with these options of groups; for arms of the same options once."""
-        key = frozenset(choices.items())
-        if key not in self._composed:
-            words = (f"{group}={name}" for group, name in choices.items())
-            self._composed[key] = compose("config", [*self.search, *words])
-            OmegaConf.set_struct(self._composed[key], False)
-        return deepcopy(self._composed[key])
+        """The configuration of an arm with these options of groups, without what belongs to all arms."""
+        keys = [key for key in self._base if key not in _OF_ALL_ARMS]
+        config = deepcopy(OmegaConf.masked_copy(self._base, keys))
+        for group, name in choices.items():
+            if self.choices.get(group) != name:
+                config[group] = self._option(group, name)
+        return config
+
+    def _composed(self, words: Iterable[str]) -> DictConfig:
+        config = compose("config", [*self.search, *words])
+        OmegaConf.set_struct(config, False)
+        return config
+
+    @cached_property
+    def _base(self) -> DictConfig:
+        """The configuration with the options that are typed."""
+        return self._composed(f"{group}={name}" for group, name in self.choices.items())
+
+    @cached_property
+    def _own(self) -> DictConfig:
+        """What the experiment says of groups whatever their options are."""
+        rest = (f"{group}={name}" for group, name in self.choices.items() if group not in ARM_GROUPS)
+        return self._composed([*rest, *(f"~{group}" for group in ARM_GROUPS)])
+
+    def _option(self, group: str, name: str) -> Any:
+        """A group's option under what the experiment says of the group.
+
+        By its file alone, a tenth of the time that Hydra takes for all, where nothing else bears on it.
+        """
+        if (group, name) not in self._options:
+            found = GlobalHydra.instance().config_loader().repository.load_config(f"{group}/{name}")
+            if found is None or found.defaults_list or found.header.get("package"):
+                choices = self.choices | {group: name}
+                made = self._composed(f"{key}={value}" for key, value in choices.items())[group]
+            else:
+                made = OmegaConf.merge(found.config, self._own.get(group) or {})
+            self._options[group, name] = made
+        return deepcopy(self._options[group, name])
 
     def base(self) -> dict[str, Any]:
         """What belongs to the whole job, as a plain dict, and the arms' lists."""
-        config = self.compose(self.choices)
+        config = deepcopy(self._base)
         for entry in self.values:
             if entry.group in ARM_GROUPS:
                 continue
@@ -136,7 +169,7 @@ class _Composer:
 
     def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
         """Make the checked choices of one arm: group -> dataclass or None."""
-        own_choices, own_values = split(self._own(name, own))
+        own_choices, own_values = split(self._read(name, own))
         alone_choices, alone_values = split(alone)
         choices = own_choices | self.choices | alone_choices
         suggested: list[Entry] = []
@@ -156,7 +189,7 @@ class _Composer:
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
     @staticmethod
-    def _own(name: str, own: list[str]) -> list[Entry]:
+    def _read(name: str, own: list[str]) -> list[Entry]:
         entries = read(str(word) for word in own)
         for entry in entries:
             if entry.group not in ARM_GROUPS or entry.arm is not None:

@@ -14,6 +14,19 @@ def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -
     return np.array([wasserstein_distance(a, b, weight) / b.std() for a, b in columns])
 
 
+def ks(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Kolmogorov-Smirnov distance of each coordinate's draws (M, D), weighted or not, to (L, D): (D,)."""
+    share = np.full(len(draws), 1.0 / len(draws)) if weight is None else weight / weight.sum()
+    found = np.empty(draws.shape[1])
+    for d, (column, right) in enumerate(zip(draws.T, np.sort(truth, axis=0).T, strict=True)):
+        order = np.argsort(column)
+        below = np.append(0.0, np.cumsum(share[order]))
+        at = np.concatenate([column, right])
+        ours = below[np.searchsorted(column[order], at, side="right")]
+        found[d] = np.abs(ours - np.searchsorted(right, at, side="right") / len(right)).max()
+    return found
+
+
 def quantiles(
     draws: np.ndarray, probabilities: tuple[float, ...], weight: np.ndarray | None = None
 ) -> np.ndarray:

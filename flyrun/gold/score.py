@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from flyrun.diagnostics.distances import coverage, quantiles, w1
+from flyrun.diagnostics.distances import coverage, ks, quantiles, w1
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import DataError
 from flyrun.gold import store
@@ -20,7 +20,8 @@ from flyrun.models.problem import Problem
 
 def likeness(theta: np.ndarray, weight: np.ndarray | None, gold: Gold) -> dict[str, float]:
     """How draws (M, D), weighted or not, are like the posterior: 1 and 99 % quantiles off, in sds; share of
-    it that their central 90 % intervals hold; Wasserstein-1 distance, in sds. Means over coordinates.
+    it that their central 90 % intervals hold; Wasserstein-1 distance, in sds: means over coordinates;
+    Kolmogorov-Smirnov distance, the largest.
     """
     low, high, *ends = quantiles(theta, (0.05, 0.95, 0.01, 0.99), weight)
     truth = gold.quantiles[[PROBABILITIES.index(0.01), PROBABILITIES.index(0.99)]]
@@ -28,6 +29,7 @@ def likeness(theta: np.ndarray, weight: np.ndarray | None, gold: Gold) -> dict[s
         "tails": float(np.mean(np.abs(np.array(ends) - truth) / gold.sd)),
         "coverage": float(coverage(low, high, gold.draws).mean()),
         "w1": float(w1(theta, gold.draws, weight).mean()),
+        "ks": float(ks(theta, gold.draws, weight).max()),
     }
 
 

@@ -23,6 +23,8 @@ def _panel(axis: Any, arms: list[ArmResult], styles: dict[str, Look], which: int
         x = np.array(arena["seconds"], float) if cost == "seconds" else PASSES
         if cost == "queries":
             x, y, se = AFTER, *(np.array(arena[name], float)[which] for name in ("after", "after_se"))
+        if cost == "critical":
+            y, se = (np.array(arena[name], float)[which] for name in ("critical", "critical_se"))
         # A line ends where the arm does: what it would hand in later is the same.
         there = ~np.isnan(y) & np.append(True, np.diff(y) != 0)
         if not there.any():
@@ -74,10 +76,13 @@ def _inverse(values: Any) -> Any:
 
 
 def curves(cost: str, label: str, caption: str) -> Any:
-    """Plot of errors against "passes" or "seconds"; where numbers of data are compared, after set-up."""
+    """Plot of errors against "passes", "critical" ones, where workers share them, or "seconds"; where numbers
+    of data are compared, after set-up.
+    """
 
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        if not (arms := held(arms)):
+        arms = held(arms)
+        if not arms or (cost == "critical" and not any(errors_of(arm)["workers"] for arm in arms)):
             return None
         figure = new_figure(figsize=(10.0, 4.6), layout="constrained")
         figure.suptitle(title, parse_math=False, fontsize=10)

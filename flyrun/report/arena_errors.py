@@ -35,6 +35,7 @@ class _Estimates(NamedTuple):
     """Snapshots of a cell, T of them: costs (T,), moments (T, D)."""
 
     queries: np.ndarray
+    span: np.ndarray  # queries on the longest path
     seconds: np.ndarray
     mean: np.ndarray
     square: np.ndarray
@@ -62,9 +63,10 @@ def pool(chains: list[Draws]) -> Row:
     """`arena`: what the cells of an arm are worth at every budget; {} where no reference is of their
     posterior.
 
-    mse, worst, se: (2, T), of means and of variances, worst the largest over coordinates.  bias, spread:
-    (T,), squared bias and variance over seeds of the means, and early: (2, T), of means over all iterations.
-    NaN before a seed's first estimate.
+    mse, worst, se: (2, T), of means and of variances, worst the largest over coordinates; critical,
+    critical_se: by queries on the longest path, where several workers share them.  bias, spread: (T,),
+    squared bias and variance over seeds of the means, and early: (2, T), of means over all iterations. NaN
+    before a seed's first estimate.
     """
     name = store.matching(chains[0].info.get("settings", {}))
     found = [one for draws in chains if (one := _estimates(draws)) is not None]
@@ -87,6 +89,10 @@ def pool(chains: list[Draws]) -> Row:
         for one, off, cost in zip(found, offs, setup, strict=True)
     ]
     bias, spread = _parts(off_mean)
+    shared = [
+        [_at(one.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
+        for one, off in zip(found, offs, strict=True)
+    ]
     arena = {
         "gold": name,
         "n_data": gold.facts["n_data"],
@@ -99,11 +105,20 @@ def pool(chains: list[Draws]) -> Row:
         "spread": spread,
         "early": _parts(off_all),
         "setup": np.mean(setup),
+        "workers": bool(any(one.span[-1] < one.queries[-1] for one in found)),
+        "critical": np.mean(shared, axis=0),
+        "critical_se": _se(shared),
         "after": np.mean(after, axis=0),
-        "after_se": np.std(after, axis=0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros((2, len(AFTER))),
+        "after_se": _se(after),
         **_at_the_end(chains, gold),
     }
     return {"arena": {key: np.asarray(value).tolist() for key, value in arena.items()}}
+
+
+def _se(each: list[Any]) -> np.ndarray:
+    """Standard error of the mean over seeds; 0 where there is one."""
+    n = len(each)
+    return np.std(each, axis=0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros(np.shape(each[0]))
 
 
 def _off(gold: Gold, one: _Estimates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

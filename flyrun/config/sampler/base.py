@@ -53,7 +53,8 @@ class Sampler(Choice):
 
 
 def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
-    """The arm with another sampler, set as `like` in what both have besides the name, and as `settings` say.
+    """The arm with another sampler, set as `like` in what both have besides the name, and as `settings` say
+    of what it has.
 
     Groups that it has no need of are left out, those that are missing as it suggests. ConfigError where it
     does not go with the rest.
@@ -61,6 +62,7 @@ def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
     plain: Any = build("sampler", {"name": name})
     shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
     same = {key: getattr(like or plain, key) for key in shared}
+    same |= {key: value for key, value in settings.items() if hasattr(plain, key)}
     chosen, groups = [plain], {}
     for choice in chosen:
         for word in choice.suggests:
@@ -69,4 +71,4 @@ def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
                 groups[group] = getattr(arm, group) or build(group, {"name": option})
                 chosen.append(groups[group])
     idle = {group: None for group in ("bound", "brightness", "acceptance") if group not in plain.needs}
-    return replace(arm, sampler=replace(plain, **{**same, **settings}), **{**groups, **idle})
+    return replace(arm, sampler=replace(plain, **same), **{**groups, **idle})

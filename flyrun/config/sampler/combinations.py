@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from flyrun.config.protocol import Budget
 from flyrun.config.sampler.base import Sampler, with_sampler
 from flyrun.config.schema import option, ranged, show
 
@@ -23,7 +24,7 @@ class Combination(Sampler):
     #: what is raised to make subposteriors that go together by this rule
     power: ClassVar[str] = "prior"
     shards: int = ranged(4, at_least=1, at_most=10_000)
-    draws_by: Literal["hmc", "random_walk", "independence", "mala"] = "hmc"
+    draws_by: Literal["hmc", "random_walk", "independence", "mala", "slice"] = "hmc"
 
     def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
         """The subposteriors."""
@@ -43,6 +44,8 @@ class Combination(Sampler):
             scale = getattr(getattr(arm, group), "scale", 0.0)
             if isinstance(scale, str):
                 return f"{group}.scale={scale}: every shard would choose its own; give a number"
+        if arm.protocol.budget != Budget():
+            return "protocol.budget: shards would end after unlike numbers of draws; give protocol.iterations"
         if not hasattr(arm.dataset, "shard"):
             return f"sampler={self.name} and dataset={arm.dataset.name} do not fit: it has no shards"
         if arm.dataset.shard is not None:

@@ -16,7 +16,7 @@ from flyrun.report.section import Row, Section
 
 MOST = SHOWN[-1]
 NOISE = 3.0  # floors: nearer than that is not told from the truth
-_AT_THE_END = ("tails", "coverage", "w1", "ksd", "kl", "pareto_k", "held_out")
+_AT_THE_END = ("tails", "coverage", "w1", "ks", "ksd", "kl", "pareto_k", "held_out")
 
 
 class _Standing(NamedTuple):
@@ -122,6 +122,7 @@ _END = [
         lambda row: f"{100 * row['coverage']:.1f} %" if known(row.get("coverage")) else "-",
     ),
     Column("W1", plain("w1", 2)),
+    Column("KS", plain("ks", 2)),
     Column("KSD", plain("ksd", 2)),
     Column("KL", plain("kl", 3)),
     Column("k̂", plain("pareto_k", 2)),
@@ -208,10 +209,10 @@ regime: what the error is made of at the largest budget: transient bias, the sta
 away; variance; asymptotic bias, an approximation's, which stays; or at the floor of the reference.
 
 1 and 99 %: how far these quantiles are off, in sds, mean over coordinates; 90 % interval: the share of the
-posterior that it holds; W1: Wasserstein distance in sds (two exact sets of 2,000 draws: 0.04); KSD: kernel
-Stein discrepancy, U-statistic; KL: of a density from the posterior, in nats; k̂: of importance weights,
-trusted below 0.7; held-out: mean log density of the test rows, shown but never ranked on, for it can be
-better for a wrong posterior than for the exact one.
+posterior that it holds; W1: Wasserstein distance in sds (two exact sets of 2,000 draws: 0.04); KS: largest
+Kolmogorov-Smirnov distance of a coordinate; KSD: kernel Stein discrepancy, U-statistic; KL: of a density from
+the posterior, in nats; k̂: of importance weights, trusted below 0.7; held-out: mean log density of the test
+rows, shown but never ranked on, for it can be better for a wrong posterior than for the exact one.
 """
 
 
@@ -238,7 +239,7 @@ SECTION = Section(
         experiment dataset model update arm n_data n_params seeds seeds_wanted exact setup_queries setup_s
         note
         reference error_1 error_1_se error_10 error_10_se error_100 error_100_se error_1000 error_1000_se
-        draws_worth worst regime tails coverage w1 ksd kl pareto_k held_out
+        draws_worth worst regime tails coverage w1 ks ksd kl pareto_k held_out
     """,
     legend=_legend,
     code=("flyrun.report.arena_errors", "flyrun.diagnostics.distances", "flyrun.gold.store"),
@@ -249,6 +250,9 @@ SECTION = Section(
             "and seeds, bands ± 1.64 standard errors."),
         "arena_seconds": curves("seconds", "seconds, set-up included, compiling left out",
             "The same against seconds, one cell on one core, set-up included."),
+        "arena_critical": curves("critical", "passes on the critical path, set-up included",
+            "The same against likelihood queries on the longest path, of the busiest worker where several "
+            "share them, by N."),
         "regimes_of_error": regimes,
     },
 )  # fmt: skip

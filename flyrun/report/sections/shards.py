@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, SEEDS, Column, View, known, plain, table_view
+from flyrun.report.render import ARM, SEEDS, Column, View, known, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 from flyrun.report.sections.estimates import posterior, truth
@@ -38,23 +38,27 @@ def _row(run: Run, arm: ArmResult) -> Row:
 
 
 def _distance(run: Run, arm: ArmResult) -> Row:
-    """How far means and sds are from the reference's, in their own standard errors, and whether that is far.
-
-    Far: more than as many as one of D normal numbers is beyond with the probability of one beyond 3.
+    """How far means and sds are from the reference's, in its sds and in their own standard errors, and
+    whether that is far: more than as many as one of D normal numbers is beyond as rarely as one beyond 3.
     """
     right = truth(run, arm)
     if right is None or right.classes > 1 or right.source == f"arm {arm.name}":
         return {}
     mean, sd, error = posterior(arm)
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_mean = (mean - right.mean) / np.hypot(error * sd, right.error * right.sd)
+        off, se = (mean - right.mean) / right.sd, np.hypot(error * sd / right.sd, right.error)
+        of_mean = off / se
         # of a normal distribution the logarithm of an sd has half the variance of a mean in sds
         of_sd = np.log(sd / right.sd) / (np.hypot(error, right.error) / math.sqrt(2.0))
     limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(mean)))
     both = {"mean": of_mean, "sd": of_sd}
     what = max(both, key=lambda name: np.nanmax(np.abs(both[name])))
-    worst = int(np.nanargmax(np.abs(both[what])))
+    worst, farthest = int(np.nanargmax(np.abs(both[what]))), int(np.argmax(np.abs(off)))
     return {
+        "shards_off": float(np.sqrt(np.mean(off**2))),
+        "shards_off_se": float(np.sqrt(np.mean(se**2))),
+        "shards_worst": float(off[farthest]),
+        "shards_worst_of": arm.pooled.names[farthest],
         "shards_z": float(both[what][worst]),
         "shards_z_of": f"{what} of {arm.pooled.names[worst]}",
         "off_the_reference": bool(abs(both[what][worst]) > limit),
@@ -70,6 +74,11 @@ def _verdict(row: Row) -> str:
     return f"{far}{row['shards_z']:+.1f}, {row['shards_z_of']}"
 
 
+def _worst(row: Row) -> str:
+    value = row.get("shards_worst")
+    return f"{value:+.2f}, {row['shards_worst_of']}" if known(value) else "-"
+
+
 def _range(row: Row) -> str:
     low, high = row.get("shards_sd_least"), row.get("shards_sd_most")
     return f"{low:.2f} to {high:.2f}" if known(low) else "-"
@@ -82,6 +91,8 @@ _COLUMNS = [
     Column("critical/draw", plain("shards_span_per_draw")),
     Column("rounds/draw", plain("shards_rounds_per_draw", 2)),
     Column("bytes/draw", plain("shards_bytes_per_draw")),
+    Column("off (sds)", measured("shards_off", "shards_off_se")),
+    Column("worst", _worst),
     Column("sd ×", _range),
     Column("farthest (its se)", _verdict),
     SEEDS,
@@ -95,10 +106,16 @@ def _views(rows: list[Row]) -> list[View]:
 _LEGEND = """
 queries/draw: likelihood queries of all workers for an effective draw, by the worse of means and squares;
 critical/draw: of the busiest worker; rounds: messages that somebody waits for; bytes: that workers send and
-are sent. sd ×: sds over the posterior's, least and most. farthest: of means and sds the one that is most of
-its own standard errors from the reference; off the reference: by more than 3, or as is as rare for the
-largest of so many.
+are sent. off: of means, in sds of the posterior, root mean square over coordinates ± its Monte Carlo error,
+and the worst one's with its sign; sd ×: sds over the posterior's, least and most. farthest: of means and sds
+the one that is most of its own standard errors from {{ sources }}; off the reference: by more than 3, or as
+is as rare for the largest of so many.
 """
+
+
+def _legend(run: Run) -> list[str]:
+    found = {right.source for arm in SECTION.arms(run) if (right := truth(run, arm))}
+    return words.lines(_LEGEND, sources=" and ".join(sorted(found)) or "a reference")
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -115,8 +132,9 @@ SECTION = Section(
     "shards",
     columns="""
         shards shards_queries_per_draw shards_span_per_draw shards_rounds_per_draw shards_bytes_per_draw
-        shards_sd_least shards_sd_most shards_z shards_z_of off_the_reference
+        shards_off shards_off_se shards_worst shards_worst_of shards_sd_least shards_sd_most
+        shards_z shards_z_of off_the_reference
     """,
     reads=("shards_span", "ess"), summarise=summarise, row=_row, views=_views,
-    legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats,
+    legend=_legend, arm_caveats=_arm_caveats, replaces=("bias",),
 )  # fmt: skip
