@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,6 +17,7 @@ from flyrun.config.schema import SCHEMAS, describe, flat, show, typed_fields
 from flyrun.paths import conf_dir
 
 PAGE = Path(__file__).with_name("configuration.md")
+_KEYS = ["| key | default | takes | what |", "|---|---|---|---|"]
 _COMMENT = re.compile(r"^\s*([A-Za-z_]\w*):\s*[^#]*#\s*(.+)$")
 
 HEAD = """\
@@ -86,16 +89,28 @@ def _options(group: str) -> list[str]:
         about = inspect.getdoc(schema)
         if about and name in SCHEMAS[group]:
             blocks.append(f"{about.splitlines()[0]}\n")
-        rows, stored = [], flat(defaults)
-        for key, hint, item in typed_fields(schema):
-            if key == "name":
-                continue
-            default = stored.get(key, None if item.default is MISSING else item.default)
-            takes = describe(hint, item.metadata.get("range")).replace("|", "\\|")
-            rows.append(f"| `{group}.{key}` | `{show(default)}` | {takes} | {comments.get(item.name, '')} |")
+        rows = _rows(schema, comments, flat(defaults), {"name", *schema.shared})
         if rows:
-            blocks += ["| key | default | takes | what |", "|---|---|---|---|", *rows, ""]
+            blocks += [*_KEYS, *rows, ""]
+    shared = [cls for cls in SCHEMAS[group].values() if cls.shared]
+    if shared:
+        names = ", ".join(f"`{cls.name}`" for cls in shared)
+        other = {key for key, _, _ in typed_fields(shared[0])} - shared[0].shared.keys()
+        blocks += [f"### Shared by {names}\n", *_KEYS, *_rows(shared[0], shared[0].shared, {}, other), ""]
     return blocks
+
+
+def _rows(schema: Any, comments: Mapping[str, str], stored: dict[str, Any], without: set[str]) -> list[str]:
+    """A line for each of an option's keys, but for those."""
+    rows = []
+    for key, hint, item in typed_fields(schema):
+        if key in without:
+            continue
+        default = stored.get(key, None if item.default is MISSING else item.default)
+        takes = describe(hint, item.metadata.get("range")).replace("|", "\\|")
+        what = comments.get(item.name, "")
+        rows.append(f"| `{schema.group}.{key}` | `{show(default)}` | {takes} | {what} |")
+    return rows
 
 
 _SPECIAL = {"experiment": _experiments, "protocol": _protocols}

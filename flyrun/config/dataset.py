@@ -1,6 +1,7 @@
 """Choices of data: rows of features with a target, or graphs."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -32,6 +33,12 @@ class Rows(Dataset):
     likelihood to J, for averages of quantiles or of measures.
     """
 
+    shared: ClassVar[Mapping[str, str]] = {
+        "shard": "[k,J]: part k, from 0, of J parts of the rows",
+        "shards_by": "how rows are dealt to shards: random, or order: runs of rows as they stand",
+        "shards_seed": "of the shuffle",
+        "shards_power": "what is raised: prior, to 1/J, or likelihood, to J",
+    }
     shard: tuple[int, int] | None = ranged(None, at_least=0)
     shards_by: Literal["random", "order"] = "random"
     shards_seed: int = ranged(0, at_least=0)

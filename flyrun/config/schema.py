@@ -111,6 +111,8 @@ class Choice(Section):
     neutral: ClassVar[bool] = False
     #: whether it says that the group is not made use of, so that it may stand where nobody needs the group
     idle: ClassVar[bool] = False
+    #: keys that many options have alike, with what they are: no option's file says them
+    shared: ClassVar[Mapping[str, str]] = {}
     name: str = ""
 
     @property

@@ -95,3 +95,37 @@ class Wasp(Combination):
 
     paper: ClassVar[str] = "Srivastava, Li and Dunson 2018; Álvarez-Esteban et al. 2016"
     power: ClassVar[str] = "likelihood"
+
+
+@option("sampler", "kernel_product")
+class KernelProduct(Combination):
+    """The product of kernel density estimates of the shards, by a chain on their components."""
+
+    paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, Algorithm 1"
+
+
+@option("sampler", "semiparametric")
+class Semiparametric(Combination):
+    """The Gaussian product, corrected by kernel density estimates."""
+
+    paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, section 3.3"
+
+
+@option("sampler", "partition_trees")
+class PartitionTrees(Combination):
+    """Products of histograms on blocks that random trees of common medians cut, a Gaussian in each.
+
+    least: the share of a shard's draws that a block has at least.
+    """
+
+    paper: ClassVar[str] = "Wang, Guo, Heller and Dunson 2015"
+    trees: int = ranged(8, at_least=1)
+    least: float = ranged(0.01, above=0, at_most=0.5)
+
+
+@option("sampler", "weierstrass_rejection")
+class WeierstrassRejection(Combination):
+    """Pairs of draws kept where they are near each other; bandwidth: of kernels, in the shards' variances."""
+
+    paper: ClassVar[str] = "Wang and Dunson 2013"
+    bandwidth: float = ranged(0.1, above=0)

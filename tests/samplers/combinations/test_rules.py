@@ -111,7 +111,7 @@ def test_few_draws_make_the_product_too_narrow_as_foreseen(n_draws):
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(FlyrunError, match="5 draws of a shard .* raise protocol.iterations"):
+    with pytest.raises(FlyrunError, match=r"5 draws of a shard .* raise protocol.iterations"):
         moments.covariances(np.zeros((2, 5, D)))
     with pytest.raises(FlyrunError, match="shard 1 have not moved"):
         moments.covariances(np.stack([np.random.default_rng(0).standard_normal((90, D)), np.zeros((90, D))]))

@@ -1,4 +1,4 @@
-"""Subposteriors: their product is the posterior; cells of their own that rules share; one shard is the chain."""
+"""Subposteriors: their product is the posterior; cells that rules share; one shard is the plain chain."""
 
 from dataclasses import replace
 
@@ -43,10 +43,12 @@ def test_a_raised_likelihood_makes_the_subposterior_to_the_power_j(tmp_path):
     by_prior = shard_of(arm, 1, 4)
     raised = shard_of(arm, 1, 4, shards_power="likelihood")
     both = [bind(one, tmp_path, needs_map=True) for one in (by_prior, raised)]
-    one, other = (np.sum(log_densities(a, b, thetas), axis=0) for a, b in zip((by_prior, raised), both))
+    one, other = (
+        np.sum(log_densities(a, b, thetas), axis=0) for a, b in zip((by_prior, raised), both, strict=True)
+    )
     np.testing.assert_allclose(4 * (one - one[0]), other - other[0], rtol=1e-10)
     np.testing.assert_allclose(both[0].fit.theta_map, both[1].fit.theta_map, atol=1e-6)
-    curvatures = [posterior_curvature(a, b) for a, b in zip((by_prior, raised), both)]
+    curvatures = [posterior_curvature(a, b) for a, b in zip((by_prior, raised), both, strict=True)]
     np.testing.assert_allclose(4 * curvatures[0], curvatures[1], rtol=1e-6)
 
 
@@ -143,7 +145,7 @@ def test_rules_share_the_shards_and_seeds_have_splits_of_their_own(results):
 
 
 @pytest.mark.parametrize(
-    "words, message",
+    ("words", "message"),
     [
         (["sampler=consensus", "sampler.shards=61"], "60 rows, which make no 61 shards; take at most 60"),
         (["sampler=hmc", "dataset.shard=[61,62]"], "60 rows, which make no 62 shards; take at most 60"),

@@ -1,0 +1,137 @@
+"""Products of densities that are not Gaussian, of draws made here: what each rule can and cannot do.
+
+Two modes: shards that are all ½N(−2, ½²) + ½N(2, ½²), whose product has its modes where they are, narrower. A
+skewed law: shards Gamma(k), whose product is one again.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flyrun.errors import FlyrunError
+from flyrun.samplers.combinations import (
+    consensus,
+    gaussian_product,
+    kernel_product,
+    partition_trees,
+    semiparametric,
+    weierstrass_rejection,
+)
+
+J, T = 2, 4_000
+OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, bandwidth=0.01)
+
+
+def combined(rule, draws, **options):
+    return rule.combine(draws, SimpleNamespace(**{**vars(OPTIONS), **options}), np.random.default_rng(1))
+
+
+def cdf_of(log_density, low, high):
+    at = np.linspace(low, high, 20_001)
+    density = np.exp(log_density(at) - log_density(at).max())
+    total = np.cumsum(density)
+    return lambda x: np.interp(x, at, total / total[-1])
+
+
+def ks(made, cdf):
+    return stats.ks_1samp(made[:, 0], cdf).statistic
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    rng = np.random.default_rng(0)
+    draws = np.where(rng.random((J, T, 1)) < 0.5, -2.0, 2.0) + 0.5 * rng.standard_normal((J, T, 1))
+    cdf = cdf_of(lambda x: J * np.logaddexp(-2 * (x - 2) ** 2, -2 * (x + 2) ** 2), -6, 6)
+    return draws, cdf
+
+
+@pytest.mark.parametrize(("rule", "most"), [(partition_trees, 0.06), (weierstrass_rejection, 0.06)])
+def test_two_modes_are_found(two_modes, rule, most):
+    draws, cdf = two_modes
+    assert ks(combined(rule, draws), cdf) < most
+
+
+@pytest.mark.parametrize("rule", [consensus, gaussian_product])
+def test_averages_fall_between_two_modes(two_modes, rule):
+    draws, cdf = two_modes
+    assert ks(combined(rule, draws), cdf) > 0.2
+
+
+def test_wide_kernels_smear_two_modes(two_modes):
+    draws, cdf = two_modes
+    assert ks(combined(weierstrass_rejection, draws, bandwidth=1.0), cdf) > 0.06
+
+
+def test_the_chain_on_choices_stays_in_a_mode_of_many_shards():
+    rng = np.random.default_rng(0)
+    draws = np.where(rng.random((8, T, 1)) < 0.5, -2.0, 2.0) + 0.3 * rng.standard_normal((8, T, 1))
+    made = combined(kernel_product, draws)[T // 2 :, 0]
+    assert max(np.mean(made > 0), np.mean(made < 0)) > 0.99
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    """Shards Gamma(3), four of them: x^{2·4} e^{−4x}, Gamma(9)/4."""
+    draws = np.random.default_rng(3).gamma(3.0, size=(4, T, 1))
+    return draws, stats.gamma(9.0, scale=0.25)
+
+
+def test_kernels_mend_the_product_of_gaussians_of_a_skewed_law(skewed):
+    draws, right = skewed
+    off = {
+        rule: (combined(rule, draws).mean() - right.mean()) / right.std()
+        for rule in (gaussian_product, semiparametric, kernel_product, partition_trees, weierstrass_rejection)
+    }
+    assert abs(off[gaussian_product]) > 0.9
+    assert abs(off[semiparametric]) < 0.5 * abs(off[gaussian_product])
+    assert abs(off[kernel_product]) < 0.3
+    assert abs(off[partition_trees]) < 0.15
+    assert abs(off[weierstrass_rejection]) < 0.15
+
+
+def test_blocks_without_their_volume_are_wrong(skewed, monkeypatch):
+    draws, right = skewed
+    whole = partition_trees._Block.__init__
+    monkeypatch.setattr(
+        partition_trees._Block, "__init__", lambda self, inside, volume: whole(self, inside, 0.0)
+    )
+    assert abs(combined(partition_trees, draws).mean() - right.mean()) / right.std() > 0.3
+
+
+@pytest.mark.parametrize("rule", [kernel_product, semiparametric, weierstrass_rejection, partition_trees])
+def test_gaussian_shards_of_two_coordinates(rule):
+    rng = np.random.default_rng(5)
+    roots = np.array([[[1.0, 0.0], [0.8, 0.6]], [[0.7, 0.0], [-0.3, 0.9]]])
+    means = np.array([[0.5, 0.0], [-0.2, 0.4]])
+    draws = means[:, None] + rng.standard_normal((2, T, 2)) @ roots.transpose(0, 2, 1)
+    precisions = np.linalg.inv(roots @ roots.transpose(0, 2, 1))
+    covariance = np.linalg.inv(precisions.sum(axis=0))
+    mean = covariance @ np.einsum("jpq,jq->p", precisions, means)
+    made, sd = combined(rule, draws), np.sqrt(np.diag(covariance))
+    assert np.abs((made.mean(axis=0) - mean) / sd).max() < 0.15
+    wide: float | np.ndarray = 1.0
+    if rule in (kernel_product, semiparametric):  # every shard's covariance has h² more, in units of their mean
+        every = np.linalg.inv(precisions)
+        h = np.arange(1, T + 1)[:, None, None, None] ** (-1.0 / 6.0)
+        smoothed = np.linalg.inv(np.linalg.inv(every + h**2 * every.mean(axis=0)).sum(axis=1)).mean(axis=0)
+        wide = np.sqrt(np.diag(smoothed)) / sd
+    np.testing.assert_allclose(made.std(axis=0) / sd, wide, atol=0.1)
+
+
+def test_rejection_gives_up_in_many_dimensions():
+    draws = np.random.default_rng(0).standard_normal((2, 200, 40))
+    with pytest.raises(
+        FlyrunError, match=r"0 of .* pairs of draws in 40 dimensions were kept; raise sampler.b"
+    ):
+        combined(weierstrass_rejection, draws)
+
+
+def test_the_share_of_choices_accepted_falls_with_dimension():
+    rng = np.random.default_rng(0)
+    shares = [
+        kernel_product.walked(kernel_product.shards_of(rng.standard_normal((4, 500, p)), False), rng)[1]
+        for p in (1, 10, 40)
+    ]
+    assert shares[0] > 3 * shares[1] > 9 * shares[2]
