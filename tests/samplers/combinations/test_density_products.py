@@ -105,7 +105,7 @@ def test_gaussian_shards_of_two_coordinates(rule):
     rng = np.random.default_rng(5)
     roots = np.array([[[1.0, 0.0], [0.8, 0.6]], [[0.7, 0.0], [-0.3, 0.9]]])
     means = np.array([[0.5, 0.0], [-0.2, 0.4]])
-    draws = means[:, None] + rng.standard_normal((2, T, 2)) @ roots.transpose(0, 2, 1)
+    draws = means[:, None] + rng.standard_normal((2, 5 * T, 2)) @ roots.transpose(0, 2, 1)
     precisions = np.linalg.inv(roots @ roots.transpose(0, 2, 1))
     covariance = np.linalg.inv(precisions.sum(axis=0))
     mean = covariance @ np.einsum("jpq,jq->p", precisions, means)
@@ -114,7 +114,7 @@ def test_gaussian_shards_of_two_coordinates(rule):
     wide: float | np.ndarray = 1.0
     if rule in (kernel_product, semiparametric):  # every shard's covariance has h² more, in units of their mean
         every = np.linalg.inv(precisions)
-        h = np.arange(1, T + 1)[:, None, None, None] ** (-1.0 / 6.0)
+        h = np.arange(1, 5 * T + 1)[:, None, None, None] ** (-1.0 / 6.0)
         smoothed = np.linalg.inv(np.linalg.inv(every + h**2 * every.mean(axis=0)).sum(axis=1)).mean(axis=0)
         wide = np.sqrt(np.diag(smoothed)) / sd
     np.testing.assert_allclose(made.std(axis=0) / sd, wide, atol=0.1)
