@@ -110,9 +110,10 @@ def test_gaussian_shards_of_two_coordinates(rule):
     covariance = np.linalg.inv(precisions.sum(axis=0))
     mean = covariance @ np.einsum("jpq,jq->p", precisions, means)
     made, sd = combined(rule, draws), np.sqrt(np.diag(covariance))
-    assert np.abs((made.mean(axis=0) - mean) / sd).max() < 0.15
+    by_chain = rule in (kernel_product, semiparametric)  # one that seldom moves: errors of 0.06
+    assert np.abs((made.mean(axis=0) - mean) / sd).max() < (0.25 if by_chain else 0.05)
     wide: float | np.ndarray = 1.0
-    if rule in (kernel_product, semiparametric):  # every shard's covariance has h² more, in units of their mean
+    if by_chain:  # every shard's covariance has h² more, in units of their mean
         every = np.linalg.inv(precisions)
         h = np.arange(1, 5 * T + 1)[:, None, None, None] ** (-1.0 / 6.0)
         smoothed = np.linalg.inv(np.linalg.inv(every + h**2 * every.mean(axis=0)).sum(axis=1)).mean(axis=0)
