@@ -188,11 +188,13 @@ def _raises_likelihood(arm: Any) -> bool:
 
 
 def _raised(arm: Any, scale: float) -> float:
-    """The scale of the prior^{1/J} that goes with one of J shards, where all the density is not raised to J.
+    """The scale of the prior that goes with the arm's shard, where all the density is not raised to J."""
+    return raised(arm, scale, _shards(arm))
 
-    ConfigError where the prior's module does not say.
-    """
-    if (shards := _shards(arm)) == 1.0:
+
+def raised(arm: Any, scale: float, shards: float) -> float:
+    """The scale of the prior^{1/J} of one of J shards. ConfigError where the prior's module does not say."""
+    if shards == 1.0:
         return scale
     power = getattr(arm.prior.code, "power", None)
     if power is None:

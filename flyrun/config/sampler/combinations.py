@@ -129,3 +129,37 @@ class WeierstrassRejection(Combination):
 
     paper: ClassVar[str] = "Wang and Dunson 2013"
     bandwidth: float = ranged(0.1, above=0)
+
+
+@option("sampler", "weierstrass_gibbs")
+class WeierstrassGibbs(Sampler):
+    """A hub and `shards` workers, tied by kernels of `bandwidth`, in a shard's variances; moves: a round's.
+
+    Seed s has the split dataset.shards_seed + s.
+    """
+
+    home: ClassVar[str] = "flyrun.samplers.parallel"
+    family: ClassVar[str] = "flyrun.samplers.parallel.weierstrass_gibbs"
+    paper: ClassVar[str] = "Wang and Dunson 2013; Angelino, Johnson and Adams 2016, Algorithm 14"
+    shards: int = ranged(16, at_least=1, at_most=10_000)
+    bandwidth: float = ranged(0.1, above=0)
+    moves: int = ranged(1, at_least=1)
+
+
+@option("sampler", "weierstrass_extrapolated")
+class WeierstrassExtrapolated(WeierstrassGibbs):
+    """What chains of `bandwidth` and of half of it tell, extrapolated to none, linearly; signed weights."""
+
+    family: ClassVar[str] = "flyrun.samplers.parallel.weierstrass_extrapolated"
+    paper: ClassVar[str] = "after Rendell et al. 2021"
+
+    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+        """Both chains, the wider first."""
+        ways = ((1.0, "wide"), (0.5, "narrow"))
+        return tuple(
+            replace(
+                with_sampler(arm, "weierstrass_gibbs", self, bandwidth=share * self.bandwidth),
+                name=f"weierstrass_{word}_{self.shards}",
+            )
+            for share, word in ways
+        )

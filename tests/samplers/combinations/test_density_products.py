@@ -111,7 +111,7 @@ def test_gaussian_shards_of_two_coordinates(rule):
     mean = covariance @ np.einsum("jpq,jq->p", precisions, means)
     made, sd = combined(rule, draws), np.sqrt(np.diag(covariance))
     by_chain = rule in (kernel_product, semiparametric)  # one that seldom moves: errors of 0.06
-    assert np.abs((made.mean(axis=0) - mean) / sd).max() < (0.25 if by_chain else 0.05)
+    assert np.abs((made.mean(axis=0) - mean) / sd).max() < (0.25 if by_chain else 0.1)
     wide: float | np.ndarray = 1.0
     if by_chain:  # every shard's covariance has h² more, in units of their mean
         every = np.linalg.inv(precisions)
