@@ -86,7 +86,7 @@ def _range(row: Row) -> str:
 
 _COLUMNS = [
     ARM,
-    Column("workers", plain("shards")),
+    Column("workers", lambda row: f"{row['shards']:.0f}" if known(row.get("shards")) else "-"),
     Column("queries/draw", plain("shards_queries_per_draw")),
     Column("critical/draw", plain("shards_span_per_draw")),
     Column("rounds/draw", plain("shards_rounds_per_draw", 2)),

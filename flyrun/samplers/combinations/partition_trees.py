@@ -12,6 +12,7 @@ import numpy as np
 from flyrun.samplers.combinations.pairs import up_a_tree
 
 LABEL, MOMENTS = "Partition trees", False
+_TRIES = 4  # coordinates, before a block is left whole
 
 
 def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
@@ -27,7 +28,7 @@ def pair(one: np.ndarray, other: np.ndarray, config: Any, rng: np.random.Generat
     low, high = both.min(axis=(0, 1)), both.max(axis=(0, 1))
     made = []
     for part in np.array_split(np.arange(n), config.trees):
-        blocks = [block for block in _blocks(both, low, high, least, rng) if block.log_mass > -np.inf]
+        blocks = _blocks(both, low, high, least, rng)
         mass = np.array([block.log_mass for block in blocks])
         share = np.exp(mass - mass.max())
         which = rng.choice(len(blocks), size=len(part), p=share / share.sum())
@@ -37,35 +38,33 @@ def pair(one: np.ndarray, other: np.ndarray, config: Any, rng: np.random.Generat
 
 
 class _Block:
-    """A box, and what of both shards' draws, (n_1, P) and (n_2, P), lies in it."""
+    """A box, and what of both shards' draws, (n_1, P) and (n_2, P), lies in it: two of each at least."""
 
     def __init__(self, inside: list[np.ndarray], log_volume: float):
-        few = min(map(len, inside))
-        self.log_mass = sum(np.log(max(len(x), 1)) for x in inside) - log_volume if few > 1 else -np.inf
-        if few > 1:
-            variances = np.array([x.var(axis=0, ddof=1) for x in inside])
-            precisions = 1.0 / np.maximum(variances, 1e-300)
-            total = precisions.sum(axis=0)
-            self.mean = sum(p * x.mean(axis=0) for p, x in zip(precisions, inside, strict=True)) / total
-            self.sd = total**-0.5
+        self.log_mass = sum(np.log(len(x)) for x in inside) - log_volume
+        precisions = [1.0 / np.maximum(x.var(axis=0, ddof=1), 1e-300) for x in inside]
+        total = np.sum(precisions, axis=0)
+        self.mean = sum(p * x.mean(axis=0) for p, x in zip(precisions, inside, strict=True)) / total
+        self.sd = total**-0.5
 
 
 def _blocks(
     both: np.ndarray, low: np.ndarray, high: np.ndarray, least: int, rng: np.random.Generator
 ) -> list[_Block]:
-    """Those of one random tree, each with at least `least` draws of both shards together."""
+    """Those of one random tree, each with at least `least` draws of each shard."""
     found, open_ = [], [(list(both), low, high)]
     while open_:
         inside, low, high = open_.pop()
-        pooled = np.concatenate(inside)
-        d = int(rng.integers(pooled.shape[1]))
-        cut = float(np.median(pooled[:, d]))
-        if len(pooled) < 2 * least or not low[d] < cut < high[d]:
+        for d in rng.permutation(len(low))[:_TRIES]:
+            cut = float(np.median(np.concatenate([x[:, d] for x in inside])))
+            below = [x[:, d] <= cut for x in inside]
+            counts = [int(b.sum()) for b in below]
+            if all(least <= n <= len(x) - least for n, x in zip(counts, inside, strict=True)):
+                left, right = high.copy(), low.copy()
+                left[d] = right[d] = cut
+                open_.append(([x[b] for x, b in zip(inside, below, strict=True)], low, left))
+                open_.append(([x[~b] for x, b in zip(inside, below, strict=True)], right, high))
+                break
+        else:
             found.append(_Block(inside, float(np.log(np.maximum(high - low, 1e-300)).sum())))
-            continue
-        left, right = high.copy(), low.copy()
-        left[d] = right[d] = cut
-        below = [x[:, d] <= cut for x in inside]
-        open_.append(([x[b] for x, b in zip(inside, below, strict=True)], low, left))
-        open_.append(([x[~b] for x, b in zip(inside, below, strict=True)], right, high))
     return found
