@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from flyrun import files
+from flyrun.config.schema import listing
 from flyrun.report import document, figures, html, render, summaries, table
 from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
@@ -19,6 +20,7 @@ from flyrun.report.section import Section, import_section, shown
 from flyrun.runner import store
 
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
+_NAMED = 4  # arms that a caveat names
 _BARE = ("cpu", "blas")  # whose values name them
 _PARTS = (
     "arms arena coefficients paper ess bias chains cost prefetching marginal_error long_run scaling "
@@ -67,8 +69,18 @@ def caveats(run: Run) -> list[str]:
     """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
     parts = shown(run, SECTIONS)
     about = [(arm, section) for arm in run.arms for section in parts if section.about(arm)]
-    by_arm = [f"{arm.name}: {text}" for arm, section in about for text in section.arm_caveats(run, arm)]
+    by_text: dict[str, list[str]] = {}
+    for arm, section in about:
+        for text in section.arm_caveats(run, arm):
+            by_text.setdefault(text, []).append(arm.name)
+    by_arm = [f"{_shortly(arms)}: {text}" for text, arms in by_text.items()]
     return by_arm + [text for section in parts for text in section.caveats(run)]
+
+
+def _shortly(arms: list[str]) -> str:
+    """The names of arms, of many the first."""
+    more = f"{len(arms) - _NAMED} more arms" if len(arms) > _NAMED + 1 else ""
+    return listing([*arms[:_NAMED], more] if more else arms)
 
 
 def lead(run: Run) -> list[str]:

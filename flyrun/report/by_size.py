@@ -7,9 +7,10 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult
 from flyrun.report.colours import Look
-from flyrun.report.figures import INK, band, legend_below, new_figure
+from flyrun.report.figures import INK, band, legend_below, new_figure, round_numbers
 
 FEWEST = 3
+_FEW, _LARGE = 8, 10_000  # so many sizes, so small, are ticks
 
 
 def lines_of(arms: list[ArmResult], rows: Callable[[ArmResult], float]) -> dict[str, list[ArmResult]]:
@@ -47,6 +48,11 @@ def draw(
             band(axis, sizes, each, look, name, positive=True, marker="o")
     for axis, label in zip(panels, labels[1:], strict=True):
         axis.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=label)
+        sizes = sorted({rows(arm) for points in lines.values() for arm in points})
+        if len(sizes) <= _FEW and sizes[-1] < _LARGE:
+            axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+            axis.set_xticks([], minor=True)
+    round_numbers(panels[1].yaxis)
     if floor:
         at = sorted(floor.items())
         panels[0].plot(*zip(*at, strict=True), color=INK, linestyle=":", label=floor_of)

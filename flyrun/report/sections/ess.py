@@ -275,7 +275,10 @@ its estimates rest on few effective draws ({{ total | spec(",.0f") }} by R-CODA 
 }}); means and ESS are rough.
 
 {% endif %}
-{% if rhat.max(initial=1.0) > high %}
+{% if several %}
+seeds have targets of their own, so R-hat and the ESS of all runs together tell of these too.
+
+{% elif rhat.max(initial=1.0) > high %}
 the runs do not agree yet: R-hat is {{ rhat.max() | spec(".2f") }} for {{ names[rhat.argmax()] }} and above {{
 high }} for {{ (rhat > high).sum() }} of {{ rhat.size }} coordinates; run longer.
 
@@ -298,11 +301,13 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     total = float(sum(np.mean(cell.free or cell.ess) for cell in arm.cells))
     target, rate = arm.setting("sampler", "target_accept"), arm.each("accept_rate").mean()
     tuned = target and arm.setting("sampler", "step") is None
+    several = arm.fact("one_target") is False
+    least = total if several else min(total, worst)
     return words.lines(
         _ARM_CAVEATS,
         biased=arm.fact("exact") is False,
         still=[seed for seed, cell in zip(seeds, arm.cells, strict=True) if np.max(cell.ess) == 0],
-        few=not (np.isnan(worst) or min(total, worst) >= FEW_DRAWS),
+        few=not (np.isnan(worst) or least >= FEW_DRAWS), several=several,
         mistuned=tuned and abs(rate - target) > ACCEPTANCE_SLACK * target,
         gaussian=about_a_gaussian(arm),
         rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0),

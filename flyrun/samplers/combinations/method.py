@@ -103,7 +103,11 @@ class Combination(Method):
             coordinates=self.problem.coordinates,
             n_data=len(self.problem.features.rows),
             n_params=len(self.problem.coordinates),
-            more={"workers": self.workers, "prior_scale": self.problem.fit.scale},
+            more={
+                "workers": self.workers,
+                "one_target": self.workers == 1,  # every seed has a split of its own
+                "prior_scale": self.problem.fit.scale,
+            },
         )
         if state is None:
             return known

@@ -161,9 +161,10 @@ class WeierstrassGibbs(OwnChain):
 
     def more(self, state: State | None) -> dict[str, Any]:
         """As in the base class; θ goes to every worker and a ξ_j comes back, each round."""
+        known = {"workers": self.shards, "one_target": False}  # every seed has a split of its own
         if state is None:
-            return {"workers": self.shards}
+            return known
         rounds, seed = int(state["step"][0]), int(state["seed"][0])
         alike = one_class(self.problem.dataset, self.arm.dataset, self.shards, seed)
         sent = 2 * _NUMBER * self.shards * self.n_params * rounds
-        return {"workers": self.shards, "rounds": rounds, "bytes": sent, "one_class": alike}
+        return {**known, "rounds": rounds, "bytes": sent, "one_class": alike}
