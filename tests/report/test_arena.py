@@ -20,12 +20,13 @@ def _gold(**more):
     )
 
 
-def _cell(draws, cost=N_DATA):
-    """Snapshots of estimates from the first k draws, `cost` queries each."""
+def _cell(draws, cost=N_DATA, workers=1):
+    """Snapshots of estimates from the first k draws, `cost` queries each, shared by workers."""
     count = np.arange(1, len(draws) + 1)[:, None]
     mean, square = (np.cumsum(draws**power, axis=0) / count for power in (1, 2))
     values = {
         "queries": count[:, 0] * float(cost),
+        "span": count[:, 0] * float(cost) / workers,
         "seconds": count[:, 0] * 0.1,
         "mean": mean,
         "square": square,
@@ -51,6 +52,17 @@ def pooled(monkeypatch):
 def _arm(values, exact=True):
     info = {"facts": {"exact": exact, "update": "it"}, "answers": "draws"}
     return ArmResult("it", 1, (info,), (SimpleNamespace(),), SimpleNamespace(arena=values), {}, {}, {})
+
+
+def test_what_workers_share_is_sooner_there_on_the_critical_path(pooled):
+    draws = np.random.default_rng(3).standard_normal((2, 512, D))
+    found, alone = (pooled([_cell(one, workers=n) for one in draws]) for n in (4, 1))
+    assert found["workers"]
+    assert not alone["workers"]
+    np.testing.assert_array_equal(np.array(alone["critical"], float), np.array(alone["mse"], float))
+    ten = int(np.searchsorted(arena_errors.PASSES, 10.0))
+    for told, n in ((found["critical"], 40), (found["mse"], 10)):
+        assert told[0][ten] == pytest.approx(np.mean(draws[:, :n].mean(axis=1) ** 2))
 
 
 def test_independent_draws_score_one_over_their_number(pooled):

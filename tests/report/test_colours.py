@@ -35,12 +35,13 @@ def _arm(arm) -> ArmResult:
 
 @pytest.fixture(scope="module")
 def drawn():
-    """experiment -> (its arms, arm -> look)."""
+    """experiment -> (its arms, arm -> look, names of the arms that figures draw)."""
     found = {}
     for name in catalogue.options("experiment"):
         job = compose_job([f"experiment={name}", *ONLY.get(name, [])])
         arms = tuple(_arm(arm) for arm in job.arms)
-        found[name] = arms, styles_of(arms)
+        shown = job.drawn or [arm.name for arm in arms]
+        found[name] = arms, styles_of(arms), {*shown, *(arm.name for arm in arms if arm.sweep is None)}
     return found
 
 
@@ -48,7 +49,7 @@ def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
     from tools.peers.figure import _styles
 
     colours: dict[str, set[str]] = {}
-    for _, found in drawn.values():
+    for _, found, _ in drawn.values():
         for arm, look in found.items():
             colours.setdefault(arm, set()).add(look.colour)
     for arm, style in _styles(PEERS).items():
@@ -64,9 +65,9 @@ def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
 def test_no_two_arms_of_a_figure_look_alike(drawn):
     from tools.peers.figure import _styles
 
-    for arms, found in drawn.values():
+    for arms, found, shown in drawn.values():
         for graph in {arm.problem for arm in arms}:
-            names = [arm.name for arm in arms if arm.problem == graph]
+            names = [arm.name for arm in arms if arm.problem == graph and arm.name in shown]
             assert len({found[name] for name in names}) == len(names)
     styles = _styles(PEERS)
     assert len({(one["color"], one["linestyle"]) for one in styles.values()}) == len(styles) == len(PEERS) - 1
