@@ -215,9 +215,10 @@ class RareFeatures(Rows):
 
 @option("dataset", "mixture")
 class Mixture(Rows):
-    """Generated numbers of ½N(1, σ²) + ½N(-1, σ²), σ = 2.5."""
+    """Generated numbers of ½N(1, sd²) + ½N(-1, sd²)."""
 
     n_data: int = ranged(1_000, at_least=2)
+    sd: float = ranged(2.5, above=0)
     seed: int = ranged(0, at_least=0)
 
 

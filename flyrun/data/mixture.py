@@ -1,6 +1,6 @@
 """Numbers from a mixture of two normals that share a parameter, generated.
 
-Recipe: x_n ~ ½N(θ1, σ²) + ½N(θ1 + θ2, σ²), θ = (1, −2), σ = 2.5 (Welling & Teh 2011, §5.1, with the σ of Dai
+Recipe: x_n ~ ½N(θ1, σ²) + ½N(θ1 + θ2, σ²), θ = (1, −2) (Welling & Teh 2011, §5.1, with the σ = 2.5 of Dai
 et al. 2016): (−1, 2) explains them equally well.
 """
 
@@ -12,7 +12,7 @@ from flyrun.config.dataset import Mixture
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset
 
-NAME, CENTRES, SIGMA = "mixture", (1.0, -1.0), 2.5
+NAME, CENTRES = "mixture", (1.0, -1.0)
 
 
 def load(config: Mixture) -> Dataset:
@@ -22,7 +22,7 @@ def load(config: Mixture) -> Dataset:
     return Dataset(
         name=NAME,
         features=np.ones((config.n_data, 1)),
-        target=centre + SIGMA * stream.standard_normal(config.n_data),
+        target=centre + config.sd * stream.standard_normal(config.n_data),
         test_features=np.empty((0, 1)),
         test_target=np.empty(0),
         feature_names=("theta",),
@@ -34,4 +34,4 @@ def load(config: Mixture) -> Dataset:
 
 def fingerprint(config: Mixture) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, CENTRES, SIGMA, config.n_data, config.seed]).encode())
+    return archive.sha256(json.dumps([NAME, CENTRES, config.sd, config.n_data, config.seed]).encode())

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.diagnostics.distances import ks
 from flyrun.gold.problem import bound
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
@@ -16,7 +17,7 @@ from flyrun.report.section import Row, Section
 from flyrun.report.table import put
 
 _PRIOR = 1e-3  # the share of the prior that every density is given, so that its logarithm is finite
-_FLOOR_DRAWS, _FLOOR_SETS = 1_500, 10
+_FLOOR_DRAWS, _FLOOR_SETS, _KS_DRAWS = 1_500, 10, 100_000
 _COSTS = ("visits", "queries")
 
 
@@ -46,6 +47,19 @@ def _in_its_mode(truth: Any, density: np.ndarray) -> tuple[float, float]:
     return float(np.sqrt(np.mean((mean - centre) ** 2 / variance))), float(np.sqrt(ratio).prod() ** 0.5)
 
 
+def _kolmogorov_smirnov(truth: Any, draws: Draws) -> float:
+    """The largest distance of a coordinate's distribution function from the truth's, NaN without draws."""
+    answer = draws.answer(_FLOOR_DRAWS)
+    if answer is None:
+        return math.nan
+    theta, weight = answer
+    rng = np.random.default_rng(0)
+    share = truth.density / truth.density.sum()
+    exact_draws = truth.points[rng.choice(len(share), _KS_DRAWS, p=share)]
+    exact_draws = exact_draws + np.sqrt(truth.cell) * (rng.random(exact_draws.shape) - 0.5)
+    return float(ks(theta, exact_draws, weight).max())
+
+
 def _moments(points: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance, (2,) each."""
     share = density / density.sum()
@@ -54,8 +68,8 @@ def _moments(points: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def summarise(draws: Draws) -> Row:
-    """tv, kl, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and costs
-    at every snapshot.
+    """tv, kl, ks, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and
+    costs at every snapshot.
     """
     density, mode = draws.values("estimate", "density"), draws.values("estimate", "mode")
     if density is None or mode is None or not len(density):
@@ -70,6 +84,7 @@ def summarise(draws: Draws) -> Row:
     return {
         "tv": float(variation[-1]),
         "kl": float(divergence[-1]),
+        "ks": _kolmogorov_smirnov(truth, draws),
         "cross_entropy": float(divergence[-1] + truth.entropy),
         "mode_mass": float(mode[-1]),
         "mode_off": off,
@@ -116,7 +131,7 @@ def _floor(truth: Any) -> np.ndarray:
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"answers": arm.infos[0].get("answers", "draws")}
     costs = [f"total_{cost}" for cost in (*_COSTS, "seconds")]
-    kept = ("tv", "kl", "cross_entropy", "mode_mass", "mode_off", "mode_sd_ratio", "effective")
+    kept = ("tv", "kl", "ks", "cross_entropy", "mode_mass", "mode_off", "mode_sd_ratio", "effective")
     for name in (*kept, "kernel_evaluations", *costs):
         put(row, name, arm.each(name))
     return row | {"true_mode_mass": arm.pooled.density_truth[2], "true_entropy": arm.pooled.density_truth[3]}
@@ -127,6 +142,7 @@ _COLUMNS = [
     Column("answers", lambda row: str(row["answers"] or "-")),
     Column("total variation", measured("tv")),
     Column("KL", measured("kl")),
+    Column("KS", measured("ks")),
     Column("cross entropy", measured("cross_entropy")),
     Column("mass of θ2 < 0", measured("mode_mass")),
     Column("in its mode: off (sds)", measured("mode_off")),
@@ -144,9 +160,10 @@ _LEGEND = """
 total variation: half of ∫|p − q|, p the posterior summed over a grid, q a method's draws smoothed by the best
 of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode; 1,500 exact draws score
 {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
-being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. mass:
-of the mode with θ2 < 0, {{ mass | spec(".3f") }} of the posterior. in its mode: distance of the mean, in sds
-of the posterior there, and ratio of sds, within the mode that the method gives more to.
+being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. KS:
+Kolmogorov-Smirnov distance, the larger of both coordinates. mass: of the mode with θ2 < 0, {{ mass |
+spec(".3f") }} of the posterior. in its mode: distance of the mean, in sds of the posterior there, and ratio
+of sds, within the mode that the method gives more to.
 effective: number of weights. visits: rows read. queries: likelihoods evaluated, the particles times the rows.
 kernels: evaluations of the kernel between particles.
 """
@@ -228,8 +245,8 @@ SECTION = Section(
     "density",
     columns="""
         experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        setup_queries setup_s answers tv tv_sd kl kl_sd cross_entropy cross_entropy_sd mode_mass mode_mass_sd
-        mode_off mode_off_sd mode_sd_ratio mode_sd_ratio_sd
+        setup_queries setup_s answers tv tv_sd kl kl_sd ks ks_sd cross_entropy
+        cross_entropy_sd mode_mass mode_mass_sd mode_off mode_off_sd mode_sd_ratio mode_sd_ratio_sd
         true_mode_mass true_entropy effective effective_sd total_visits total_visits_sd total_queries
         total_queries_sd kernel_evaluations kernel_evaluations_sd total_seconds total_seconds_sd
     """,
