@@ -45,7 +45,10 @@ class Combination(Sampler):
             if isinstance(scale, str):
                 return f"{group}.scale={scale}: every shard would choose its own; give a number"
         if arm.protocol.budget != Budget():
-            return "protocol.budget: shards would end after unlike numbers of draws; give protocol.iterations"
+            return (
+                "protocol.budget: shards would end after unlike numbers of draws; give protocol.iterations, "
+                "and protocol.budget.passes=null"
+            )
         if not hasattr(arm.dataset, "shard"):
             return f"sampler={self.name} and dataset={arm.dataset.name} do not fit: it has no shards"
         if arm.dataset.shard is not None:
