@@ -11,17 +11,23 @@ from flyrun.report.draws import Draws
 from flyrun.report.render import ARM, SEEDS, Column, View, known, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
-from flyrun.report.sections.estimates import posterior, truth
+from flyrun.report.sections.estimates import posterior, reference, truth
 
+_FEW = 8  # coordinates, whose quantiles are kept
+_LEVELS = (np.arange(200) + 0.5) / 200
 _BEYOND = NormalDist().cdf(-3.0)  # what of a normal distribution is above 3 sds
 
 
 def summarise(draws: Draws) -> Row:
-    """shards_span: mean queries of an iteration on the longest path, after burn-in."""
-    span = draws.values("sample_stats", "span")
-    if span is None or not {"workers", "rounds", "bytes"} <= draws.facts.keys():
-        return {}
-    return {"shards_span": float(np.mean(span))}
+    """shards_span: mean queries of an iteration on the longest path, after burn-in.  shards_quantiles: of
+    draws of few coordinates, (Q, D).
+    """
+    span, found = draws.values("sample_stats", "span"), Row()
+    if draws.real() and draws.tree["posterior"]["theta"].shape[2] <= _FEW:
+        found["shards_quantiles"] = np.quantile(draws.positions(), _LEVELS, axis=0).tolist()
+    if span is not None and {"workers", "rounds", "bytes"} <= draws.facts.keys():
+        found["shards_span"] = float(np.mean(span))
+    return found
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
@@ -34,7 +40,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
         "shards_rounds_per_draw": ess.ratio(arm.fact_mean("rounds"), drawn),
         "shards_bytes_per_draw": ess.ratio(arm.fact_mean("bytes"), drawn),
     }
-    return found | _distance(run, arm)
+    return found | {"shards_ks": _kolmogorov_smirnov(run, arm)} | _distance(run, arm)
 
 
 def _distance(run: Run, arm: ArmResult) -> Row:
@@ -67,6 +73,21 @@ def _distance(run: Run, arm: ArmResult) -> Row:
     }
 
 
+def _kolmogorov_smirnov(run: Run, arm: ArmResult) -> float:
+    """Distance of draws' distribution functions from those of the exact arm, to 0.005: the largest over
+    coordinates, mean over seeds; NaN where it is not known.
+    """
+    base = reference(run, arm)
+    if base is None or base is arm or not (base.has("shards_quantiles") and arm.has("shards_quantiles")):
+        return math.nan
+    right = np.mean([cell.shards_quantiles for cell in base.cells], axis=0)
+    found = []
+    for cell in arm.cells:
+        columns = zip(np.array(cell.shards_quantiles).T, right.T, strict=True)
+        found.append(max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns))
+    return float(np.mean(found))
+
+
 def _verdict(row: Row) -> str:
     if not known(row.get("shards_z")):
         return "-"
@@ -97,17 +118,20 @@ _COLUMNS = [
     Column("farthest (its se)", _verdict),
     SEEDS,
 ]
+_KS = Column("KS", plain("shards_ks", 2))
 
 
 def _views(rows: list[Row]) -> list[View]:
-    return [table_view("What workers do together", _COLUMNS, rows)]
+    few = [_KS] if any(known(row.get("shards_ks")) for row in rows) else []
+    return [table_view("What workers do together", [*_COLUMNS[:-2], *few, *_COLUMNS[-2:]], rows)]
 
 
 _LEGEND = """
 queries/draw: likelihood queries of all workers for an effective draw, by the worse of means and squares;
 critical/draw: of the busiest worker; rounds: messages that somebody waits for; bytes: that workers send and
 are sent. off: of means, in sds of the posterior, root mean square over coordinates ± its Monte Carlo error,
-and the worst one's with its sign; sd ×: sds over the posterior's, least and most. farthest: of means and sds
+and the worst one's with its sign; sd ×: sds over the posterior's, least and most; KS: Kolmogorov-Smirnov
+distance from the exact arm's draws, where coordinates are few. farthest: of means and sds
 the one that is most of its own standard errors from {{ sources }}; off the reference: by more than 3, or as
 is as rare for the largest of so many.
 """
@@ -132,7 +156,7 @@ SECTION = Section(
     "shards",
     columns="""
         shards shards_queries_per_draw shards_span_per_draw shards_rounds_per_draw shards_bytes_per_draw
-        shards_off shards_off_se shards_worst shards_worst_of shards_sd_least shards_sd_most
+        shards_off shards_off_se shards_worst shards_worst_of shards_sd_least shards_sd_most shards_ks
         shards_z shards_z_of off_the_reference
     """,
     reads=("shards_span", "ess"), summarise=summarise, row=_row, views=_views,
