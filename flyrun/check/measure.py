@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,13 @@ from llvmlite import binding
 
 from flyrun.config import catalogue
 from flyrun.config.compose import check_list, compose_job
+from flyrun.config.executor import Local
+from flyrun.errors import FlyrunError
+from flyrun.runner import store
+from flyrun.runner.cell import cell_key, cells
 from flyrun.runner.environment import describe, one_thread
+from flyrun.runner.launch import run
+from flyrun.runner.store import StoredCell
 from flyrun.samplers.method import prepare
 
 SEEDS = 8
@@ -47,7 +53,21 @@ def measure(experiment: str) -> dict[str, dict[str, Any]]:
     """Run every arm of an experiment: arm -> `Measured` as a dictionary."""
     job = compose_job([f"experiment={experiment}", *overrides(experiment)])
     with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, one_thread():
-        return {arm.name: asdict(_arm(arm, Path(folder))) for arm in job.arms}
+        return {arm.name: asdict(_arm(arm, Path(folder), job)) for arm in job.arms}
+
+
+def _needed(arm: Any, seed: int, folder: Path, job: Any) -> tuple[StoredCell, ...]:
+    """The cells that an arm reads at a seed, run. FlyrunError where one failed."""
+    protocols = (replace(other.protocol, seeds=(seed,)) for other in arm.sampler.needed_arms(arm, seed))
+    others = zip(arm.sampler.needed_arms(arm, seed), protocols, strict=True)
+    arms = tuple(replace(other, protocol=protocol) for other, protocol in others)
+    if not arms:
+        return ()
+    name = f"needed-{cell_key(arms[0])}-{seed}"  # by which arms that read the same share them
+    own = replace(job, name=name, arms=arms, results_dir=folder, executor=Local(workers=1), fresh=False)
+    for outcome in run(own).failed:
+        raise FlyrunError(f"{outcome.cell}: {outcome.message}")
+    return tuple(store.open_folder(cell.folder) for cell in cells(own))
 
 
 def machine() -> dict[str, str]:
@@ -62,13 +82,13 @@ def machine() -> dict[str, str]:
     }
 
 
-def _arm(arm: Any, folder: Path) -> Measured:
+def _arm(arm: Any, folder: Path, job: Any) -> Measured:
     method = prepare(arm, folder)
     setup, draws = hashlib.sha256(), hashlib.sha256()
     add(setup, method.parts)
     queries, moves, level = [], [], []
     for seed in arm.protocol.seed_list:
-        state = method.init(seed)
+        state = method.init(seed, _needed(arm, seed, folder, job))
         after, found = method.advance(state, arm.protocol.iterations)
         if method.answers != "draws":
             add(draws, tuple(value for _, value in sorted(method.result(after).items())))

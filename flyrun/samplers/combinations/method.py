@@ -29,7 +29,7 @@ def prepare(arm: Any, folder: Path) -> Method:
 
 
 class Combination(Method):
-    """One rule. The state has all draws that it made and how many were handed out.
+    """One rule. The state has all draws that it made, the last handed out, and how many were.
 
     What comes in burn-in is the mean of the shards' own.
     """
@@ -55,8 +55,10 @@ class Combination(Method):
         combining = time.perf_counter() - began
         setup = [part.info["facts"] for part in parts]
         queries = np.stack([part.queries for part in parts])
+        made = np.concatenate([np.mean([part.burn_in for part in parts], axis=0), combined])
         return {
-            "theta": np.concatenate([np.mean([part.burn_in for part in parts], axis=0), combined]),
+            "theta": made[0],
+            "made": made,
             "iteration": np.zeros(1, np.int64),
             "queries": queries.sum(axis=0),
             "span": queries.max(axis=0),
@@ -79,8 +81,10 @@ class Combination(Method):
         if first == 0:
             seconds[0] += state["spent"][_SPENT.index("combining_s")]
         steps = slice(first, first + n)
-        return {**state, "iteration": state["iteration"] + n}, {
-            "theta": state["theta"][first // thin : (first + n) // thin],
+        theta = state["made"][first // thin : (first + n) // thin]
+        last = theta[-1] if len(theta) else state["theta"]
+        return {**state, "theta": last, "iteration": state["iteration"] + n}, {
+            "theta": theta,
             "queries": state["queries"][steps],
             "span": state["span"][steps],
             "seconds": seconds,
