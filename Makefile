@@ -8,7 +8,7 @@ ARGS ?=
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_store bench_peers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -77,6 +77,12 @@ prefetching: $(VENV)/run.stamp ## one chain, its next steps evaluated ahead: 4 t
 	$(FLYRUN) experiment=prefetching $(ARGS)
 	$(FLYRUN) experiment=prefetching_workers $(ARGS)
 	$(FLYRUN) publish prefetching prefetching_workers out=$(MEASURED)
+
+consensus: $(VENV)/run.stamp ## subposteriors of MNIST, rare features, two modes, combined by every rule; published (half an hour)
+	$(FLYRUN) experiment=consensus_mnist $(ARGS)
+	$(FLYRUN) experiment=consensus_rare $(ARGS)
+	$(FLYRUN) experiment=consensus_two_modes $(ARGS)
+	$(FLYRUN) publish consensus_mnist consensus_rare consensus_two_modes out=$(MEASURED)
 
 approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, distributed; exact weighted draws; clutter, mixture, topics
 	$(FLYRUN) experiment=mnist_approximations $(ARGS)
