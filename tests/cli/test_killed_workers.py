@@ -1,11 +1,11 @@
 """A worker killed in each experiment of several workers: nothing is lost, bits are those of a whole run."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,18 +29,14 @@ def _started(folder, experiment):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _workers(pid):
-    """Process numbers of the children of a process that run cells."""
-    told = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(one) for one in told if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
-
-
 def _kill_one(process, folder):
-    """SIGKILL a worker once a cell is at work. Whether there was one."""
+    """SIGKILL the worker of a cell that it is at. Whether there was one."""
     while process.poll() is None:
-        if list(folder.glob("runs/*/*/*/seed=*/log.txt")) and (workers := _workers(process.pid)):
-            os.kill(workers[-1], signal.SIGKILL)
-            return True
+        for log in folder.glob("runs/*/*/*/seed=*/log.txt"):
+            told = re.findall(r"process (\d+) on", log.read_text())
+            if told and int(told[-1]) != process.pid and not (log.parent / "done").exists():
+                os.kill(int(told[-1]), signal.SIGKILL)
+                return True
         time.sleep(0.002)
     return False
 
