@@ -42,8 +42,8 @@ KNOWN = {
     "weighted_laplace": ORANGE, "weighted_t": ORANGE, "advi": GREY, "advi_whitened": GREY,
     "full": GREEN, "diagonal": VIOLET, "scalar": VERMILION, "uniform": GREY, "product": ORANGE, "swiss": PINK,
     "kernels": SKY, "semiparametric": SKY, "trees": ORANGE, "pie": PINK, "wasp": GREY, "rejection": BLACK,
-    "weierstrass": GREEN, "weierstrass_wide": VERMILION, "consensus_4": GREEN, "consensus_16": GREEN,
-    "weierstrass_16": GREEN, "prefetching_16": BLUE,
+    "weierstrass": GREEN, "weierstrass_wide": VERMILION, "consensus_4": SKY, "consensus_16": SKY,
+    "weierstrass_16": BLACK, "prefetching_16": BLUE,
     "advi_full_rank": GREY, "synchronous": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
