@@ -87,7 +87,7 @@ class Shares(Method):
         return np.array([float(found.get(name, False)) for name in _NAMES])
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Shares, in per cent; NaN of none."""
+        """Shares, in per cent; 0 of none."""
         of = dict(zip(_NAMES, state["counts"], strict=True))
         shares = {
             "dominant_stable_percent": (of["dominant_stable"], of["dominant"]),
@@ -96,10 +96,7 @@ class Shares(Method):
             "cross_grows_percent": (of["cross"], of["stable"]),
             "monotone_percent": (of["monotone"], of["stable"]),
         }
-        return {
-            name: np.array(100.0 * part / whole if whole else np.nan)
-            for name, (part, whole) in shares.items()
-        }
+        return {name: np.array(100.0 * part / max(whole, 1.0)) for name, (part, whole) in shares.items()}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """The counts."""
