@@ -285,8 +285,9 @@ def _check(draws: Arrays, first: int) -> None:
     """Refuse draws that are not numbers, naming the iteration: averages over them would hide it."""
     for name, array in draws.items():
         if array.dtype.kind == "f" and np.isnan(array).any():
-            row = f"row {np.argwhere(np.isnan(np.atleast_1d(array)))[0][0]} of the chunk from iteration {first:,}"
-            raise FloatingPointError(f"'{name}' is not a number in {row}")
+            row = np.argwhere(np.isnan(np.atleast_1d(array)))[0][0]
+            where = f"row {row} of the chunk from iteration {first:,}"
+            raise FloatingPointError(f"'{name}' is not a number in {where}")
 
 
 @contextlib.contextmanager
