@@ -58,9 +58,8 @@ def measure(experiment: str) -> dict[str, dict[str, Any]]:
 
 def _needed(arm: Any, seed: int, folder: Path, job: Any) -> tuple[StoredCell, ...]:
     """The cells that an arm reads at a seed, run. FlyrunError where one failed."""
-    protocols = (replace(other.protocol, seeds=(seed,)) for other in arm.sampler.needed_arms(arm, seed))
-    others = zip(arm.sampler.needed_arms(arm, seed), protocols, strict=True)
-    arms = tuple(replace(other, protocol=protocol) for other, protocol in others)
+    others = arm.sampler.needed_at(arm, seed)
+    arms = tuple(replace(one, protocol=replace(one.protocol, seeds=(seed,))) for one in others)
     if not arms:
         return ()
     name = f"needed-{cell_key(arms[0])}-{seed}"  # by which arms that read the same share them

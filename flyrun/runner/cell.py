@@ -107,7 +107,7 @@ def cells(job: Any) -> list[Cell]:
     def add(arm: Any, seed: int) -> Cell:
         folder = store.cell_folder(run_dir(job), arm.name, key(arm), seed)
         if folder not in found:
-            others = arm.sampler.needed_arms(arm, seed)
+            others = arm.sampler.needed_at(arm, seed)
             needed = [add(own.get(key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
             found[folder] = Cell(arm, seed, folder, tuple(cell.folder for cell in needed), depth)
@@ -124,7 +124,7 @@ def cell_key(arm: Any, of: Callable[[Any], str] | None = None) -> str:
 
     of: the same of other arms, where some are known.
     """
-    needed = [(of or cell_key)(one) for one in arm.sampler.needed_arms(arm, 0)]
+    needed = [(of or cell_key)(one) for one in arm.sampler.needed_at(arm, 0)]
     code, data = sources.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -43,9 +43,13 @@ class Sampler(Choice):
         elsewhere = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
         return self.kernel or (type(self).__module__ if elsewhere else super().path_of_code)
 
-    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
-        """Arms whose finished cells, of the same seed, this arm's method reads at that seed."""
+    def needed_arms(self, arm: Any) -> tuple[Any, ...]:
+        """Arms whose finished cells, of the same seed, this arm's method reads."""
         return ()
+
+    def needed_at(self, arm: Any, seed: int) -> tuple[Any, ...]:
+        """The same where they are others at each seed."""
+        return self.needed_arms(arm)
 
     def inner_arms(self, arm: Any) -> tuple[Any, ...]:
         """Arms whose methods this arm's runs itself while it is set up."""

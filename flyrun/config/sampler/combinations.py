@@ -26,7 +26,7 @@ class Combination(Sampler):
     shards: int = ranged(4, at_least=1, at_most=10_000)
     draws_by: Literal["hmc", "random_walk", "independence", "mala", "slice"] = "hmc"
 
-    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+    def needed_at(self, arm: Any, seed: int) -> tuple[Any, ...]:
         """The subposteriors."""
         whole = with_sampler(replace(arm, name=self.draws_by), self.draws_by, metric="hessian")
         if self.shards == 1:
@@ -156,7 +156,7 @@ class WeierstrassExtrapolated(WeierstrassGibbs):
     family: ClassVar[str] = "flyrun.samplers.parallel.weierstrass_extrapolated"
     paper: ClassVar[str] = "after Rendell et al. 2021"
 
-    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+    def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """Both chains, the wider first."""
         ways = ((1.0, "wide"), (0.5, "narrow"))
         return tuple(

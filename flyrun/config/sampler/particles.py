@@ -65,7 +65,7 @@ class Pmd(Particles):
             return "sampler.rejuvenate=until: a share of steps that may be extended; choose ess"
         return super().unfit(arm)
 
-    def needed_arms(self, arm: Any, seed: int) -> tuple[Any, ...]:
+    def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """The pilot, a density with mean and covariance, where one is named."""
         if self.pilot is None:
             return ()
