@@ -1,5 +1,6 @@
 """Small posteriors with known moments, and chains on them: shared by exactness tests."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ class Toy(NamedTuple):
     priors: Any = gaussian
 
 
+@cache  # the grids take a second, and many tests ask for them
 def toy(n_data: int = 40, seed: int = 3) -> Toy:
     """Logistic regression with two coefficients.
 
@@ -49,6 +51,7 @@ def toy(n_data: int = 40, seed: int = 3) -> Toy:
     return Toy(features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()])
 
 
+@cache
 def softmax_toy(n_data: int = 30, seed: int = 5) -> Toy:
     """Three classes, one feature of small whole numbers, prior N(0, 1.5²).
 
@@ -80,6 +83,7 @@ def softmax_toy(n_data: int = 30, seed: int = 5) -> Toy:
     return Toy(features, gaussian.prior(scale), basis[1:].T @ mean, sd, mode, model, softmax)
 
 
+@cache
 def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
     """Two coefficients, t₄ noise, Laplace prior; Gauss-Legendre on both sides of the corner at 0."""
     rng = np.random.default_rng(seed)
@@ -102,6 +106,7 @@ def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
     return Toy(features, laplace.prior(0.3), mean, sd, mode, model, student_t, laplace)
 
 
+@cache
 def normal_toy(n_data: int = 30, seed: int = 2) -> Toy:
     """Numbers taken for normal, prior N(0, 1) of mean and log sd."""
     y = 0.4 + 0.8 * np.random.default_rng(seed).standard_normal(n_data)

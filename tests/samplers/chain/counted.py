@@ -112,7 +112,7 @@ UPDATES = {
     "independence": (independence, SimpleNamespace(freedom=8.0)),
 }
 SHAPED = ("elliptical_slice", "independence")
-N, ITERATIONS = 120, 100
+N, ITERATIONS = 120, 40
 SWEEPS = {
     "regular": lambda: NoBrightness(),
     "implicit": lambda: implicit(0.1, N),
