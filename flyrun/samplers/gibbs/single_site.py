@@ -49,6 +49,9 @@ def draw_value(rng, energies, size, weights):
 @jit
 def value_at(uniform, energies, size, weights):
     """The same, given a uniform in [0, 1)."""
+    if size == 2:  # to the same bits with one exponential, and nothing for the processor to guess
+        small = exp(-abs(energies[1] - energies[0]))
+        return int(uniform * (1.0 + small) >= max(small, 1.0 * (energies[0] >= energies[1])))
     top = energies[0]
     for u in range(1, size):
         top = max(top, energies[u])
