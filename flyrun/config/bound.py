@@ -57,3 +57,24 @@ class Map(Bound):
     slack: float = ranged(0.0, at_least=0)
     offset_sds: float = ranged(0.0, at_least=0)
     direction_seed: int = ranged(0, at_least=0)
+
+
+@option("bound", "local")
+class Local(Bound):
+    """Tight at the MAP, and as tight as they can be where the posterior is; beyond, as bound=map.
+
+    There is all but `mass_outside` of the Gaussian of the curvature at the MAP. Nothing is cut off. The more
+    data, the fewer are bright. slack as for bound=map.
+    """
+
+    suggests: ClassVar[tuple[str, ...]] = ("brightness=per_datum",)
+    at_map: ClassVar[bool] = True
+    offset_sds: ClassVar[float] = 0.0
+    slack: float = ranged(0.0, at_least=0)
+    mass_outside: float = ranged(1e-9, above=0, at_most=1)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; for models of one predictor whose likelihoods are known to bend how far."""
+        if not getattr(arm.model, "local_bounds", False):
+            return f"bound={self.name}: model={arm.model.name} has no such bounds; choose bound=map"
+        return super().unfit(arm)

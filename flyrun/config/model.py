@@ -15,6 +15,8 @@ class Likelihood(Choice):
     task: ClassVar[str]
     #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
     bounds: ClassVar[bool] = True
+    #: whether it says how far its likelihoods bend within reach of a predictor
+    local_bounds: ClassVar[bool] = False
     #: whether its posterior has one mode alone, which any climb ends at
     one_mode: ClassVar[bool] = False
     #: whether its data have a hidden label each, given which it is Gaussian
@@ -38,6 +40,7 @@ class Logistic(Likelihood):
     """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
 
     task: ClassVar[str] = "binary"
+    local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
 
 
@@ -63,6 +66,7 @@ class StudentT(Likelihood):
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace",)
     task: ClassVar[str] = "regression"
+    local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one
     nu: float = ranged(4.0, above=0, at_most=1e9)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.numerics.compiled import inlined
+from flyrun.numerics.compiled import implements, inlined
 
 
 @inlined
@@ -23,6 +23,14 @@ def log_likelihood(model, index, eta, values, slopes):
 @inlined
 def log_bound(bound, model, index, eta, values, slopes):
     """values[i] = log B_n at eta[i], B_n ≤ L_n; slopes[i] = ∂ log B_n/∂η unless slopes is None."""
+
+
+@inlined
+def enter(bound, theta):
+    """Told before bounds are looked at, at which θ, (P,), for those that are not the same everywhere."""
+
+
+implements(enter, object)(lambda bound, theta: None)
 
 
 class Quadratic(NamedTuple):

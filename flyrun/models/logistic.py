@@ -102,6 +102,27 @@ def curvature(model: Logistic, predictors: np.ndarray) -> np.ndarray:
     return (small / (1.0 + small) ** 2)[:, :, None]
 
 
+def local_curvature(model: Logistic, predictors: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """c_n, (N,): how much parabolas tight at margins, (N, 1), must bend to be bounds within ±reach, (N,).
+
+    The most is asked of them on the way to −m, at reach or where Jaakkola and Jordan's parabola touches: f''
+    is symmetrical and has one bottom.
+    """
+    margin = np.abs(predictors[:, 0])
+    bend = curvature(model, predictors)[:, 0, 0]
+    small = np.exp(-margin)
+    share = small / (1.0 + small)  # f'(m)
+    step = np.minimum(reach, 2.0 * margin)
+    safe = np.maximum(step, 1e-3)
+    # f(m) − f(m − d) in the form that each distance loses least of, and a series where either is rounding
+    near = np.log1p(share * np.expm1(np.minimum(safe, 1.0)))
+    fall = np.where(safe < 1.0, near, np.logaddexp(0.0, safe - margin) - np.log1p(small))
+    exact = 2.0 * (fall - share * safe) / safe**2
+    series = bend * (1.0 + step / 3.0 * (1.0 - 2.0 * share) + step**2 / 12.0 * (1.0 - 6.0 * bend))
+    within = np.maximum(np.where(step < 1e-3, series, exact), bend)
+    return np.where(reach < 2.0 * margin, within, -2.0 * tight_at(margin).curve[:, 0])
+
+
 def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E L̃_n, (N,), for bounds tight at the margins, (N, 1), when η_n varies by variance, (N, 1, 1).
 

@@ -108,6 +108,30 @@ def curvature(model: StudentT, predictors: np.ndarray) -> np.ndarray:
     return ((model.nu + 1.0) * (model.nu - square) / ((model.nu + square) * model.scale) ** 2)[:, :, None]
 
 
+def local_curvature(model: StudentT, predictors: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """c_n, (N,): how much parabolas tight at predictors, (N, 1), must bend to be bounds within ±reach, (N,).
+
+    Outliers' may bend upwards. Along either way what is asked of them has no peak before that of the tangent
+    in r², at −r: it is most where they are tight, at reach, or there.
+    """
+    r = np.abs(model.target - predictors[:, 0]) / model.scale
+    step, whole = reach / model.scale, model.nu + r * r
+    asked = np.maximum(_asked(model.nu, r, np.minimum(step, 2.0 * r)), _asked(model.nu, r, -step))
+    asked = np.maximum(asked, (model.nu - r * r) / whole**2)
+    return (model.nu + 1.0) * np.where(step < 2.0 * r, asked, 1.0 / whole) / model.scale**2
+
+
+def _asked(nu: float, r: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """2[f(r) − f'(r)t − f(r − t)]/t² of f = −log(1 + r²/ν)/2, at steps t, (N,)."""
+    whole = nu + r * r
+    safe = np.where(np.abs(step) < 1e-8, 1e-8, step)
+    y = (safe * safe - 2.0 * r * safe) / whole
+    # log(1 + y) − y: a series where the difference would be rounding
+    series = y * y * (-0.5 + y * (1 / 3 + y * (-0.25 + y * (0.2 - y / 6.0))))
+    beyond = np.where(np.abs(y) < 1e-3, series, np.log1p(np.maximum(y, -1.0 + 1e-300)) - y)
+    return 1.0 / whole + beyond / safe**2
+
+
 def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E L̃_n, (N,), for bounds tight at predictors, (N, 1), when η_n varies by variance, (N, 1, 1).
 

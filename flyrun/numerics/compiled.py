@@ -110,10 +110,11 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     methods: dict[type, Callable] = {}
 
     def of_type(owner: type) -> Callable:
-        if owner not in methods:
+        found = methods.get(owner, methods.get(object))
+        if found is None:
             known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
             raise MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
-        return methods[owner]
+        return found
 
     def select(kind: Any) -> Callable | None:
         if not isinstance(kind, types.BaseNamedTuple):
@@ -138,7 +139,10 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
 
 
 def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
-    """Register the decorated body as `function`'s implementation for the NamedTuple type `owner`."""
+    """Register the decorated body as `function`'s implementation for the NamedTuple type `owner`.
+
+    owner=object: for all types that have none of their own.
+    """
     wanted = list(inspect.signature(function).parameters)
 
     def register(body: Callable) -> Callable:

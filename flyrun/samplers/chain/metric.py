@@ -11,6 +11,7 @@ import numpy as np
 from flyrun.models.base import log_base, log_beyond
 from flyrun.models.kronecker import Kronecker
 from flyrun.models.laplace import LaplaceTimesBounds, gaussian_in_place
+from flyrun.models.local import TwoLevels
 from flyrun.models.multi_linear import rows_times
 from flyrun.numerics.compiled import copy_into, generic, implements, jit
 from flyrun.numerics.rows import first_dot, four_dots, row_dot
@@ -190,7 +191,8 @@ class Reference(NamedTuple):
 def reference_of(base: Any, own: bool) -> Reference:
     """The Gaussian that collapsed bounds make with the prior, for one that is not smooth with the Gaussian of
     the same variance. own: whether base is the target's."""
-    part = gaussian_in_place(base) if isinstance(base, LaplaceTimesBounds) else base
+    part = base.within if isinstance(base, TwoLevels) else base
+    part = gaussian_in_place(part) if isinstance(part, LaplaceTimesBounds) else part
     if isinstance(part, Kronecker):
         n_classes, size = part.centred.shape
         metric: Any = per_class(0.5 * part.gram + part.ridge * np.eye(size), part.ridge, n_classes)

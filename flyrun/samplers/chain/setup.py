@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.models import passes
+from flyrun.models import local, passes
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
 from flyrun.samplers.chain.surrogate import taylor
@@ -68,7 +68,12 @@ class Setup:
 
     def collapse(self, bound: Any) -> Any:
         """The pseudo-prior: the prior times all bounds."""
-        collapsed = self.module.collapse(bound, self.problem.model, self.problem.features)
+        if isinstance(bound, local.LocalBound):
+            within = self._times_prior(local.collapse(bound, self.problem.features))
+            return local.TwoLevels(within, self.collapse(bound.beyond), bound.region)
+        return self._times_prior(self.module.collapse(bound, self.problem.model, self.problem.features))
+
+    def _times_prior(self, collapsed: Any) -> Any:
         return self.arm.prior.code.pseudo_prior(self.problem.prior, collapsed)
 
     def surrogate(self, order: int) -> taylor.Surrogate:

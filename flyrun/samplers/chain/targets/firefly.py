@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun.errors import DensityError
 from flyrun.models.features import BLOCK, predict, pull_back
-from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.models.likelihood import enter, log_bound, log_likelihood
 from flyrun.numerics.compiled import implements, inline_jit, inlined
 from flyrun.numerics.state import packed
 from flyrun.numerics.vector_math import log_positive, one_minus_exp_negative
@@ -181,6 +181,7 @@ def _evaluate(target, index, theta, values, slopes):
     What follows in `values` and `slopes` up to a whole vector is overwritten.
     """
     gaps, shares = target.likelihood_work.values, target.bound_work.values
+    enter(target.bound, theta)
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
         n = _query_block(target, index, first, theta, gaps, slopes)
@@ -236,6 +237,7 @@ def _copy_row(there, i, here, j):
 def _evaluate_dark(target, index, theta):
     # what was kept of the last proposal is no longer needed once it is kept or refused
     gaps, slopes = target.memory.proposed_values, target.memory.proposed_slopes
+    enter(target.bound, theta)
     target.memory.queries[0] += index.shape[0]
     for first in range(0, index.shape[0], BLOCK):
         _query_block(target, index, first, theta, gaps[first : first + BLOCK], slopes)

@@ -1,0 +1,43 @@
+"""Bounds of two levels, see models/local.py: tight at the MAP, and tighter where the posterior is. Ours."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.stats import chi2
+
+from flyrun.models import passes
+from flyrun.models.local import Ellipsoid, LocalBound, ellipsoid
+from flyrun.samplers.chain.bounds.map import lowered
+from flyrun.samplers.chain.setup import Setup
+
+
+def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndarray]:
+    """Bounds for all but config.mass_outside of the Gaussian at the MAP, config.slack lower; E L̃_n."""
+    problem = setup.problem
+    radius = float(np.sqrt(chi2.isf(config.mass_outside, setup.n_params)))
+    region = ellipsoid(problem.fit.theta_map, setup.curvature, radius)
+    setup.queries += setup.n_data
+    bound, expected = within(setup.module, problem.model, problem.features, region)
+    by, expected = lowered(expected, config.slack)
+    bound.parabola[:, 1] -= by
+    return bound, expected
+
+
+def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[LocalBound, np.ndarray]:
+    """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
+    colour = solve_triangular(np.linalg.cholesky(region.curvature), np.eye(len(region.centre)), lower=True).T
+    kind = type(module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, 1))))
+
+    def work(block: slice) -> np.ndarray:
+        part, at = module.part(model, block), passes.block_predictors(model, features, region.centre, block)
+        square = ((features.rows[block].astype(np.float64) @ colour) ** 2).sum(axis=1)  # leverages
+        bent = module.local_curvature(part, at, np.sqrt(region.square * square))
+        expected = 0.5 * np.maximum(bent - module.curvature(part, at)[:, 0, 0], 0.0) * square
+        (everywhere,) = module.map_bound(part, at)
+        return np.column_stack([at, *passes.values_and_slopes(part, at), bent, expected, everywhere])
+
+    made = passes.gathered(len(features.rows), work)
+    # tables of their own, so that a visit touches one cache line of each
+    parabola, beyond = np.ascontiguousarray(made[:, :4]), kind(np.ascontiguousarray(made[:, 5:]))
+    return LocalBound(parabola, beyond, region, np.zeros(1, np.bool_)), made[:, 4].copy()

@@ -1,0 +1,137 @@
+"""Parabolas that must hold only within reach: below, touching, no more bent than asked; both sides."""
+
+import numpy as np
+import pytest
+
+from flyrun.models import logistic, student_t
+from flyrun.models.likelihood import enter, log_bound
+from flyrun.models.local import ellipsoid, inside
+from flyrun.models.passes import values_and_slopes
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.bounds.local import within
+
+PLACES = np.array([0.0, 1e-6, 0.003, 0.4, 1.0, 1.9, 2.5, 3.4, 3.6, 6.0, 15.0, 40.0])
+REACHES = (1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 9.0, 50.0, 2000.0)
+
+
+def _cases():
+    """Model, places (n, 1): margins of either sign, residuals of t noise from tails to the middle."""
+    yield pytest.param(logistic, logistic.Logistic(), np.append(PLACES, -PLACES)[:, None], id="logistic")
+    yield pytest.param(logistic, logistic.Logistic(), np.array([[900.0], [-900.0]]), id="logistic, far out")
+    for nu, scale in ((4.0, 1.0), (1.0, 0.02), (30.0, 5.0)):
+        at = np.append(PLACES, -PLACES)
+        model = student_t.bind(np.ones((len(at), 1)), scale * at, scale, nu)[0]
+        yield pytest.param(student_t, model, np.zeros((len(at), 1)), id=f"student_t, {nu:g}")
+
+
+CASES = list(_cases())
+
+
+def _fall(model, at, step):
+    """f + f'd − f(η + d): what a parabola has to take away by then."""
+    here, slopes = values_and_slopes(model, at)
+    there, _ = values_and_slopes(model, at + step[:, None])
+    return here + slopes[:, 0] * step - there
+
+
+@pytest.mark.parametrize(("module", "model", "at"), CASES)
+@pytest.mark.parametrize("reach", REACHES)
+def test_they_are_bounds_within_reach_and_bend_no_more_than_that_asks(module, model, at, reach):
+    bent = module.local_curvature(model, at, np.full(len(at), reach))
+    asked = np.full(len(at), -np.inf)
+    near = np.geomspace(1e-7, 1.0, 200)
+    for share in np.concatenate([np.linspace(-1.0, 1.0, 401), near, -near]):
+        step = np.full(len(at), share * reach)
+        rounding = (
+            4e-15
+            * getattr(model, "nu", 1.0)
+            * (1.0 + np.abs(at[:, 0]) + np.abs(step) / getattr(model, "scale", 1.0))
+        )
+        fall = _fall(model, at, step)
+        assert (0.5 * bent * step**2 >= fall - rounding).all()
+        told = step**2 > 1e4 * rounding  # else this quotient is rounding
+        asked[told] = np.maximum(asked, 2.0 * fall / np.where(step == 0.0, 1.0, step) ** 2)[told]
+    told = np.isfinite(asked)
+    bend = module.curvature(model, at)[:, 0, 0]
+    largest = np.maximum(asked, bend)
+    scale = np.abs(bend).max() + np.abs(largest)
+    assert (bent[told] <= largest[told] + 0.02 * scale[told]).all()  # between the steps looked at
+
+
+@pytest.mark.parametrize(("module", "model", "at"), CASES)
+def test_from_the_curvature_itself_to_that_of_bounds_that_hold_everywhere(module, model, at):
+    bend = module.curvature(model, at)[:, 0, 0]
+    last = np.full(len(at), -np.inf)
+    for reach in REACHES:
+        bent = module.local_curvature(model, at, np.full(len(at), reach))
+        assert (bent >= last - 1e-9 * np.abs(bent)).all()
+        last = bent
+    np.testing.assert_allclose(
+        module.local_curvature(model, at, np.full(len(at), 1e-9)),
+        bend,
+        rtol=1e-5,
+        atol=1e-6 * np.abs(bend).max(),
+    )
+    curve = module.map_bound(model, at)[0]
+    everywhere = -2.0 * curve[:, 0] if module is logistic else 2.0 * curve[:, 1] / model.scale**2
+    np.testing.assert_allclose(last, everywhere, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("module", "model", "at"), CASES)
+def test_negative_control_half_the_reach_is_no_bound(module, model, at):
+    bent = module.local_curvature(model, at, np.full(len(at), 0.4))
+    below = [0.5 * bent * step**2 >= _fall(model, at, np.full(len(at), step)) for step in (-0.8, 0.8)]
+    assert not np.all(below) or np.abs(at).min() > 100.0
+
+
+@outer_jit
+def _bounds_at(bound, model, theta, index, eta, values, slopes):
+    enter(bound, theta)
+    log_bound(bound, model, index, eta, values, slopes)
+
+
+@outer_jit
+def _inside(region, theta):
+    return inside(region, theta)
+
+
+def _problem():
+    rng = np.random.default_rng(4)
+    x, t = rng.normal(size=(50, 3)), np.where(rng.random(50) < 0.6, 1.0, -1.0)
+    return *logistic.bind(x, t), rng
+
+
+def test_each_side_has_its_bounds():
+    model, features, rng = _problem()
+    centre, root = 0.3 * rng.normal(size=3), rng.normal(size=(3, 3))
+    region = ellipsoid(centre, root @ root.T + 30.0 * np.eye(3), 1.5)
+    bound, expected = within(logistic, model, features, region)
+    assert (expected > 0).all()
+    index, sides = np.arange(50), []
+    for _ in range(400):
+        theta = centre + 0.15 * rng.normal(size=3)
+        away = theta - centre
+        is_inside = away @ region.curvature @ away <= 1.5**2
+        assert _inside(region, theta) == is_inside
+        assert _inside(region, theta) == is_inside  # recalled
+        eta, values, slopes = (features.rows @ theta)[:, None], np.zeros(50), np.zeros((50, 1))
+        _bounds_at(bound, model, theta, index, eta, values, slopes)
+        likelihoods, _ = values_and_slopes(model, eta)
+        assert (values <= likelihoods + 1e-15).all()
+        if not is_inside:
+            other = np.zeros(50)
+            _bounds_at(bound.beyond, model, theta, index, eta, other, None)
+            np.testing.assert_array_equal(values, other)
+        sides.append(is_inside)
+    assert 50 < sum(sides) < 350
+
+
+def test_negative_control_local_bounds_beyond_are_none():
+    model, features, rng = _problem()
+    centre = 0.3 * rng.normal(size=3)
+    bound, _ = within(logistic, model, features, ellipsoid(centre, 30.0 * np.eye(3), 0.2))
+    everywhere = bound._replace(region=bound.region._replace(square=np.inf))
+    theta = centre + 2.0 * rng.normal(size=3)
+    eta, values = (features.rows @ theta)[:, None], np.zeros(50)
+    _bounds_at(everywhere, model, theta, np.arange(50), eta, values, None)
+    assert (values > values_and_slopes(model, eta)[0] + 1e-3).any()
