@@ -1,6 +1,6 @@
 """Choices of the likelihoods' lower bounds: none, untuned, or tight at the MAP."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, ranged
 
@@ -64,14 +64,14 @@ class Local(Bound):
     """Tight at the MAP, and as tight as they can be where the posterior is; beyond, as bound=map.
 
     There is all but `mass_outside` of the Gaussian of the curvature at the MAP. Nothing is cut off. The more
-    data, the fewer are bright. slack as for bound=map.
+    data, the fewer are bright. slack as for bound=map; auto: 0.5, or 0 where less than one datum is bright.
     """
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=per_datum",)
     at_map: ClassVar[bool] = True
     offset_sds: ClassVar[float] = 0.0
-    slack: float = ranged(0.0, at_least=0)
-    mass_outside: float = ranged(1e-9, above=0, at_most=1)
+    slack: float | Literal["auto"] = ranged("auto", at_least=0)
+    mass_outside: float = ranged(1e-4, above=0, at_most=1)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; for models of one predictor whose likelihoods are known to bend how far."""

@@ -37,7 +37,10 @@ PAYS = 4.0
 TALL = 100_000
 _MOST_PARAMETERS = 3_000
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
-_LONG = ("bound=map", "bound.slack=0.3", "brightness=per_datum", "sampler=hmc")
+_LONG = {
+    True: ("bound=local", "brightness=per_datum", "sampler=hmc"),
+    False: ("bound=map", "bound.slack=0.3", "brightness=per_datum", "sampler=hmc"),
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def problem(request: Request) -> Problem:
         words.append("model.scale=estimated")
     table = replace(table, task=dataset.task)
     title = f"{Path(request.file).name}: {layout.target.name}"
-    job = _job(request, table, title, [*words, *_LONG])
+    job = _job(request, table, title, [*words, *_LONG[model != "softmax"]])
     fitted, rows = None, len(dataset.target)
     if rows < TALL or model == "student_t":
         folder = run_dir(job) / "setup"

@@ -65,11 +65,14 @@ class Mala(Proposer):
 @option("sampler", "hmc")
 class Hmc(ThetaUpdate):
     """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
-    tight at the MAP make (metric=bound), that of the posterior's curvature there (hessian) or EP's (ep)."""
+    tight at the MAP make (metric=bound), that of the posterior's curvature there (hessian) or EP's (ep).
+
+    n_steps auto: 4, or 3 or 2 where few data, or less than one, are expected bright.
+    """
 
     paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
     metric: Literal["bound", "hessian", "ep"] = "bound"
-    n_steps: int = ranged(4, at_least=1)
+    n_steps: int | Literal["auto"] = ranged("auto", at_least=1)
     jitter: float = ranged(0.2, at_least=0, at_most=0.9)
     target_accept: float = ranged(0.8, above=0, at_most=1)
     step: float | None = ranged(None, above=0)

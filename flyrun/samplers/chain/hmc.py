@@ -14,6 +14,7 @@ P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and mak
 step costs one product with P⁻¹, and no whitened copy of the data is needed.
 """
 
+from dataclasses import replace
 from math import cos, inf, pi, sin
 from typing import Any, NamedTuple
 
@@ -55,6 +56,14 @@ class Hmc(NamedTuple):
     reference: Reference
     stream: Stream  # of normals
     work: np.ndarray  # (8, P): workspace
+
+
+def chosen(config: Any, bright: float) -> Any:
+    """The configuration with n_steps a number. bright: Σ E L̃_n, NaN where that is not known."""
+    if config.n_steps != "auto":
+        return config
+    # as measured by the worse of means and squares, docs/beyond-the-paper.md
+    return replace(config, n_steps=2 if bright < 1.0 else 3 if bright < 2.5 else 4)
 
 
 def build(config: Any, n_params: int, reference: Reference) -> Hmc:

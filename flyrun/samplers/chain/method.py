@@ -83,6 +83,7 @@ class Chain(Method):
         """Target and brightness update."""
         problem, arm = self.problem, self.arm
         bound, expected = arm.bound.code.build(arm.bound, self.setup, bool(arm.brightness.expects_tight))
+        self._expected_bright = float(expected.sum()) if len(expected) else float("nan")
         brightness = arm.brightness.code.build(arm.brightness, self.n_data, expected)
         gradients = self.module.GRADIENTS
         make = getattr(arm.acceptance.code, "target", None) if arm.acceptance else None
@@ -110,6 +111,8 @@ class Chain(Method):
             shape = (reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), own=False),)
         elif metric != "identity":
             shape = (reference_of(self._target.base, own=True),)
+        if hasattr(self.module, "chosen"):
+            config = self.module.chosen(config, self._expected_bright)
         kernel = self.module.build(config, self.n_params, *shape)
         return kernel._replace(rule=rule.code.build(rule, setup)) if rule else kernel
 
@@ -233,6 +236,8 @@ class Chain(Method):
         settings = {}
         if state is not None and "kernel.step.current" in state:
             settings["step"] = float(state["kernel.step.current"][0])
+        if getattr(self.arm.sampler, "n_steps", None) == "auto":
+            settings["n_steps"] = float(self._kernel.n_steps)
         if getattr(self.arm.brightness, "q", None) == "auto":
             settings["q"] = float(np.exp(self._brightness.log_q))
         return settings

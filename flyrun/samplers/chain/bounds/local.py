@@ -13,13 +13,14 @@ from flyrun.samplers.chain.setup import Setup
 
 
 def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndarray]:
-    """Bounds for all but config.mass_outside of the Gaussian at the MAP, config.slack lower; E L̃_n."""
+    """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n."""
     problem = setup.problem
     radius = float(np.sqrt(chi2.isf(config.mass_outside, setup.n_params)))
     region = ellipsoid(problem.fit.theta_map, setup.curvature, radius)
     setup.queries += setup.n_data
     bound, expected = within(setup.module, problem.model, problem.features, region)
-    by, expected = lowered(expected, config.slack)
+    slack = (0.5 if expected.sum() >= 1.0 else 0.0) if config.slack == "auto" else config.slack
+    by, expected = lowered(expected, slack)
     bound.parabola[:, 1] -= by
     return bound, expected
 
