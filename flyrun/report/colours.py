@@ -16,7 +16,8 @@ LINES = ("-", "--", "-.", ":")
 KNOWN = {
     "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
     "independence_ep": GREY,
-    "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION, "gibbs": BLACK,
+    "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION,
+    "firefly_hmc_local": PINK, "gibbs": BLACK,
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
     "importance_fitted": GREEN, "slice": VIOLET, "min_gibbs": BLUE, "local_minibatch": ORANGE,
     "mgpmh": GREEN, "double_min": PINK, "poisson_gibbs": SKY,
