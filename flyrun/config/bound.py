@@ -64,7 +64,7 @@ class Local(Bound):
     """Tight at the MAP, and as tight as they can be where the posterior is; beyond, as bound=map.
 
     There is all but `mass_outside` of the Gaussian of the curvature at the MAP. Nothing is cut off. The more
-    data, the fewer are bright. slack as for bound=map; auto: 0.5, or 0 where less than one datum is bright.
+    data, the fewer are bright. slack as for bound=map; auto: 0.5, or 0 where less than half a datum is.
     """
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=per_datum",)

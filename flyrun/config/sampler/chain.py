@@ -67,7 +67,8 @@ class Hmc(ThetaUpdate):
     """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
     tight at the MAP make (metric=bound), that of the posterior's curvature there (hessian) or EP's (ep).
 
-    n_steps auto: 4, or 3 or 2 where few data, or less than one, are expected bright.
+    n_steps auto: 4; where fewer than five data are expected bright 3, of at most a quarter turn in all, and
+    where less than half a datum is, 1.
     """
 
     paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"

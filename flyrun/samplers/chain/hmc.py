@@ -14,8 +14,7 @@ P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and mak
 step costs one product with P⁻¹, and no whitened copy of the data is needed.
 """
 
-from dataclasses import replace
-from math import cos, inf, pi, sin
+from math import cos, inf, nan, pi, sin
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,18 +57,23 @@ class Hmc(NamedTuple):
     work: np.ndarray  # (8, P): workspace
 
 
-def chosen(config: Any, bright: float) -> Any:
-    """The configuration with n_steps a number. bright: Σ E L̃_n, NaN where that is not known."""
+def chosen(config: Any, bright: float) -> tuple[int, float]:
+    """n_steps, and the longest step. bright: Σ E L̃_n, NaN where that is not known."""
     if config.n_steps != "auto":
-        return config
+        return config.n_steps, QUARTER_TURN
     # as measured by the worse of means and squares, docs/beyond-the-paper.md
-    return replace(config, n_steps=2 if bright < 1.0 else 3 if bright < 2.5 else 4)
+    if bright < 0.5:
+        return 1, QUARTER_TURN
+    # beyond a quarter turn in all the few bright data hold little back: means go over to the other side, and
+    # squares come back
+    return (3, QUARTER_TURN / 3.0) if bright < 5.0 else (4, QUARTER_TURN)
 
 
-def build(config: Any, n_params: int, reference: Reference) -> Hmc:
-    """Kernel from its configuration (n_steps, jitter, target_accept, step) and the reference Gaussian."""
-    step = dual_averaging(config.target_accept, config.step, 0.25, QUARTER_TURN)
-    return Hmc(step, config.n_steps, config.jitter, reference, stream(n_params), np.zeros((8, n_params)))
+def build(config: Any, n_params: int, reference: Reference, steps: tuple[int, float] | None = None) -> Hmc:
+    """Kernel from its configuration (jitter, target_accept, step), reference Gaussian and `chosen` steps."""
+    n_steps, longest = steps or chosen(config, nan)
+    step = dual_averaging(config.target_accept, config.step, 0.25, longest)
+    return Hmc(step, n_steps, config.jitter, reference, stream(n_params), np.zeros((8, n_params)))
 
 
 @dot_jit

@@ -112,7 +112,7 @@ class Chain(Method):
         elif metric != "identity":
             shape = (reference_of(self._target.base, own=True),)
         if hasattr(self.module, "chosen"):
-            config = self.module.chosen(config, self._expected_bright)
+            shape += (self.module.chosen(config, self._expected_bright),)
         kernel = self.module.build(config, self.n_params, *shape)
         return kernel._replace(rule=rule.code.build(rule, setup)) if rule else kernel
 

@@ -19,7 +19,7 @@ def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndar
     region = ellipsoid(problem.fit.theta_map, setup.curvature, radius)
     setup.queries += setup.n_data
     bound, expected = within(setup.module, problem.model, problem.features, region)
-    slack = (0.5 if expected.sum() >= 1.0 else 0.0) if config.slack == "auto" else config.slack
+    slack = (0.5 if expected.sum() >= 0.5 else 0.0) if config.slack == "auto" else config.slack
     by, expected = lowered(expected, slack)
     bound.parabola[:, 1] -= by
     return bound, expected

@@ -58,8 +58,13 @@ def per_datum(q: np.ndarray) -> PerDatum:
 
 
 def rates(expected: np.ndarray, factor: float) -> np.ndarray:
-    """q_n = factor·E L̃_n, (N,), kept in [½/N, 1]: no datum is forgotten for more than some 2N sweeps."""
-    return np.clip(factor * expected, 0.5 / expected.size, 1.0)
+    """q_n = factor·E L̃_n, (N,), at most 1 and not so low that data are forgotten.
+
+    The least rate costs a sweep half a query, or half of what all others cost where they cost less than one.
+    """
+    wanted = np.minimum(factor * expected, 1.0)
+    share = 0.5 * np.clip(wanted.sum(), 1e-3, 1.0)
+    return np.maximum(wanted, share / expected.size)
 
 
 implements(log_rate, PerDatum)(lambda brightness, n: brightness.log_q[n])
