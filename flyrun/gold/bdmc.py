@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from flyrun.models.base import draw_base
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_densities, posterior_curvature, prior_scores, scores
 from flyrun.numerics.compiled import outer_jit
 
@@ -44,7 +45,7 @@ def _annealed(
     arm: Any, problem: Problem, rng: np.random.Generator, theta: np.ndarray, ladder: np.ndarray
 ) -> np.ndarray:
     """Log weights, (chains,), of a way along a ladder of powers of the likelihood, a Langevin step each."""
-    penalty = arm.prior.code.penalty(problem.prior)
+    penalty = priors_of(arm).penalty(problem.prior)
     of_prior = np.eye(theta.shape[1]) * (penalty.ridge or 0.5 * penalty.rate**2)
     of_data = posterior_curvature(arm, problem) - of_prior
     size = 1.2 * theta.shape[1] ** (-1 / 6)

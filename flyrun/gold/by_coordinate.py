@@ -12,6 +12,7 @@ from flyrun.errors import FlyrunError
 from flyrun.gold.grid import BELOW
 from flyrun.gold.recipe import Moments
 from flyrun.models import passes
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
 
 POINTS, _FIRST, _MOST_ROUNDS = 401, 2_001, 12
@@ -26,7 +27,7 @@ def moments(arm: Any, problem: Problem) -> Moments:
             f"dataset={problem.dataset.name}: its rows see several coordinates each, whose exact moments are "
             "not known; drop quadrature=true"
         )
-    penalty = arm.prior.code.penalty(problem.prior)
+    penalty = priors_of(arm).penalty(problem.prior)
     reach = BELOW / penalty.rate if penalty.rate else _SDS / np.sqrt(penalty.ridge)
     low, high = np.full(rows.shape[1], -reach), np.full(rows.shape[1], reach)
     points = _FIRST

@@ -27,6 +27,7 @@ from flyrun.models.fits.modes import Modes, find_modes
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.models.likelihood import quadratic
+from flyrun.models.powered import Powered, priors_of
 from flyrun.numerics import sources
 from flyrun.numerics.compiled import jit, outer_jit
 
@@ -131,7 +132,7 @@ def scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
 
 def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """∇ log prior, (G, P), at positions (G, P)."""
-    penalty = arm.prior.code.penalty(problem.prior)
+    penalty = priors_of(arm).penalty(problem.prior)
     return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
 
 
@@ -148,8 +149,10 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
 def prior_curvature(arm: Any, problem: Problem) -> np.ndarray:
     """The prior's part of `posterior_curvature`."""
     size = problem.fit.theta_map.size
-    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
-    return dense(arm.prior.code.pseudo_prior(problem.prior, nothing)).precision
+    nothing, prior, exponent = quadratic(np.zeros((size, size)), np.zeros(size), 0.0), problem.prior, 1.0
+    if isinstance(prior, Powered):
+        prior, exponent = prior
+    return exponent * dense(arm.prior.code.pseudo_prior(prior, nothing)).precision
 
 
 def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
@@ -173,7 +176,7 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
         fit = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
         power = _shards(arm) if _raises_likelihood(arm) else 1.0
-        prior = arm.prior.code.prior(fit.scale if _raises_likelihood(arm) else _raised(arm, fit.scale))
+        prior = priors_of(arm).prior(fit.scale)
     return Problem(dataset, model, features, prior, fit, power)
 
 
@@ -185,24 +188,6 @@ def _shards(arm: Any) -> float:
 
 def _raises_likelihood(arm: Any) -> bool:
     return _shards(arm) > 1.0 and arm.dataset.shards_power == "likelihood"
-
-
-def _raised(arm: Any, scale: float) -> float:
-    """The scale of the prior that goes with the arm's shard, where all the density is not raised to J."""
-    return raised(arm, scale, _shards(arm))
-
-
-def raised(arm: Any, scale: float, shards: float) -> float:
-    """The scale of the prior^{1/J} of one of J shards. ConfigError where the prior's module does not say."""
-    if shards == 1.0:
-        return scale
-    power = getattr(arm.prior.code, "power", None)
-    if power is None:
-        raise ConfigError(
-            f"prior={arm.prior.name}: has no power(scale, exponent) in {arm.prior.path_of_code}, so that no "
-            "shard has its part of it; add one, or choose prior=gaussian"
-        )
-    return power(scale, 1.0 / shards)
 
 
 def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
@@ -243,7 +228,8 @@ class _Search:
 
     def __init__(self, arm: Any, dataset: Any):
         self.arm, self.dataset = arm, dataset
-        self.module, self.priors = arm.model.code, arm.prior.code
+        # a likelihood to J with the whole prior has the same mode
+        self.module, self.priors = arm.model.code, priors_of(arm, _shards(arm))
         self.queries = 0
         self.theta = np.zeros(0)
         self._bound: dict[float | None, Any] = {}
@@ -284,7 +270,6 @@ class _Search:
 
     def _fit(self, prior_scale: float, model_scale: float) -> MapFit:
         model, features = self._model(model_scale)
-        prior_scale = _raised(self.arm, prior_scale)
         size = features.rows.shape[1] * model.n_predictors
         first = self.theta if self.theta.size else np.zeros(size)
         prior = self.priors.prior(prior_scale)
@@ -299,7 +284,7 @@ class _Search:
                 bound = passes.touching_bound(self.module, model, features, theta)
                 return dense(self.module.collapse(bound, model, features))
 
-            found = find_lasso_map(touching, len(features.rows), prior_scale, first)
+            found = find_lasso_map(touching, len(features.rows), prior.scale, first)
         self.queries += found.queries
         self.theta = found.theta
         return found
@@ -309,7 +294,7 @@ class _Search:
         if self.module.LOG_CONCAVE or self.arm.model.one_mode:
             return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
-        prior = self.priors.prior(_raised(self.arm, prior_scale))
+        prior = self.priors.prior(prior_scale)
         normaliser = _log_prior(prior, np.zeros(found.theta.size))
         modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
         self.queries += modes.queries

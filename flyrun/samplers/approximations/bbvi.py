@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
 from flyrun.samplers.approximations.black_box import BlackBox
 from flyrun.samplers.approximations.gradients import by_scores
@@ -45,7 +46,7 @@ class Bbvi(BlackBox):
 
     def log_prior_by_coordinate(self, theta: np.ndarray) -> np.ndarray:
         """(S, P), at positions (S, P)."""
-        penalty = self.arm.prior.code.penalty(self.problem.prior)
+        penalty = priors_of(self.arm).penalty(self.problem.prior)
         top = log_priors(self.problem.prior, np.zeros((1, self.n_params)))[0] / self.n_params
         return top - 0.5 * penalty.ridge * theta**2 - penalty.rate * np.abs(theta)
 

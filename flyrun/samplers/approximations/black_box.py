@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import FlyrunError
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
 from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
@@ -39,7 +40,7 @@ class BlackBox(GaussianAnswer):
 
     def first(self) -> np.ndarray:
         """The first parameters: at 0, a tenth of the prior's sd wide."""
-        penalty = self.arm.prior.code.penalty(self.problem.prior)
+        penalty = priors_of(self.arm).penalty(self.problem.prior)
         log_sd = np.log(_NARROW) - 0.5 * np.log(penalty.ridge + 0.5 * penalty.rate**2)
         return np.concatenate([np.zeros(self.n_params), np.full(self.n_params, log_sd)])
 

@@ -13,6 +13,7 @@ import numpy as np
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Gaussian, Projection, Sites, averaging, nodes, root_of, unsited
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
 from flyrun.numerics.state import seeded
 from flyrun.samplers.approximations.remainders import POINTS
@@ -54,7 +55,7 @@ def stand_at(arm: Any, problem: Problem, q: Gaussian) -> Stand:
     basis = Factors(module, model).basis
     projection = Projection(model.n_predictors, basis)
     little, k = projection.reduced(*q), basis.shape[1]
-    penalty, size = arm.prior.code.penalty(problem.prior), len(q.mean)
+    penalty, size = priors_of(arm).penalty(problem.prior), len(q.mean)
     prior = Sites(np.full((size, 1, 1), 0.5 * penalty.rate**2), np.zeros((size, 1)))
     sites = Sites(np.empty((len(features.rows), k, k)), np.empty((len(features.rows), k)))
 
@@ -80,7 +81,7 @@ def certify(arm: Any, problem: Problem, q: Gaussian, stand: Stand) -> Certificat
     away = noise @ np.linalg.cholesky(q.covariance).T
     theta = q.mean + away
     known = 0.5 * (noise**2).sum(axis=1) + _log_density(made, theta)
-    penalty = arm.prior.code.penalty(problem.prior)
+    penalty = priors_of(arm).penalty(problem.prior)
     if penalty.rate:
         known -= penalty.rate * np.abs(theta).sum(axis=1)
         known -= theta @ prior.linear[:, 0] - 0.5 * theta**2 @ prior.precision[:, 0, 0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator_state, seeded
@@ -55,7 +56,7 @@ def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.
 
 def ridge_of(arm: Any, problem: Problem) -> float:
     """The precision of every coordinate under a Gaussian prior. ConfigError where the prior is none."""
-    penalty = arm.prior.code.penalty(problem.prior)
+    penalty = priors_of(arm).penalty(problem.prior)
     if penalty.rate:
         raise ConfigError(
             f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
@@ -34,7 +35,7 @@ class Npv(Method):
     def __init__(self, arm: Any, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
         self.batches = batches_of(arm, len(problem.features.rows))
-        penalty = arm.prior.code.penalty(problem.prior)
+        penalty = priors_of(arm).penalty(problem.prior)
         self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
         self.most = -np.log(self.ridge)
         self.adam = Adam(self.config.rate, _KEPT)

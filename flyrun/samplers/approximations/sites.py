@@ -15,6 +15,7 @@ from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.base import Penalty
 from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
 from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts
 from flyrun.samplers.method import Facts, Records, State, first_step
@@ -70,7 +71,7 @@ class SiteMethod(GaussianAnswer):
     def __init__(self, arm: Any, problem: Problem, label: str, rule: Rule):
         self.arm, self.problem, self.label, self.rule = arm, problem, label, rule
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
-        self.penalty = arm.prior.code.penalty(problem.prior)
+        self.penalty = priors_of(arm).penalty(problem.prior)
         whole = Factors(arm.model.code, problem.model)
         self.projection = Projection(problem.model.n_predictors, whole.basis)
         self.k = whole.basis.shape[1]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from flyrun.errors import FlyrunError
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
@@ -45,7 +46,7 @@ class Weighted(Method):
                 f"sampler.approximation={arm.sampler.approximation}: no sites make a Gaussian where it came "
                 "to; take more sampler.steps, or ep"
             ) from None
-        self.penalty = arm.prior.code.penalty(problem.prior)
+        self.penalty = priors_of(arm).penalty(problem.prior)
         self.left, self.kappa, queries = remainders(arm, problem, sites, q)
         self.queries = made_queries + stand_queries + queries
         freedom = arm.sampler.freedom or 0.0

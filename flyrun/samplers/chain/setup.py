@@ -8,6 +8,7 @@ import numpy as np
 from flyrun.errors import DensityError
 from flyrun.models import local, passes
 from flyrun.models.factors import Gaussian
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
@@ -74,7 +75,7 @@ class Setup:
         return self._times_prior(self.module.collapse(bound, self.problem.model, self.problem.features))
 
     def _times_prior(self, collapsed: Any) -> Any:
-        return self.arm.prior.code.pseudo_prior(self.problem.prior, collapsed)
+        return priors_of(self.arm).pseudo_prior(self.problem.prior, collapsed)
 
     def surrogate(self, order: int) -> taylor.Surrogate:
         """The likelihood's Taylor polynomial at the MAP; for order 3 one more pass sums the cubic."""

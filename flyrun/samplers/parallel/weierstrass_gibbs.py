@@ -19,7 +19,8 @@ import numpy as np
 
 from flyrun.data.shards import one_class, split
 from flyrun.models import passes
-from flyrun.models.problem import Problem, bind, draw_prior, log_priors, prior_curvature, prior_scores, raised
+from flyrun.models.powered import priors_of
+from flyrun.models.problem import Problem, bind, draw_prior, log_priors, prior_curvature, prior_scores
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method, Records, State
@@ -59,7 +60,7 @@ class WeierstrassGibbs(OwnChain):
     def __init__(self, arm: Any, problem: Problem):
         super().__init__(arm, problem)
         self.shards = arm.sampler.shards
-        self.prior = arm.prior.code.prior(raised(arm, problem.fit.scale, self.shards))
+        self.prior = priors_of(arm, self.shards).prior(problem.fit.scale)
         self.own_queries = 2 * self.n_data  # a look at every shard, and the first log f_j
         self.workers = functools.lru_cache(maxsize=2)(self._workers)
 

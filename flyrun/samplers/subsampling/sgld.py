@@ -17,6 +17,7 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, posterior_curvature, prior_scores
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method, Records, State
@@ -144,7 +145,7 @@ class Sgld(SubsetChain):
         n_steps, theta = int(state["step"][0]), state["theta"]
         curvature = passes.look(
             self.arm.model.code, self.problem.model, self.problem.features, theta
-        ).curvature + self.arm.prior.code.penalty(self.problem.prior).ridge * np.eye(self.n_params)
+        ).curvature + priors_of(self.arm).penalty(self.problem.prior).ridge * np.eye(self.n_params)
         size = float(np.mean(self.step_size(np.arange(n_steps // 2, n_steps))))
         noise = self.n_data / self.batches.size * self.noise(theta)
         if self.batches.kind == "epochs":  # less than this: over an epoch noise cancels

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
+from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method
@@ -60,5 +61,5 @@ class SgldCv(Sgld):
 
     def _curvature(self) -> np.ndarray:
         look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, self.centre)
-        ridge = self.arm.prior.code.penalty(self.problem.prior).ridge
+        ridge = priors_of(self.arm).penalty(self.problem.prior).ridge
         return look.curvature + ridge * np.eye(self.n_params)

@@ -14,6 +14,7 @@ from flyrun.models.problem import bind, log_densities, posterior_curvature
 from flyrun.runner import store
 from flyrun.runner.cell import cells
 from flyrun.runner.launch import run
+from flyrun.samplers.chain.method import Chain
 
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 STUDENT = ["dataset=two_modes", "model=student_t", "prior=laplace"]
@@ -162,7 +163,20 @@ def test_what_makes_no_shards_is_refused(results, words, message):
     assert message in str(caught.value)
 
 
-def test_a_prior_without_powers_is_refused(results, monkeypatch):
-    monkeypatch.delattr("flyrun.models.gaussian.power")
-    with pytest.raises(ConfigError, match=r"has no power\(scale, exponent\) in flyrun.models.gaussian"):
-        run(job_of(results, "powerless", "sampler=hmc", "dataset.shard=[0,2]"))
+@pytest.mark.parametrize(("words", "family"), [(TOY, "gaussian"), (STUDENT, "laplace")])
+def test_a_prior_without_powers_has_its_density_raised(tmp_path, monkeypatch, words, family):
+    own = ["sampler=hmc", "bound=none", "brightness=none", "sampler.metric=hessian", "protocol.init=map"]
+    part = shard_of(arm_of(words, own), 1, 4)
+    thetas, found = np.random.default_rng(0).standard_normal((4, 3 if words is TOY else 1)), []
+    for folder in ("by the family", "by the density"):
+        problem = bind(part, tmp_path / folder, needs_map=True)
+        value, chain = np.sum(log_densities(part, problem, thetas), axis=0), Chain(part, problem)
+        draws = chain.advance(chain.init(0), 40)[1]["theta"]
+        metric = (posterior_curvature(part, problem), draws) if family == "gaussian" else ()
+        found.append((value - value[0], problem.fit.theta_map, *metric))  # a Laplace prior's is a convention
+        monkeypatch.delattr(f"flyrun.models.{family}.power", raising=False)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+    firefly = shard_of(arm_of(words, ["sampler=random_walk", "bound=map", "brightness=implicit"]), 1, 4)
+    with pytest.raises(ConfigError, match=f"flyrun.models.{family}; choose bound=none"):
+        Chain(firefly, bind(firefly, tmp_path / "bounds", needs_map=True))
