@@ -3,6 +3,9 @@
 import itertools
 import math
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,9 @@ def fit(request: Request, screen: Any) -> int:
         rounds.say(line)
     code = rounds.to_end()
     if code == 0:
-        build(rounds.folder, screen.tables)
+        with rounds.timed("report"):
+            build(rounds.folder, screen.tables)
+        rounds.say(rounds.phases())
         path = rounds.folder / POSTERIOR
         opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
         rounds.say(f"posterior: {path}; open it with {opens} or ArviZ")
@@ -49,7 +54,10 @@ class _Rounds:
 
     def __init__(self, request: Request, screen: Any):
         self.started = time.monotonic()
-        self.request, self.task, self.screen = request, problem(request), screen
+        self.spent: defaultdict[str, float] = defaultdict(float)  # seconds by phase
+        with self.timed("read"):
+            self.task = problem(request)
+        self.request, self.screen = request, screen
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol
@@ -60,6 +68,18 @@ class _Rounds:
         self.program: Any = None
         by_size = int(_MOST_STORED_BYTES / (8 * self.task.n_params)) * self.protocol.thin
         self.limit = max(min(request.budget.iterations or by_size, by_size), self.protocol.burn_in + 100)
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Adds what passes to a phase, less what others within it take."""
+        started, others = time.monotonic(), sum(self.spent.values())
+        yield
+        self.spent[phase] += time.monotonic() - started - (sum(self.spent.values()) - others)
+
+    def phases(self) -> str:
+        """Where the time went."""
+        parts = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self.spent.items())
+        return f"{parts}; {time.monotonic() - self.started:.1f} s in all"
 
     def say(self, text: str) -> None:
         """Show one line."""
@@ -131,13 +151,16 @@ class _Rounds:
         here = job.executor.name == "local" and job.executor.workers == 1
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         prepare = self._prepare if here else None
-        result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summarise)
+        with self.timed("draws"):  # files and compiling, where that is needed, included
+            result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summarise)
         self.screen.failures(result)
         return result
 
     def _prepare(self, arm: Any, folder: Path) -> Any:
         """The program, set up once for all rounds: it knows no length."""
-        self.program = self.program or prepare(arm, folder)
+        if self.program is None:
+            with self.timed("MAP and bounds"):
+                self.program = prepare(arm, folder)
         return self.program
 
     def _usable(self) -> tuple[tuple[int, ...], int]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,7 +168,7 @@ def test_chains_share_a_budget_that_ends_too_soon(tmp_path, monkeypatch):
     # and goes on
     monkeypatch.undo()
     fit("diabetes", tmp_path, monkeypatch, *BRIEF, "--budget", "10m", "protocol.iterations=1500")
-    assert found(tmp_path)["iterations"] == 1500
+    assert found(tmp_path)["iterations"] >= 1500
 
 
 @pytest.mark.usefixtures("compiled")
@@ -247,12 +248,12 @@ def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     said = [json.loads(line) for line in printed.out.splitlines()]
     kinds = [one["event"] for one in said]
     assert printed.err == ""
-    assert kinds[-4:] == ["round", "note", "table", "ended"]
+    assert kinds[-5:] == ["round", "note", "note", "table", "ended"]
     assert kinds.count("cell_started") == kinds.count("cell_finished") == 4
     assert "diabetes.csv: 442 rows, 10 columns, 11 coefficients" in said[0]["text"]
-    assert (said[-4]["number"], said[-4]["iterations"], said[-4]["agreed"]) == (1, 620, False)
-    assert said[-4]["next_iterations"] is None
-    assert said[-4]["ess_bulk_min"] < 400
+    assert (said[-5]["number"], said[-5]["iterations"], said[-5]["agreed"]) == (1, 620, False)
+    assert said[-5]["next_iterations"] is None
+    assert said[-5]["ess_bulk_min"] < 400
     assert said[-2]["posterior"] == "results/runs/diabetes/posterior.nc"
     assert said[-1]["exit_code"] == 0
     assert main([*words, "--quiet"]) == 0
@@ -313,6 +314,8 @@ def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypa
     table.to_csv("mine.csv", index=False)
     short = ("--budget", "600", "--workers", "1", "--drop")
     assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 0
+    phases = r"read \d+\.\d s, MAP and bounds \d+\.\d s, draws \d+\.\d s, report \d+\.\d s; \d+\.\d s in all"
+    assert re.search(phases, capsys.readouterr().out)
     first = (tmp_path / "results/runs/mine/table.csv").read_text()
     assert main(["fit", "mine.csv", "--target", "z", *short, "y"]) == 2
     told = capsys.readouterr().err
