@@ -75,6 +75,10 @@ CALLS = {
     f"{MNIST} model=ising": "do not fit",
     f"{GRID} prior=gaussian": "prior=gaussian: model=ising has none; drop it",
     f"{GRID} bound=map": "bound=map: model=ising has none; drop it",
+    "dataset=cifar3 model=softmax sampler=hmc bound=local brightness=per_datum protocol=smoke": (
+        "model=softmax has no such bounds; choose bound=map"
+    ),
+    "experiment=mnist_logreg only=firefly_hmc bound=local bound.mass_outside=2": "bound.mass_outside",
     "dataset=uai model=ising sampler=gibbs": "dataset=uai and model=ising do not fit",
     "dataset=toy_2d model=student_t sampler=slice": "the model is for numbers",
     "experiment=mnist_logreg only=untuned brightness=per_datum": "bound=untuned do not go together",
