@@ -22,6 +22,8 @@ from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import start
 from tests.exactness.broken import inverted_implicit
+from tests.exactness.chains import Toy
+from tests.exactness.tightened import local_bound, local_target
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -66,32 +68,54 @@ UPDATES = {
     "independence": (independence, SimpleNamespace(freedom=3.0)),
 }
 SHAPED = ("hmc", "elliptical_slice", "independence")
-SWEEPS = {
-    "regular": NoBrightness,
-    "implicit": lambda: implicit(0.3, N),
-    "explicit": lambda: explicit(0.4, "with_replacement", N),
+
+
+def _on_full_data(problem, gradients):
+    return full_data(problem.prior, problem.model, problem.features, problem.mode.size, gradients)
+
+
+def _bounds_everywhere(problem, gradients):
+    likelihood, model, features = problem.likelihood, problem.model, problem.features
+    bound = likelihood.untuned_bound(model, features, 0.5)
+    base = problem.priors.pseudo_prior(problem.prior, likelihood.collapse(bound, model, features))
+    return firefly(base, model, bound, features, gradients)
+
+
+def _local_bounds(problem, _):
+    return local_target(problem, local_bound(problem, 1.5, 0.5)[0])
+
+
+# target, and sweep of z
+ARMS = {
+    "regular": (_on_full_data, NoBrightness),
+    "implicit": (_bounds_everywhere, lambda: implicit(0.3, N)),
+    "explicit": (_bounds_everywhere, lambda: explicit(0.4, "with_replacement", N)),
+    "local bounds": (_local_bounds, lambda: implicit(0.3, N)),
 }
+CASES = [
+    (name, update, arm)
+    for name, (likelihood, *_) in MODELS.items()
+    for update in UPDATES
+    for arm in ARMS
+    if arm != "local bounds" or hasattr(likelihood, "local_curvature")
+]
 
 
-def _z_scores(name, module, config, make_sweep, seed):
+def _z_scores(name, module, config, make_target, make_sweep, seed):
     likelihood, data_given, priors, scale, n_params, absolute, square = MODELS[name]
-    rng, prior = np.random.default_rng(seed), priors.prior(scale)
-    shaped, sweep = module.__name__.rsplit(".", 1)[-1] in SHAPED, make_sweep()
+    rng, prior, sweep = np.random.default_rng(seed), priors.prior(scale), make_sweep()
+    shaped, centre = module.__name__.rsplit(".", 1)[-1] in SHAPED, np.zeros(n_params)
     # about the prior on full data, about the data's own pseudo-prior under FlyMC
-    shape = (reference_at(np.zeros(n_params), np.eye(n_params) / square),) if shaped else ()
+    shape = (reference_at(centre, np.eye(n_params) / square),) if shaped else ()
     kernel = module.build(config, n_params, *shape)
     theta, draws = np.zeros(n_params), np.empty((N_STEPS, n_params))
     room = empty_draws(2, 1, 0, n_params)
     for i in range(N_STEPS):
         model, features = data_given(theta, rng)
-        if isinstance(sweep, NoBrightness):
-            target = full_data(prior, model, features, n_params, module.GRADIENTS)
-        else:
-            bound = likelihood.untuned_bound(model, features, 0.5)
-            base = priors.pseudo_prior(prior, likelihood.collapse(bound, model, features))
-            target = firefly(base, model, bound, features, module.GRADIENTS)
-            if shaped:
-                kernel = module.build(config, n_params, reference_of(base, own=True))
+        problem = Toy(features, prior, centre, centre, centre, model, likelihood, priors)
+        target = make_target(problem, module.GRADIENTS)
+        if shaped and not isinstance(sweep, NoBrightness):
+            kernel = module.build(config, n_params, reference_of(target.base, own=True))
         # z from its conditional; a sweep between two updates must leave it there
         _begin(target, rng, theta)
         run_chain(rng, target, kernel, sweep, theta, 0, 0, 1, room)
@@ -104,14 +128,23 @@ def _z_scores(name, module, config, make_sweep, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arm", SWEEPS)
-@pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "update", "arm"), CASES)
 def test_theta_has_the_prior_as_its_marginal(name, update, arm):
-    assert np.abs(_z_scores(name, *UPDATES[update], SWEEPS[arm], seed=3)).max() < LEVEL
+    assert np.abs(_z_scores(name, *UPDATES[update], *ARMS[arm], seed=3)).max() < LEVEL
 
 
 @pytest.mark.slow
 def test_negative_control_inverted_brightness_fails():
-    scores = _z_scores("logistic", *UPDATES["random_walk"], lambda: inverted_implicit(0.3, N), seed=3)
-    assert np.abs(scores).max() > 2 * LEVEL
+    arm = _bounds_everywhere, lambda: inverted_implicit(0.3, N)
+    assert np.abs(_z_scores("logistic", *UPDATES["random_walk"], *arm, seed=3)).max() > 2 * LEVEL
+
+
+@pytest.mark.slow
+def test_negative_control_one_constant_for_both_sides_of_the_border_fails():
+    def level(problem, gradients):
+        target = _local_bounds(problem, gradients)
+        within, beyond = target.base.within, target.base.beyond
+        return target._replace(base=target.base._replace(beyond=beyond._replace(constant=within.constant)))
+
+    arm = level, lambda: implicit(0.3, N)
+    assert np.abs(_z_scores("logistic", *UPDATES["random_walk"], *arm, seed=3)).max() > 2 * LEVEL

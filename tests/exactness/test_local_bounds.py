@@ -6,50 +6,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import local
 from flyrun.models.base import log_base
-from flyrun.models.passes import look
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain import hmc, mala, random_walk
-from flyrun.samplers.chain.bounds.local import within
 from flyrun.samplers.chain.brightness.explicit import explicit
 from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.brightness.per_datum import per_datum
 from flyrun.samplers.chain.metric import reference_of
-from flyrun.samplers.chain.targets.firefly import brighten, firefly, query
+from flyrun.samplers.chain.targets.firefly import brighten, query
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from tests.densities import log_density
 from tests.exactness.chains import sample, student_t_toy, toy, z_scores
+from tests.exactness.tightened import local_bound, local_target, two_bases
 
 PROBLEMS = {"logistic": toy, "student_t": student_t_toy}
 N_ITERATIONS = 60_000
 # Four z-scores a test, |z| < 4.5: fails by chance once in 36,000 runs, and seeds are fixed.
 LEVEL = 4.5
-
-
-def _region(problem, radius):
-    ridge = 1.0 if problem.priors.SMOOTH else 0.5 / problem.prior.scale**2
-    bend = look(problem.likelihood, problem.model, problem.features, problem.mode).curvature
-    return local.ellipsoid(problem.mode, bend + ridge * np.eye(2), radius)
-
-
-def _bound(problem, radius, slack=0.0):
-    bound, expected = within(problem.likelihood, problem.model, problem.features, _region(problem, radius))
-    bound.parabola[:, 1] -= slack * expected
-    return bound
-
-
-def _base(problem, bound):
-    made = (
-        local.collapse(bound, problem.features),
-        problem.likelihood.collapse(bound.beyond, problem.model, problem.features),
-    )
-    return local.TwoLevels(*(problem.priors.pseudo_prior(problem.prior, part) for part in made), bound.region)
-
-
-def _target(problem, bound, base=None):
-    return firefly(base or _base(problem, bound), problem.model, bound, problem.features, gradients=True)
 
 
 UPDATES = {
@@ -77,7 +51,7 @@ RADIUS = 1.2
 
 def _draws(name, update, sweep, bound, base=None, seed=5):
     problem = PROBLEMS[name]()
-    target = _target(problem, bound, base)
+    target = local_target(problem, bound, base)
     n_data = problem.features.rows.shape[0]
     return problem, sample(
         target, UPDATES[update](target), SWEEPS[sweep](n_data), problem.mode + 0.1, N_ITERATIONS, seed
@@ -96,7 +70,7 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
     ],
 )
 def test_chain_has_the_exact_moments(name, update, sweep, slack):
-    bound = _bound(PROBLEMS[name](), RADIUS, slack)
+    bound = local_bound(PROBLEMS[name](), RADIUS, slack)[0]
     problem, draws = _draws(name, update, sweep, bound)
     assert np.abs(z_scores(draws.theta, problem)).max() < LEVEL
     away = draws.theta - bound.region.centre
@@ -106,8 +80,8 @@ def test_chain_has_the_exact_moments(name, update, sweep, slack):
 
 def test_negative_control_one_constant_for_both_levels_fails():
     problem = toy()
-    bound = _bound(problem, RADIUS, slack=2.0)
-    base = _base(problem, bound)
+    bound = local_bound(problem, RADIUS, slack=2.0)[0]
+    base = two_bases(problem, bound)
     level = base._replace(beyond=base.beyond._replace(constant=base.within.constant))
     _, draws = _draws("logistic", "hmc", "per datum", bound, level)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
@@ -115,7 +89,7 @@ def test_negative_control_one_constant_for_both_levels_fails():
 
 def test_negative_control_local_bounds_used_beyond_fail():
     problem = toy()
-    narrow = _bound(problem, 0.1)
+    narrow = local_bound(problem, 0.1)[0]
     wide = narrow._replace(region=narrow.region._replace(square=np.inf))
     _, draws = _draws("logistic", "hmc", "per datum", wide)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
@@ -144,14 +118,14 @@ def test_the_joint_summed_over_brightness_is_the_posterior_on_both_sides(name):
     rows = problem.features.rows[few]
     features = problem.features._replace(rows=np.ascontiguousarray(rows))
     problem = problem._replace(features=features, model=problem.likelihood.part(problem.model, few))
-    bound, full = _bound(problem, 1.0, 0.5), full_data(problem.prior, problem.model, features, 2)
+    bound, full = local_bound(problem, 1.0, 0.5)[0], full_data(problem.prior, problem.model, features, 2)
     rng, sides = np.random.default_rng(1), set()
     root = np.linalg.cholesky(np.linalg.inv(bound.region.curvature))
     for size in (0.2, 0.7, 1.5, 3.0):
         theta = problem.mode + size * root @ (rng.normal(size=2) * [1.0, 0.5])
         joint = []
         for z in itertools.product((False, True), repeat=len(few)):
-            target = _target(problem, bound)
+            target = local_target(problem, bound)
             for n in np.flatnonzero(z):
                 query(target, np.array([n]), theta)
                 brighten(target, n, 0)

@@ -8,12 +8,15 @@ from scipy.stats import chisquare
 
 from flyrun.models import gaussian, logistic
 from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.samplers.chain import pcn
+from flyrun.samplers.chain import hmc, pcn
 from flyrun.samplers.chain.acceptance.thinned import SPARED, thinned
 from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.samplers.chain.brightness.per_datum import per_datum, rates
+from flyrun.samplers.chain.metric import reference_of
 from flyrun.samplers.subsampling import zigzag
 from tests.exactness.chains import Toy, sample
 from tests.exactness.expansions import about, bounds, expanded_target, expansion
+from tests.exactness.tightened import local_bound, local_target
 
 N, REPEATS, RANKS, BINS = 30, 600, 63, 8
 PRIOR = gaussian.prior(1.0)
@@ -34,6 +37,16 @@ def _mh_ss(problem, seed):
     kernel = kernel._replace(rule=thinned(SPARED, bounds(problem, 3)))
     draws = sample(expanded_target(problem, 3), kernel, NoBrightness(), problem.mode, 10 * RANKS, seed, 200)
     return draws.theta[9::10]
+
+
+def _local_bounds(problem, seed):
+    # a border that every other draw crosses
+    bound, expected = local_bound(problem, 1.2, 0.5)
+    target = local_target(problem, bound)
+    settings = SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2)
+    kernel = hmc.build(settings, 2, reference_of(target.base, own=True))
+    brightness = per_datum(rates(expected, 1.5))
+    return sample(target, kernel, brightness, problem.mode, 10 * RANKS, seed, 200).theta[9::10]
 
 
 def _zigzag(problem, seed):
@@ -62,13 +75,13 @@ def _level(draw):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", [_mh_ss, _zigzag])
+@pytest.mark.parametrize("draw", [_mh_ss, _zigzag, _local_bounds])
 def test_ranks_of_the_truth_are_even(draw):
     assert _level(draw) > 0.005
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", [_mh_ss, _zigzag])
+@pytest.mark.parametrize("draw", [_mh_ss, _zigzag, _local_bounds])
 def test_negative_control_draws_too_close_together_are_found_out(draw):
     """The draws pulled together by a third."""
 

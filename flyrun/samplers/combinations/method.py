@@ -135,15 +135,10 @@ class _Part:
 
     def __init__(self, cell: Any):
         self.info = cell.info
-        tree = cell.tree()
-        try:
-            groups = [name for name in ("warmup_{}", "{}") if name.format("sample_stats") in tree]
-            thetas = {name: tree[name.format("posterior")]["theta"].values[0] for name in groups}
-            told = [tree[name.format("sample_stats")]["queries"].values[0] for name in groups]
-        finally:
-            tree.close()
-        self.draws = thetas["{}"]
-        self.burn_in = thetas.get("warmup_{}", self.draws[:0])
+        # without burn-in there is no such group
+        *burn_in, self.draws = cell.arrays("warmup_posterior/theta", "posterior/theta")
+        self.burn_in = np.concatenate([self.draws[:0], *burn_in])
+        told = cell.arrays("warmup_sample_stats/queries", "sample_stats/queries")
         self.queries = np.concatenate(told).astype(float)
         timings = self.info["timings"]
         self.seconds_a_step = (timings["burn_in_s"] + timings["sampling_s"]) / len(self.queries)

@@ -1,0 +1,35 @@
+"""Bounds of two levels on small posteriors, with a border that chains cross all the time: shared by tests."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models import local
+from flyrun.models.passes import look
+from flyrun.samplers.chain.bounds.local import within
+from flyrun.samplers.chain.targets.firefly import firefly
+from tests.exactness.chains import Toy
+
+
+def local_bound(problem: Toy, radius: float, slack: float = 0.0) -> tuple[local.LocalBound, np.ndarray]:
+    """Bounds tight at problem.mode, lowered by slack·E L̃_n, and E L̃_n. Exactness does not ask for a mode."""
+    ridge = 1.0 if problem.priors.SMOOTH else 0.5 / problem.prior.scale**2
+    bend = look(problem.likelihood, problem.model, problem.features, problem.mode).curvature
+    region = local.ellipsoid(problem.mode, bend + ridge * np.eye(problem.mode.size), radius)
+    bound, expected = within(problem.likelihood, problem.model, problem.features, region)
+    bound.parabola[:, 1] -= slack * expected
+    return bound, expected
+
+
+def two_bases(problem: Toy, bound: local.LocalBound) -> local.TwoLevels:
+    """The pseudo-priors on both sides."""
+    made = (
+        local.collapse(bound, problem.features),
+        problem.likelihood.collapse(bound.beyond, problem.model, problem.features),
+    )
+    return local.TwoLevels(*(problem.priors.pseudo_prior(problem.prior, part) for part in made), bound.region)
+
+
+def local_target(problem: Toy, bound: local.LocalBound, base: Any = None) -> Any:
+    """Firefly's target, with gradients."""
+    return firefly(base or two_bases(problem, bound), problem.model, bound, problem.features, gradients=True)
