@@ -19,6 +19,7 @@ from flyrun.config.sampler.chain import Hmc
 from flyrun.data.mapped import expect
 from flyrun.data.table import columns as table_columns
 from flyrun.data.table import files as table_files
+from flyrun.data.table import kept
 from flyrun.data.table import loader as table
 from flyrun.errors import DataError
 from flyrun.models import logistic
@@ -116,6 +117,23 @@ def test_pieces_give_the_rows_of_the_whole(write, monkeypatch):
     np.testing.assert_allclose(pieces.features, whole.features, rtol=1e-12)
     first = write(frame.to_csv(index=False), limit=1700, drop=("mixed", "flag"))
     assert len(data.load(first).target) == 1700
+
+
+def test_what_was_read_is_kept_where_there_is_room(write, monkeypatch):
+    settings = write(people(5000).to_csv(index=False))
+    whole, readings, read = data.load(settings), [], table_files.pieces
+    monkeypatch.setattr(table_files, "_CELLS", 1)
+    monkeypatch.setattr(kept, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(table_files, "pieces", lambda *words: readings.append(words) or read(*words))
+    from_disk = data.load(settings)
+    # once, and once more for truth values, whose spelling the first reading does not keep
+    assert len(readings) == 2
+    monkeypatch.setattr(kept.pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    anew = data.load(settings)
+    assert len(readings) == 2 + 3
+    for one in (from_disk, anew):
+        np.testing.assert_allclose(one.features, whole.features, rtol=1e-12)
+        assert one.info == whole.info
 
 
 def test_large_tables_are_mapped_from_the_cache(write, monkeypatch):

@@ -1,9 +1,9 @@
 """A person's own table: CSV, Parquet or .npz, numbers and categories, one column of it to be explained.
 
-The file is read in pieces, twice: to find out what its columns are, and to encode them. Encoded rows that
-would take more than IN_MEMORY bytes go to a file in the per-user cache and are mapped from there: neither
-table nor rows need to fit in memory. They go as float32 and, where there are two classes, times the target's
-±1, for a likelihood would copy them to multiply.
+The file is read in pieces, which are kept for the second look at them: the first finds out what the columns
+are, the second encodes them. Encoded rows that would take more than IN_MEMORY bytes go to a file in the
+per-user cache and are mapped from there: neither table nor rows need to fit in memory. They go as float32
+and, where there are two classes, times the target's ±1, for a likelihood would copy them to multiply.
 """
 
 import functools
@@ -22,6 +22,7 @@ from flyrun.data import archive, features, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.table import files as table_files
 from flyrun.data.table.columns import scan, usable
+from flyrun.data.table.kept import Kept
 from flyrun.data.table.layout import Layout, encode
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
@@ -42,14 +43,14 @@ def load(config: Table) -> Dataset:
     target, chosen = _columns(config, path)
     folder = _folder(config, path, digest)
     layout = _stored_layout(folder)
+    kept = Kept(functools.partial(table_files.pieces, path, [*chosen, target], config))
     if layout is None:
-        reader = functools.partial(table_files.pieces, path, [*chosen, target], config)
-        layout = scan(reader, target, chosen, config, str(path))
+        layout = scan(kept, target, chosen, config, str(path))
         # What task=auto turns out to be is kept under its own name, where a model will look for it.
         folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
     size = (layout.rows, len(layout.names))
     stored = size[0] * size[1] * 8 > IN_MEMORY
-    pieces = _pieces(config, path, layout, [*chosen, target])
+    pieces = _pieces(config, path, layout, kept)
     if not stored:
         rows, aim = np.empty(size), np.empty(size[0])
         _fill(rows, aim, pieces)
@@ -152,10 +153,10 @@ def _stored_layout(folder: Path) -> Layout | None:
 Encoded = Iterator[tuple[np.ndarray, np.ndarray]]  # features and target of some rows
 
 
-def _pieces(config: Table, path: Path, layout: Layout, columns: list[str]) -> Encoded:
-    read = table_files.pieces(path, columns, config, layout.text)
-    for piece, _ in usable(read, config, str(path)):
+def _pieces(config: Table, path: Path, layout: Layout, kept: Kept) -> Encoded:
+    for piece, _ in usable(kept.again(layout.text), config, str(path)):
         yield encode(piece, layout)
+    kept.close()
 
 
 def _fill(rows: Any, aim: Any, pieces: Encoded) -> None:
