@@ -9,9 +9,13 @@ likelihood where they are used, their products are pseudo-priors on either side,
 the pseudo-prior which the pseudo-likelihoods make up for.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.special import gammainc, gammaincc
+from scipy.special import gammaln as log_gamma
 
 from flyrun.models.base import dense, log_base, log_beyond
 from flyrun.models.likelihood import Quadratic, enter, log_bound, quadratic
@@ -76,6 +80,9 @@ class LocalBound(NamedTuple):
     beyond: Any
     region: Ellipsoid
     is_inside: np.ndarray  # (1,) bool: on which side the bounds are being looked at
+    least: (
+        np.ndarray
+    )  # the least curvature of the posterior within E, (P, P), or (0, 0) where it is not known
 
 
 @implements(enter, LocalBound)
@@ -106,6 +113,28 @@ def collapse(bound: LocalBound, features: Any) -> Quadratic:
 
     precision, linear, constant = added(over_blocks(len(features.rows), work))
     return quadratic((precision + precision.T) / 2.0, linear, constant)._replace(centre=bound.region.centre)
+
+
+def mass_beyond(bound: LocalBound, precision: np.ndarray) -> float:
+    """At most so much of the posterior lies beyond E; NaN where the least curvature within is not known.
+
+    For a log-concave likelihood, a Gaussian prior and the mode as centre; precision: of the pseudo-prior
+    within, (P, P). Along a ray from the mode log π falls by ½κs² at least as far as the border, s = r in the
+    curvature's norm, and from there on, being concave, no less steeply: by ½κrs. Within it falls by
+    ½δᵀ precision δ at most. κ: the least curvature over that at the mode.
+    """
+    size, radius = len(bound.region.centre), math.sqrt(bound.region.square)
+    if not bound.least.size:
+        return math.nan
+    least = float(eigh(bound.least, bound.region.curvature, eigvals_only=True, subset_by_index=[0, 0])[0])
+    if least <= 0.0:
+        return math.inf
+    wider = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(bound.region.curvature)[1]
+    log_tail = log_gamma(size) + np.log(gammaincc(size, 0.5 * least * radius**2))
+    log_tail -= size * math.log(0.5 * least * radius)
+    log_sphere = (1.0 - 0.5 * size) * math.log(2.0) - log_gamma(0.5 * size)
+    inside = float(gammainc(0.5 * size, 0.5 * radius**2))  # of a Gaussian, whose mass is more spread
+    return float(np.exp(0.5 * wider + log_sphere + log_tail) / inside)
 
 
 class TwoLevels(NamedTuple):

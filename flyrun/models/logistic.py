@@ -123,6 +123,12 @@ def local_curvature(model: Logistic, predictors: np.ndarray, reach: np.ndarray) 
     return np.where(reach < 2.0 * margin, within, -2.0 * tight_at(margin).curve[:, 0])
 
 
+def least_curvature(predictors: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """The least of −f'', (N,), within ±reach, (N,), of margins, (N, 1)."""
+    small = np.exp(-np.abs(predictors[:, 0]) - reach)
+    return small / (1.0 + small) ** 2
+
+
 def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E L̃_n, (N,), for bounds tight at the margins, (N, 1), when η_n varies by variance, (N, 1, 1).
 

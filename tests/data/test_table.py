@@ -128,7 +128,7 @@ def test_what_was_read_is_kept_where_there_is_room(write, monkeypatch):
     from_disk = data.load(settings)
     # once, and once more for truth values, whose spelling the first reading does not keep
     assert len(readings) == 2
-    monkeypatch.setattr(kept.pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    monkeypatch.setattr(kept.Kept, "_keep", lambda *_: (_ for _ in ()).throw(OSError("no room")))
     anew = data.load(settings)
     assert len(readings) == 2 + 3
     for one in (from_disk, anew):

@@ -62,11 +62,11 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
     ("name", "update", "sweep", "slack"),
     [
         ("logistic", "hmc", "per datum", 0.0),
-        ("logistic", "one long step", "implicit", 0.5),
+        pytest.param("logistic", "one long step", "implicit", 0.5, marks=pytest.mark.slow),
         ("logistic", "mala", "explicit", 0.5),
-        ("logistic", "random walk", "implicit", 0.0),
+        pytest.param("logistic", "random walk", "implicit", 0.0, marks=pytest.mark.slow),
         ("student_t", "hmc", "per datum", 0.5),
-        ("student_t", "random walk", "explicit", 0.0),
+        pytest.param("student_t", "random walk", "explicit", 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_chain_has_the_exact_moments(name, update, sweep, slack):

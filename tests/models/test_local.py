@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.models import logistic, student_t
+from flyrun.models import gaussian, logistic, student_t
+from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local import ellipsoid, inside
-from flyrun.models.passes import values_and_slopes
+from flyrun.models.local import collapse, ellipsoid, inside, mass_beyond
+from flyrun.models.passes import log_likelihoods, look, values_and_slopes
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.bounds.local import within
 
@@ -135,3 +136,47 @@ def test_negative_control_local_bounds_beyond_are_none():
     eta, values = (features.rows @ theta)[:, None], np.zeros(50)
     _bounds_at(everywhere, model, theta, np.arange(50), eta, values, None)
     assert (values > values_and_slopes(model, eta)[0] + 1e-3).any()
+
+
+def _mass_beyond(n_data, separation, radius):
+    """What is proved, what is claimed from the curvature at the mode alone, and what is by quadrature."""
+    rng, ridge = np.random.default_rng(4), np.eye(2)
+    x = rng.normal(size=(n_data, 2))
+    labels = np.where(rng.random(n_data) < 1 / (1 + np.exp(-x @ [separation, 0.5])), 1.0, -1.0)
+    model, features = logistic.bind(x, labels)
+    prior = gaussian.penalty(gaussian.prior(1.0))
+    mode = find_newton_map(logistic, model, features, prior, 0.0, np.zeros(2)).theta
+    curvature = look(logistic, model, features, mode).curvature + ridge
+    bound, _ = within(logistic, model, features, ellipsoid(mode, curvature, radius))
+    precision = collapse(bound, features).precision + ridge
+    root = np.linalg.inv(np.linalg.cholesky(curvature)).T
+    axis = np.linspace(-14, 14, 561)
+    places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    thetas = mode + places @ root.T
+    log_p = log_likelihoods(logistic, model, features, thetas) - 0.5 * (thetas**2).sum(axis=1)
+    p = np.exp(log_p - log_p.max())
+    beyond = p[(places**2).sum(axis=1) > radius**2].sum() / p.sum()
+    alone = bound._replace(least=curvature)
+    return mass_beyond(bound, precision), mass_beyond(alone, precision), beyond
+
+
+@pytest.mark.parametrize(("n_data", "loose"), [(300, 200.0), (10_000, 10.0)])
+def test_no_more_of_the_posterior_lies_beyond_the_border_than_is_proved(n_data, loose):
+    proved, _, beyond = _mass_beyond(n_data, 1.0, 4.0)
+    assert beyond < proved < loose * beyond
+
+
+def test_negative_control_the_curvature_at_the_mode_proves_nothing():
+    proved, claimed, beyond = _mass_beyond(8, 4.0, 4.0)
+    assert claimed < beyond
+    assert not proved < beyond
+
+
+@pytest.mark.parametrize(("least", "radius"), [(1.0, 9.4), (0.95, 9.7), (0.8, 10.9)])
+def test_how_far_a_billionth_is_proved(least, radius):
+    model, features = logistic.bind(np.zeros((1, 21)), np.ones(1))
+    bound, _ = within(logistic, model, features, ellipsoid(np.zeros(21), np.eye(21), radius))
+    bound = bound._replace(least=least * np.eye(21))
+    assert mass_beyond(bound, np.eye(21)) < 1e-9
+    nearer = bound._replace(region=bound.region._replace(square=(radius - 0.1) ** 2))
+    assert mass_beyond(nearer, np.eye(21)) > 1e-9

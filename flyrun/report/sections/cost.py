@@ -85,6 +85,10 @@ queries/ESS: likelihood queries per effective sample, set-up left out. set-up s:
 MB: the most resident memory, pages of mapped files included, that a process held while setting up or
 sampling.
 {% endif %}
+{% if beyond is not none %}
+bound=local: at most {{ "%.1g" % beyond }} of the posterior lies where the looser bounds serve, proved from
+the least curvature where the tighter ones do.
+{% endif %}
 """
 
 
@@ -92,7 +96,8 @@ def _legend(run: Run) -> list[str]:
     several_sizes = len({arm.fact("n_data") for arm in SECTION.arms(run)}) > 1
     facts = [info.get("facts", {}) for arm in SECTION.arms(run) for info in arm.infos]
     candidates = sum(one.get("candidates", 0) for one in facts)
-    return words.lines(_LEGEND, several_sizes=several_sizes, candidates=candidates)
+    beyond = max((one["mass_beyond"] for one in facts if "mass_beyond" in one), default=None)
+    return words.lines(_LEGEND, several_sizes=several_sizes, candidates=candidates, beyond=beyond)
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:

@@ -223,6 +223,7 @@ class Chain(Method):
                 "map_queries": fit.queries,
                 "bound_queries": self.setup.queries,
                 "start_queries": start_queries,
+                **({"mass_beyond": self.setup.mass_beyond} if self.setup.mass_beyond < 1.0 else {}),
                 **self._read(state),
             },
         )

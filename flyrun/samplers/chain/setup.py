@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.errors import DensityError
 from flyrun.models import local, passes
+from flyrun.models.base import dense
 from flyrun.models.factors import Gaussian
 from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
@@ -25,6 +26,7 @@ class Setup:
         self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors
         self.queries = 0
+        self.mass_beyond = np.nan  # of bounds of two levels: the most that lies beyond the border, if known
         self._surrogates: dict[int, taylor.Surrogate] = {}
 
     @cached_property
@@ -71,6 +73,8 @@ class Setup:
         """The pseudo-prior: the prior times all bounds."""
         if isinstance(bound, local.LocalBound):
             within = self._times_prior(local.collapse(bound, self.problem.features))
+            if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
+                self.mass_beyond = local.mass_beyond(bound, dense(within).precision)
             return local.TwoLevels(within, self.collapse(bound.beyond), bound.region)
         return self._times_prior(self.module.collapse(bound, self.problem.model, self.problem.features))
 

@@ -57,7 +57,8 @@ def linear_gaussian(method, sampler=None, n_data=90, sd=0.7):
     target = rows @ np.array([1.0, -0.5, 0.3]) + sd * rng.standard_normal(n_data)
     old = method.arm
     model = SimpleNamespace(code=NORMAL, name="normal")
-    arm = SimpleNamespace(prior=old.prior, sampler=sampler or old.sampler, model=model, method=old.method)
+    settings = {"prior": old.prior, "dataset": old.dataset, "model": model, "method": old.method}
+    arm = SimpleNamespace(sampler=sampler or old.sampler, **settings)
     dataset = replace(method.problem.dataset, features=rows, target=target, feature_names=("a", "b", "c"))
     problem = method.problem._replace(dataset=dataset, model=Normal(target, sd), features=Linear(rows))
     return type(method)(arm, problem), np.eye(3) + rows.T @ rows / sd**2, rows.T @ target / sd**2

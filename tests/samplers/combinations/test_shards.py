@@ -165,18 +165,41 @@ def test_what_makes_no_shards_is_refused(results, words, message):
 
 @pytest.mark.parametrize(("words", "family"), [(TOY, "gaussian"), (STUDENT, "laplace")])
 def test_a_prior_without_powers_has_its_density_raised(tmp_path, monkeypatch, words, family):
-    own = ["sampler=hmc", "bound=none", "brightness=none", "sampler.metric=hessian", "protocol.init=map"]
-    part = shard_of(arm_of(words, own), 1, 4)
+    part = shard_of(
+        arm_of(
+            words,
+            ["sampler=hmc", "bound=none", "brightness=none", "sampler.metric=hessian", "protocol.init=map"],
+        ),
+        1,
+        4,
+    )
     thetas, found = np.random.default_rng(0).standard_normal((4, 3 if words is TOY else 1)), []
     for folder in ("by the family", "by the density"):
         problem = bind(part, tmp_path / folder, needs_map=True)
-        value, chain = np.sum(log_densities(part, problem, thetas), axis=0), Chain(part, problem)
-        draws = chain.advance(chain.init(0), 40)[1]["theta"]
-        metric = (posterior_curvature(part, problem), draws) if family == "gaussian" else ()
-        found.append((value - value[0], problem.fit.theta_map, *metric))  # a Laplace prior's is a convention
+        value = np.sum(log_densities(part, problem, thetas), axis=0)
+        # that of a Laplace prior is a convention
+        curvature = posterior_curvature(part, problem) if family == "gaussian" else 0.0
+        found.append((value - value[0], problem.fit.theta_map, curvature))
         monkeypatch.delattr(f"flyrun.models.{family}.power", raising=False)
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
-    firefly = shard_of(arm_of(words, ["sampler=random_walk", "bound=map", "brightness=implicit"]), 1, 4)
-    with pytest.raises(ConfigError, match=f"flyrun.models.{family}; choose bound=none"):
+
+
+def test_chains_go_where_a_density_is_raised_and_bounds_say_what_to_choose(tmp_path, monkeypatch):
+    part = shard_of(
+        arm_of(
+            TOY,
+            ["sampler=hmc", "bound=none", "brightness=none", "sampler.metric=hessian", "protocol.init=map"],
+        ),
+        1,
+        4,
+    )
+    draws = []
+    for folder in ("by the family", "by the density"):
+        chain = Chain(part, bind(part, tmp_path / folder, needs_map=True))
+        draws.append(chain.advance(chain.init(0), 40)[1]["theta"])
+        monkeypatch.delattr("flyrun.models.gaussian.power", raising=False)
+    np.testing.assert_allclose(*draws, rtol=1e-7, atol=1e-9)
+    firefly = shard_of(arm_of(TOY, ["sampler=random_walk", "bound=map", "brightness=implicit"]), 1, 4)
+    with pytest.raises(ConfigError, match=r"has no power.*choose bound=none"):
         Chain(firefly, bind(firefly, tmp_path / "bounds", needs_map=True))

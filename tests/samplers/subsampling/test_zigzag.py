@@ -28,7 +28,7 @@ def _process(order, local=True):
         fit=SimpleNamespace(theta_map=made.mean),
     )
     return zigzag.process_of(
-        SimpleNamespace(prior=SimpleNamespace(code=gaussian)), problem, setup, order, local
+        SimpleNamespace(prior=SimpleNamespace(code=gaussian), dataset=None), problem, setup, order, local
     )
 
 

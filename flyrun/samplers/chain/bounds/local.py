@@ -28,17 +28,27 @@ def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndar
 def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[LocalBound, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
     colour = solve_triangular(np.linalg.cholesky(region.curvature), np.eye(len(region.centre)), lower=True).T
-    kind = type(module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, 1))))
+    none = module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, 1)))
+    kind, (empty,) = type(none), none
+    least_of = getattr(module, "least_curvature", None)
 
-    def work(block: slice) -> np.ndarray:
+    def work(block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         part, at = module.part(model, block), passes.block_predictors(model, features, region.centre, block)
-        square = ((features.rows[block].astype(np.float64) @ colour) ** 2).sum(axis=1)  # leverages
-        bent = module.local_curvature(part, at, np.sqrt(region.square * square))
-        expected = 0.5 * np.maximum(bent - module.curvature(part, at)[:, 0, 0], 0.0) * square
+        rows = features.rows[block].astype(np.float64)
+        square = ((rows @ colour) ** 2).sum(axis=1)  # leverages
+        reach, bend = np.sqrt(region.square * square), module.curvature(part, at)[:, 0, 0]
+        bent = module.local_curvature(part, at, reach)
+        tight = np.column_stack([at, *passes.values_and_slopes(part, at), bent])
         (everywhere,) = module.map_bound(part, at)
-        return np.column_stack([at, *passes.values_and_slopes(part, at), bent, expected, everywhere])
+        lost = rows.T @ (rows * (bend - least_of(at, reach))[:, None]) if least_of else np.zeros((0, 0))
+        return tight, everywhere, 0.5 * np.maximum(bent - bend, 0.0) * square, lost
 
-    made = passes.gathered(len(features.rows), work)
     # tables of their own, so that a visit touches one cache line of each
-    parabola, beyond = np.ascontiguousarray(made[:, :4]), kind(np.ascontiguousarray(made[:, 5:]))
-    return LocalBound(parabola, beyond, region, np.zeros(1, np.bool_)), made[:, 4].copy()
+    n_data = len(features.rows)
+    parabola, expected, first = np.empty((n_data, 4)), np.empty(n_data), 0
+    beyond, least = np.empty((n_data, empty.shape[1])), region.curvature if least_of else np.zeros((0, 0))
+    for tight, everywhere, expect, lost in passes.over_blocks(n_data, work):
+        block = slice(first, first + len(tight))
+        parabola[block], beyond[block], expected[block] = tight, everywhere, expect
+        least, first = least - lost, block.stop
+    return LocalBound(parabola, kind(beyond), region, np.zeros(1, np.bool_), least), expected
