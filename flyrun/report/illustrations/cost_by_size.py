@@ -8,22 +8,26 @@ import numpy as np
 from flyrun.report.arms import Run
 from flyrun.report.colours import styles_of
 from flyrun.report.figures import legend_below, new_figure
-from flyrun.report.sections import bias
+from flyrun.report.sections import bias, weights
+
+#: what tells of an arm's cost, and by which name
+_COSTS = (bias.SECTION, "queries_per_draw"), (weights.SECTION, "queries_per_effective")
 
 
 def against_size(run: Run, run_dir: Path) -> Any:
-    """Likelihood queries an effective draw, by the worse of means and squares, against the number of data:
-    once set up, and with set-up spread over 1,000 draws. Round marks are exact arms, crosses biased ones;
-    arms that were run at one size alone are left out.
+    """Likelihood queries an effective draw, by the worse of means and squares, or of weighted draws by their
+    weights, against the number of data: once set up, and with set-up spread over 1,000 draws. Round marks
+    are exact arms, crosses biased ones; arms that were run at one size alone are left out.
     """
     styles = styles_of(run.arms)
     lines: dict[str, list[tuple]] = {}
     for arm in run.done:
-        if bias.SECTION.about(arm):
+        section, key = next((one for one in _COSTS if one[0].about(arm)), (None, ""))
+        if section is not None:
             base = arm.sweep["arm"] if arm.sweep else arm.own_name
-            row = bias.row(run, arm)
-            found = (row["queries_per_draw"], row["queries_per_draw_with_setup"])
-            lines.setdefault(base, []).append((arm.fact("n_data"), arm, *found))
+            once = section.row(run, arm)[key]
+            setup = arm.fact_mean("setup_queries") / bias.DRAWS
+            lines.setdefault(base, []).append((arm.fact("n_data"), arm, once, once + setup))
     lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
     if not lines:
         return None
