@@ -1,7 +1,6 @@
 """How far draws are from a posterior, each distance in a posterior's own units."""
 
 import numpy as np
-from scipy.stats import wasserstein_distance
 
 
 def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -10,6 +9,8 @@ def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -
     """
     if weight is not None and (weight < 0).any():
         return np.full(draws.shape[1], np.nan)
+    from scipy.stats import wasserstein_distance  # late: as long as all other imports of a report
+
     columns = zip(draws.T, truth.T, strict=True)
     return np.array([wasserstein_distance(a, b, weight) / b.std() for a, b in columns])
 

@@ -13,6 +13,7 @@ from flyrun.diagnostics import coda
 
 TAIL_PROBABILITIES = (0.05, 0.95)
 MIN_DRAWS = 4
+HIGH_RHAT = 1.05  # of chains that do not agree
 _PER_TIME = 10  # draws kept per autocorrelation time
 _ENOUGH = 1000  # draws of a chain that are never thinned further
 

@@ -82,6 +82,17 @@ def measured(name: str, sd: str | None = None) -> Callable[[dict[str, Any]], str
     return lambda row: "1" if (row[name], row.get(spread)) == (1, 0) else plus_minus(row[name], row[spread])
 
 
+def bounded(name: str) -> Callable[[dict[str, Any]], str]:
+    """As `measured`, of a ratio that the column `ratio_bound` says is a bound: ≥, ≤, or ~ for neither."""
+    text = measured(name)
+
+    def shown(row: dict[str, Any]) -> str:
+        bound = row.get("ratio_bound")
+        return f"{bound} {text(row)}" if isinstance(bound, str) and bound and known(row[name]) else text(row)
+
+    return shown
+
+
 def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     """A column's value alone; the paper's as printed there."""
     if name.startswith("paper_"):

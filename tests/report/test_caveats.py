@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from flyrun.cli.main import main
+from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.sections import coefficients as fit_report
-from flyrun.report.sections import ess as caveats
 from flyrun.report.sections import marginal_error as gibbs_words
 
 
@@ -64,7 +64,7 @@ INDEPENDENCE = {"sampler": "independence", "model": "student_t", "prior": "lapla
 )
 def test_few_data_and_heavy_tails(changed, n_data, text):
     found = arm({**INDEPENDENCE, **changed}, {"n_data": n_data, "n_params": 57})
-    said = caveats.about_a_gaussian(found)
+    said = about_a_gaussian(found)
     assert len(said) == bool(text)
     assert all(text in one for one in said)
     fit = {"agreed": True, "coefficients": []}
@@ -85,7 +85,7 @@ def test_few_data_and_heavy_tails(changed, n_data, text):
 def test_elliptical_slice_far_out(sampler, init, rhat, shown):
     found = arm({"sampler": sampler}, {"n_data": 60, "n_params": 57}, rhat)
     found.infos[0]["settings"]["protocol"] = {"init": init}
-    said = caveats.about_a_gaussian(found)
+    said = about_a_gaussian(found)
     assert [("protocol.init=map" in one) for one in said] == [True] * shown
 
 
@@ -100,6 +100,6 @@ def test_elliptical_slice_far_out(sampler, init, rhat, shown):
 def test_a_surrogate_transition_that_goes_astray(sampler, rate, shown):
     found = arm({"sampler": sampler}, {})
     found.infos[0]["settings"]["sampler"] |= {"moves": 20, "persistence": 0.7}
-    said = caveats.about_a_gaussian(replace(found, cells=(SimpleNamespace(accept_rate=rate),)))
+    said = about_a_gaussian(replace(found, cells=(SimpleNamespace(accept_rate=rate),)))
     assert len(said) == shown
     assert all("take sampler.moves=5 or sampler.persistence=0.85." in text for text in said)

@@ -10,7 +10,7 @@ import pytest
 from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
-from flyrun.report import build, figures
+from flyrun.report import build, figures, render
 from flyrun.report.sections import ess as ess_section
 from flyrun.report.sections import paper
 from flyrun.runner import store
@@ -67,6 +67,22 @@ def test_values_by_hand(tmp_path):
     assert row["rhat_max"] == pytest.approx(pooled.rhat.max())
     assert (row["paper_queries_per_iter"], row["paper_ess_per_1000"], row["paper_speedup"]) == (207, 1.4, 22)
     assert row["accept_rate"] == pytest.approx(0.234)
+
+
+@pytest.mark.parametrize(
+    ("sticky", "bound"),
+    [((), ""), (("regular",), "≥"), (("map_tuned",), "≤"), (("regular", "map_tuned"), "~")],
+)
+def test_a_ratio_that_rests_on_unsettled_chains_is_a_bound(tmp_path, sticky, bound):
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    for arm in ("regular", "map_tuned"):
+        for seed in (0, 1):
+            write_cell(root, arm, seed, stickiness=0.995 if arm in sticky else 0.1)
+    row = _row(build(root).table, "map_tuned")
+    assert row["ratio_bound"] == bound
+    shown = render.bounded("speedup")(row.to_dict())
+    assert shown.startswith(f"{bound} " if bound else tuple("0123456789"))
+    assert ("bulk-effective" in (root / "report.md").read_text(encoding="utf-8")) == bool(bound)
 
 
 def test_speedup_sd_is_propagated_from_both_arms(tmp_path):
@@ -178,8 +194,8 @@ def test_a_second_report_uses_stored_summaries_until_the_draws_change(tmp_path, 
         write_cell(root, "regular", seed)
     first = build(root).table
     opened = []
-    open_tree = store.StoredCell.tree
-    monkeypatch.setattr(store.StoredCell, "tree", lambda cell: opened.append(cell.seed) or open_tree(cell))
+    open_file = store.StoredCell.file
+    monkeypatch.setattr(store.StoredCell, "file", lambda cell: opened.append(cell.seed) or open_file(cell))
     pd.testing.assert_frame_equal(build(root).table, first)
     assert not opened
     write_cell(root, "regular", 1, stickiness=0.2, finished="2031-01-01T00:00:00+00:00")

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 
 from flyrun.report import words
+from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import Run
 from flyrun.report.render import NOTHING, Column, View, number, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.arms import unfinished
-from flyrun.report.sections.ess import about_a_gaussian
 
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
 

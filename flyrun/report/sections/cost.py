@@ -10,7 +10,18 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import ARM, SEEDS, Column, View, decimals, known, measured, plain, table_view
+from flyrun.report.render import (
+    ARM,
+    SEEDS,
+    Column,
+    View,
+    bounded,
+    decimals,
+    known,
+    measured,
+    plain,
+    table_view,
+)
 from flyrun.report.section import Row, Section, no_row
 from flyrun.report.sections import ess
 from flyrun.report.table import put
@@ -53,7 +64,7 @@ _COLUMNS = [
     ARM,
     Column("µs/iter", measured("us_per_iter")),
     Column("ESS/s", measured("ess_per_s")),
-    Column("wall speedup", measured("wall_speedup")),
+    Column("wall speedup", bounded("wall_speedup")),
     Column("set-up queries", plain("setup_queries")),
     Column("set-up s", plain("setup_s", 2)),
     SEEDS,

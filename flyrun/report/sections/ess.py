@@ -14,21 +14,30 @@ import numpy as np
 
 from flyrun.diagnostics import coda, ess
 from flyrun.report import words
+from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, SEEDS, Column, View, decimals, exact, known, measured, plain, table_view
+from flyrun.report.render import (
+    ARM,
+    SEEDS,
+    Column,
+    View,
+    bounded,
+    decimals,
+    exact,
+    known,
+    measured,
+    plain,
+    table_view,
+)
 from flyrun.report.section import Row, Section, no_row
 from flyrun.report.table import mean_sd, put
 
 FEW_DRAWS = 100
-HIGH_RHAT = 1.05
+# Of chains that have not been everywhere ESS is too high; such as these may enter a ratio.
+SETTLED_RHAT, SETTLED_DRAWS = 1.1, 200
 # Efficiency of random-walk and Langevin steps is flat around the target; a quarter off is still harmless.
 ACCEPTANCE_SLACK = 0.25
-# Of independence proposals on QM9 (57 coefficients, Student-t, Laplace prior, 3 × 5,000 draws) 0.04, 0.09,
-# 0.21, 0.26 were accepted with 1, 2, 5, 10 data a coefficient; R-hat was 1.32, 1.04, 1.01, 1.01, HMC's 1.00.
-FEW_DATA = 5
-# Tests of a surrogate transition that goes where its expansion holds accept 0.9 and more.
-ASTRAY = 0.05
 _MEANS = {"queries_per_iter": "queries", "accept_rate": "accepted", "bright_mean": "bright"}
 _BLOCK_BYTES = 256 * 2**20
 
@@ -44,7 +53,7 @@ def summarise(draws: Draws) -> Row:
     free = centred(positions, classes) if classes else None
     stats = {name: draws.values("sample_stats", stat) for name, stat in _MEANS.items()}
     return {
-        "n_iterations": int(draws.tree["sample_stats"].sizes["draw"]),
+        "n_iterations": len(draws.file["sample_stats/draw"]),
         "ess": sizes(positions).tolist(),
         "square": sizes(squares(positions)).tolist(),
         "free": [] if free is None else sizes(free).tolist(),
@@ -57,8 +66,7 @@ def pool(chains: list[Draws]) -> Row:
     """ESS in draws of all chains, and R-hat, by coordinate, in blocks; of unequal chains the last draws."""
     if not all(draws.real() for draws in chains):
         return {}
-    theta = chains[0].tree["posterior"]["theta"]
-    n_draws, n_params = min(draws.tree["posterior"]["theta"].shape[1] for draws in chains), theta.shape[2]
+    n_draws, n_params = min(draws.shape for draws in chains)
     block = max(1, _BLOCK_BYTES // (8 * n_draws * len(chains)))
     parts = []
     for start in range(0, n_params, block):
@@ -72,10 +80,8 @@ def pool(chains: list[Draws]) -> Row:
         part = ess.summary(np.stack([centred(values, len(rows)) for values in whole]))
         free[0] += part.bulk.tolist()
         free[1] += part.square.tolist()
-    dim = theta.dims[2]
-    names = theta[dim].values if dim in theta.coords else [f"theta[{d}]" for d in range(n_params)]
     keys = (*ess.Summary._fields, "free_bulk", "free_square")
-    return {"names": [str(name) for name in names]} | dict(zip(keys, [*columns, *free], strict=True))
+    return {"names": chains[0].labels()} | dict(zip(keys, [*columns, *free], strict=True))
 
 
 def sizes(draws: np.ndarray) -> np.ndarray:
@@ -169,6 +175,21 @@ def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess
     row[f"{name}_sd"] = 0.0 * row[name] if arm is base else row[name] * spread
 
 
+def _ratio_bound(arm: ArmResult, base: ArmResult | None) -> str:
+    """What a ratio of ESS is where chains are unsettled, whose ESS is less than it seems: ≥, ≤, ~ or ""."""
+    if base is None or base is arm:
+        return ""
+    return {(True, True): "", (True, False): "≥", (False, True): "≤"}.get(
+        (_settled(arm), _settled(base)), "~"
+    )
+
+
+def _settled(arm: ArmResult) -> bool:
+    """Whether an arm's chains agree and have drawn enough for ESS to be known, without the gauge if any."""
+    rhat = float(np.nanmax([1.0, *arm.pooled.rhat]))
+    return rhat <= SETTLED_RHAT and float(np.min(arm.pooled.free_bulk or arm.pooled.bulk)) >= SETTLED_DRAWS
+
+
 def ratio(a: float, b: float) -> float:
     """a / b; NaN for nothing."""
     return float(a / b) if b else math.nan
@@ -195,6 +216,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
         "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
         **{f"ess_{kind}_min_per_1000": 1000 * size / total for kind, size in smallest.items()},
         "ess_bulk_min": smallest["bulk"],
+        "ratio_bound": _ratio_bound(arm, base),
         "rhat_max": float(np.nanmax(rhat)) if not np.isnan(rhat).all() else math.nan,
     }
     for name in ("ess_gauge_free_per_1000", "ess_square_per_1000", "ess_worse_per_1000"):
@@ -214,15 +236,14 @@ def judged_by_the_worse(rows: list[Row], first: Column) -> list[View]:
     if not gauge and not any(row["gradients"] is True for row in rows):
         return []
     columns = [
-        ("gauge-free ESS", "ess_gauge_free_per_1000"),
-        ("speedup", "speedup_gauge_free"),
-        ("square ESS", "ess_square_per_1000"),
-        ("worse ESS", "ess_worse_per_1000"),
-        ("speedup", "speedup_worse"),
+        Column("gauge-free ESS", measured("ess_gauge_free_per_1000")),
+        Column("speedup", bounded("speedup_gauge_free")),
+        Column("square ESS", measured("ess_square_per_1000")),
+        Column("worse ESS", measured("ess_worse_per_1000")),
+        Column("speedup", bounded("speedup_worse")),
     ][0 if gauge else 2 :]
     title = ("Without the gauge, and by" if gauge else "By") + " the worse of means and squares"
-    shown = [first, *(Column(head, measured(name)) for head, name in columns), SEEDS]
-    return [table_view(f"{title} (ESS/1000 iter)", shown, rows)]
+    return [table_view(f"{title} (ESS/1000 iter)", [first, *columns, SEEDS], rows)]
 
 
 _TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
@@ -243,6 +264,12 @@ _LEGEND = """
 bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which antithetic
 chains cannot flatter.
 
+{% if bounds %}
+≥, ≤, ~: a ratio that rests on chains with R-hat above {{ rhat }} or fewer than {{ draws }} bulk-effective
+draws in the worst coordinate, whose ESS is less than it seems: a lower bound where the arm compared with is
+such, an upper one where this arm is, neither where both are.
+
+{% endif %}
 {% if gauge %}
 gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the posterior is the
 prior.
@@ -257,7 +284,9 @@ smaller of means' and squares'.
 
 def _legend(run: Run) -> list[str]:
     known_of = {name: any(arm.fact(name) for arm in run.arms) for name in ("gauge", "gradients")}
-    return words.lines(_LEGEND, **known_of)
+    arms = SECTION.arms(run)
+    bounds = any(_ratio_bound(arm, base_of(run, arm)) for arm in arms)
+    return words.lines(_LEGEND, **known_of, bounds=bounds, rhat=SETTLED_RHAT, draws=SETTLED_DRAWS)
 
 
 _ARM_CAVEATS = """
@@ -311,45 +340,8 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
         mistuned=tuned and abs(rate - target) > ACCEPTANCE_SLACK * target,
         gaussian=about_a_gaussian(arm),
         rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0),
-        names=pooled.names, high=HIGH_RHAT, n_runs=arm.done, total=total, worst=worst, rate=rate,
+        names=pooled.names, high=ess.HIGH_RHAT, n_runs=arm.done, total=total, worst=worst, rate=rate,
         target=target,
-    )  # fmt: skip
-
-
-_GAUSSIAN_CAVEATS = """
-{% if far_out %}
-elliptical slice sampling is about a Gaussian and hardly moves far out, where the posterior falls off more
-slowly; let chains start near the mode: protocol.init=map.
-
-{% endif %}
-{% if astray %}
-acceptance is {{ rate | spec(".2g") }}: its moves end where the expansion is far from the posterior, or has no
-end at all (order 3 far out); take sampler.moves={{ fewer }} or sampler.persistence={{ closer | spec(".3g")
-}}.
-
-{% endif %}
-{% if heavy %}
-its proposals are a t at the MAP, and a posterior of {{ heavy | join(" and ") }} with {{ share | spec(".2g")
-}} data a coefficient, below {{ least }}, is far from it: chains can stay put for long; sampler=hmc moves.
-{% endif %}
-"""
-
-
-def about_a_gaussian(arm: ArmResult) -> list[str]:
-    """That a sampler is about a Gaussian, or a t, where the posterior is far from one."""
-    sampler, share = arm.setting("sampler", "name"), arm.fact("n_data", 0) / max(arm.fact("n_params", 0), 1)
-    apart = np.nanmax([1.0, *(arm.pooled.rhat if arm.pooled else ())]) > HIGH_RHAT
-    far_out = sampler == "elliptical_slice" and arm.setting("protocol", "init") == "prior" and apart
-    tails = {"student_t": "a Student-t likelihood", "laplace": "a Laplace prior"}
-    names = [arm.setting(group, "name") for group in ("model", "prior")]
-    few = sampler == "independence" and 0 < share < FEW_DATA
-    heavy = [tails[name] for name in names if few and name in tails]
-    rate = float(np.mean([getattr(cell, "accept_rate", 1.0) for cell in arm.cells] or [1.0]))
-    return words.lines(
-        _GAUSSIAN_CAVEATS, far_out=far_out, heavy=heavy, share=share, least=FEW_DATA, rate=rate,
-        astray=sampler == "surrogate_transition" and rate < ASTRAY,
-        fewer=max(1, arm.setting("sampler", "moves", default=1) // 4),
-        closer=0.5 + 0.5 * arm.setting("sampler", "persistence", default=0.0),
     )  # fmt: skip
 
 
@@ -368,7 +360,8 @@ SECTION = Section(
         ess_square_min_per_1000 ess_bulk_min us_per_iter_sd ess_per_s_sd wall_speedup_sd accept_target note
         ess_gauge_free_per_1000 ess_gauge_free_per_1000_sd speedup_gauge_free speedup_gauge_free_sd
         ess_square_per_1000 ess_square_per_1000_sd ess_worse_per_1000 ess_worse_per_1000_sd speedup_worse
-        speedup_worse_sd ess_gauge_free_bulk_min_per_1000 ess_gauge_free_square_min_per_1000 gradients
+        speedup_worse_sd ratio_bound ess_gauge_free_bulk_min_per_1000 ess_gauge_free_square_min_per_1000
+        gradients
     """,
     reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row, views=_views,
     legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,

@@ -22,15 +22,15 @@ def summarise(draws: Draws) -> Row:
     """functionals: names of the estimands that are one number.  of_<name>: their values by snapshot.
     spent_*: queries, visits and seconds up to there, without what setting up cost.
     """
-    group = draws.tree["estimate"].data_vars if "estimate" in draws.tree else {}
+    group = {name: draws.file["estimate"][name][:] for name in draws.names("estimate")}
     names = [name for name in group if group[name].ndim == 1 and name not in _OTHERS]
     if not names:
         return {}
     setup = draws.facts.get("setup_queries", 0.0)
     visits, seconds = draws.facts.get("setup_visits", setup), draws.facts.get("setup_s", 0.0)
     before = {"queries": setup, "visits": visits, "span": setup, "seconds": seconds}
-    spent = {f"spent_{cost}": (group[cost].values - before[cost]).tolist() for cost in _COSTS}
-    return {"functionals": names, **spent} | {f"of_{name}": group[name].values.tolist() for name in names}
+    spent = {f"spent_{cost}": (group[cost] - before[cost]).tolist() for cost in _COSTS}
+    return {"functionals": names, **spent} | {f"of_{name}": group[name].tolist() for name in names}
 
 
 def names_of(arms: list[ArmResult]) -> list[str]:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from flyrun.report import render, words
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.render import ARM, SEEDS, Column, View, known, measured, plain, table_view
+from flyrun.report.render import ARM, SEEDS, Column, View, bounded, known, measured, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 from flyrun.report.table import put
@@ -38,7 +38,7 @@ def against_the_paper(rows: list[Row], first: Column) -> View:
     columns = [first]
     heads = {"queries_per_iter": "queries/iter", "ess_per_1000": "ESS/1000 iter", "speedup": "speedup"}
     for name, head in heads.items():
-        columns.append(Column(head, measured(name)))
+        columns.append(Column(head, bounded(name) if name == "speedup" else measured(name)))
         if paper:
             columns.append(Column("paper", plain(f"paper_{name}"), render.delta_from_paper(name)))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"

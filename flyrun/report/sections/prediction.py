@@ -37,7 +37,7 @@ def summarise(draws: Draws) -> Row:
         "final_prediction": mean[-1].tolist() if few else [],
         "final_sd": np.sqrt(variance[-1]).tolist() if few else [],
         "kernel_evaluations": float("nan") if kernels is None else float(kernels.sum()),
-        **{f"curve_{name}": draws.tree["estimate"][name].values.tolist() for name in ("rmse", *_COSTS)},
+        **{f"curve_{name}": draws.file["estimate"][name][:].tolist() for name in ("rmse", *_COSTS)},
     }
 
 

@@ -23,7 +23,7 @@ def summarise(draws: Draws) -> Row:
     draws of few coordinates, (Q, D).
     """
     span, found = draws.values("sample_stats", "span"), Row()
-    if draws.real() and draws.tree["posterior"]["theta"].shape[2] <= _FEW:
+    if draws.real() and draws.shape[1] <= _FEW:
         found["shards_quantiles"] = np.quantile(draws.positions(), _LEVELS, axis=0).tolist()
     if span is not None and {"workers", "rounds", "bytes"} <= draws.facts.keys():
         found["shards_span"] = float(np.mean(span))
