@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from flyrun.errors import DataError
 
 T = TypeVar("T")
+_DIGESTED = 8 << 20  # bytes at once: a lock that other threads want is taken for each
 
 
 class Source(NamedTuple, Generic[T]):
@@ -90,8 +91,11 @@ def check_md5(content: bytes, expected: str, what: str) -> bytes:
 
 def sha256_of(path: Path) -> str:
     """Hex digest of the file at `path`, read in pieces."""
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while piece := file.read(_DIGESTED):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def download_wheel(requirement: str, sha256: str, folder: Path, made_for: Sequence[str] = ()) -> Path:

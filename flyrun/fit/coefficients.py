@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
+import h5py
 import numpy as np
-import xarray
 
 from flyrun import files
 from flyrun.data.table.layout import INTERCEPT, Layout
@@ -46,21 +47,11 @@ class Scales:
 
 def draws(cells: Sequence[StoredCell], layout: Layout) -> np.ndarray:
     """β of finished chains of equal length: (C, T, D); for K classes (C, T, K-1, D), against the first."""
-    theta = _of_chains(cells, "posterior", "theta").astype(np.float64)
+    theta = np.stack([cell.arrays("posterior/theta")[0] for cell in cells]).astype(np.float64)
     if layout.task == "classes":
         theta = theta.reshape(*theta.shape[:2], -1, len(layout.names))
         theta = theta[:, :, 1:] - theta[:, :, :1]
     return Scales.of(layout).apply(theta)
-
-
-def _of_chains(cells: Sequence[StoredCell], group: str, name: str) -> np.ndarray:
-    """(C, T, ...)."""
-    chains = []
-    for cell in cells:
-        with cell.tree() as tree:
-            stored: Any = tree[group]
-            chains.append(np.array(stored[name].values[0]))
-    return np.stack(chains)
 
 
 def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
@@ -100,20 +91,31 @@ def write(
 ) -> None:
     """All chains in one netCDF tree: posterior with beta by name, and sample_stats."""
     first, thin = int(cells[0].info["burn_in"]), int(cells[0].info["thin"])
-    draw = np.arange(beta.shape[1]) * thin + first + thin - 1
-    steps: dict[str, Any] = {"chain": [cell.seed for cell in cells], "draw": draw}
-    coords, dims = steps | {"coefficient": layout.names}, ["chain", "draw", "coefficient"]
+    steps = {
+        "chain": [cell.seed for cell in cells],
+        "draw": np.arange(beta.shape[1]) * thin + first + thin - 1,
+    }
+    axes: dict[str, Any] = steps | {"coefficient": layout.names}
     if beta.ndim == 4:
-        dims.insert(2, "class")
-        coords["class"] = (layout.target.levels or [])[1:]
-    stats = {name: _of_chains(cells, "sample_stats", name)[:, thin - 1 :: thin] for name in _STATS}
-    tree = xarray.DataTree.from_dict(
-        {
-            "/": xarray.Dataset(attrs=attrs),
-            "/posterior": xarray.Dataset({"beta": (dims, beta)}, coords),
-            "/sample_stats": xarray.Dataset({key: (list(steps), each) for key, each in stats.items()}, steps),
-        }
-    )
+        axes = steps | {"class": (layout.target.levels or [])[1:], "coefficient": layout.names}
+    stored = (cell.arrays(*(f"sample_stats/{name}" for name in _STATS)) for cell in cells)
+    stats = {
+        name: np.stack(chains)[:, thin - 1 :: thin] for name, *chains in zip(_STATS, *stored, strict=True)
+    }
     with files.replacing(path) as temporary:
         files.reserve(path.parent, int(1.2 * beta.nbytes) + (1 << 20))
-        tree.to_netcdf(temporary, engine="h5netcdf")
+        with h5netcdf.File(temporary, "w") as file:
+            file.attrs.update(attrs)
+            _write_group(file.create_group("posterior"), axes, {"beta": beta})
+            _write_group(file.create_group("sample_stats"), steps, stats)
+
+
+def _write_group(group: Any, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
+    """Variables over these axes, each with its values along it."""
+    for name, along in axes.items():
+        group.dimensions[name] = len(along)
+        words = isinstance(along[0], str)
+        values = np.array(along, dtype=object if words else np.int64)
+        group.create_variable(name, (name,), h5py.string_dtype() if words else "i8")[:] = values
+    for name, values in variables.items():
+        group.create_variable(name, tuple(axes), values.dtype)[:] = values

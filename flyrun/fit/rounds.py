@@ -14,7 +14,7 @@ from flyrun import __version__, files
 from flyrun.children import cores
 from flyrun.config.arm import Job
 from flyrun.fit import coefficients
-from flyrun.fit.choose import problem
+from flyrun.fit.choose import Problem
 from flyrun.fit.request import Request
 from flyrun.report import build
 from flyrun.report.build import summarise
@@ -32,9 +32,9 @@ _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
 
 
-def fit(request: Request, screen: Any) -> int:
-    """Run a request to its end; exit code. Raises FlyrunError for what a person can mend."""
-    rounds = _Rounds(request, screen)
+def fit(request: Request, task: Problem, started: float, screen: Any) -> int:
+    """Run a request, begun at `started`, to its end; exit code. FlyrunError for what a person can mend."""
+    rounds = _Rounds(request, task, started, screen)
     for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
@@ -52,12 +52,9 @@ def fit(request: Request, screen: Any) -> int:
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, screen: Any):
-        self.started = time.monotonic()
-        self.spent: defaultdict[str, float] = defaultdict(float)  # seconds by phase
-        with self.timed("read"):
-            self.task = problem(request)
-        self.request, self.screen = request, screen
+    def __init__(self, request: Request, task: Problem, started: float, screen: Any):
+        self.request, self.task, self.started, self.screen = request, task, started, screen
+        self.spent = defaultdict(float, read=time.monotonic() - started)  # seconds by phase
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol

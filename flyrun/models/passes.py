@@ -5,9 +5,7 @@ many threads there are (BLAS itself pinned to one by the caller). A block is loo
 float32 stay float32 where they lie.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +14,7 @@ from flyrun.children import cores
 from flyrun.models.features import predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import jit
+from flyrun.threads import in_order
 
 T = TypeVar("T")
 ROWS = 4096  # rows in a block: their float64 copy stays in a core's own cache
@@ -24,19 +23,7 @@ ROWS = 4096  # rows in a block: their float64 copy stays in a core's own cache
 def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:
     """work(block) for every block of rows, in order, some of them at once on other threads."""
     blocks = [slice(first, min(first + ROWS, n_data)) for first in range(0, n_data, ROWS)]
-    threads = min(cores(), len(blocks))
-    if threads < 2:
-        yield from map(work, blocks)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        # a bounded number under way: what is done and not yet added up must not fill the memory
-        waiting: deque[Future[T]] = deque()
-        for block in blocks:
-            if len(waiting) == 4 * threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(work, block))
-        while waiting:
-            yield waiting.popleft().result()
+    return in_order(work, blocks, min(cores(), len(blocks)))
 
 
 def added(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -81,8 +68,8 @@ def compile_for(model: Any, features: Any) -> None:
     """Compile what the passes need, so that it does not count as their time."""
     theta = np.zeros(features.rows.shape[1] * model.n_predictors)
     eta = block_predictors(model, features, theta, slice(0, 0))
-    for slopes in (None, eta):
-        _log_likelihoods(model, np.arange(0), eta, np.zeros(0), slopes)
+    values_and_slopes(model, eta)
+    sums_over(model, features, np.arange(0), theta[None])
 
 
 def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) -> Any:
@@ -114,15 +101,9 @@ def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) 
     sums_of = getattr(module, "sums", None)
 
     def work(block: slice) -> tuple[np.ndarray]:
-        sums, part = np.zeros(len(thetas)), module.part(model, block)
         if sums_of is not None:
-            return (sums_of(part, features.rows[block], thetas),)
-        for g, theta in enumerate(thetas):
-            eta = block_predictors(model, features, theta, block)
-            values = np.zeros(len(eta))
-            _log_likelihoods(part, np.arange(len(eta)), eta, values, None)
-            sums[g] = values.sum()
-        return (sums,)
+            return (sums_of(module.part(model, block), features.rows[block], thetas),)
+        return (sums_over(model, features, np.arange(block.start, block.stop), thetas),)
 
     (total,) = added(over_blocks(len(features.rows), work))
     return total

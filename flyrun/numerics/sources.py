@@ -71,13 +71,21 @@ def _file(name: str) -> Path | None:
 def _imports(file: Path) -> tuple[str, ...]:
     """Modules of flyrun that a file imports, with the packages that they lie in."""
     found = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in _statements(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     parts = [name.split(".") for name in found if name.partition(".")[0] == "flyrun"]
     return tuple(dict.fromkeys(".".join(words[:n]) for words in parts for n in range(1, len(words) + 1)))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements, without what they are made of: nine tenths of a walk through all nodes."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield child
+            yield from _statements(child)
 
 
 def _of_other(module: str) -> str:

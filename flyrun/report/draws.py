@@ -21,20 +21,21 @@ class Draws:
         self._positions: np.ndarray | None = None
 
     @functools.cached_property
-    def tree(self) -> Any:
+    def file(self) -> Any:
         """The stored groups; raises StoreError when they cannot be read."""
-        return self.cell.tree()
+        return self.cell.file()
 
-    def has(self, group: str, name: str) -> bool:
-        """Whether a group holds a variable."""
-        return group in self.tree and name in self.tree[group]
+    def names(self, group: str) -> list[str]:
+        """The variables of a group, without its dimensions; none where there is no such group."""
+        stored = self.file.get(group, {})
+        return [name for name, variable in stored.items() if not variable.is_scale]
 
     def values(self, group: str, name: str) -> np.ndarray | None:
         """A variable, of the one chain where it has chains; None where there is none."""
-        if not self.has(group, name):
+        stored = self.file.get(group, {})
+        if name not in stored:
             return None
-        variable = self.tree[group][name]
-        return variable.values[0] if variable.dims[:1] == ("chain",) else variable.values
+        return stored[name][0] if "chain" in stored else stored[name][:]
 
     def whole(self, name: str) -> np.ndarray | None:
         """A value by iteration, burn-in's first; None where there is none."""
@@ -44,14 +45,28 @@ class Draws:
 
     def real(self) -> bool:
         """Whether there are draws of real numbers, which have means."""
-        return self.has("posterior", "theta") and self.tree["posterior"]["theta"].dtype.kind == "f"
+        return "posterior/theta" in self.file and self.file["posterior/theta"].dtype.kind == "f"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, D) of the positions."""
+        return self.file["posterior/theta"].shape[1:]
+
+    def labels(self) -> list[str]:
+        """The names of the coordinates, by number where they have none."""
+        (dimension,) = self.file["posterior/theta"].dims[2].values()
+        named = dimension.dtype.kind == "O"
+        return (
+            [str(name) for name in dimension.asstr()]
+            if named
+            else [f"theta[{d}]" for d in range(self.shape[1])]
+        )
 
     def positions(self, coordinates: slice = _ALL) -> np.ndarray:
         """(T, D) draws after burn-in of these coordinates; small ones stay in memory for the next call."""
         if self._positions is not None:
             return self._positions[:, coordinates]
-        theta = self.tree["posterior"]["theta"]
-        values = theta.isel({theta.dims[2]: coordinates}).values[0]
+        values = self.file["posterior/theta"][0, :, coordinates]
         if coordinates == _ALL and values.nbytes <= _KEPT_BYTES:
             self._positions = values
         return values
@@ -87,7 +102,7 @@ class Draws:
 
     def close(self) -> None:
         """Let go of the file and the memory."""
-        if "tree" in vars(self):
-            self.tree.close()
-            del self.tree
+        if "file" in vars(self):
+            self.file.close()
+            del self.file
         self._positions = None

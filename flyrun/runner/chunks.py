@@ -30,7 +30,7 @@ _MAX_CHUNK_BYTES = 32 << 20
 _POSTERIOR_OVERHEAD_BYTES = 1 << 20
 #: where a method's result goes, and what its arrays share
 _RESULTS = {"draws": ("result", None), "weighted": ("weighted", "draw"), "density": ("approximation", None)}
-_TRACE_POINTS, _TRACE_QUERIES = 200, 40_000_000
+_TRACE_POINTS, _TRACE_QUERIES = 200, 20_000_000
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
 

@@ -1,7 +1,10 @@
 """flyrun fit: a table of one's own to a posterior."""
 
+import importlib
 import math
 import re
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,12 @@ from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
 
 _MODELS = ("logistic", "softmax", "student_t")
 CHOICES = {"model": _MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
+_LATE = (
+    "flyrun.fit.rounds",
+    "arviz_stats.base",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+)
 #: all that can be typed
 OPTIONS = (*map(dashed, KEYS), "--fresh", *screens.FLAGS)
 
@@ -30,14 +39,25 @@ def run(words: list[str]) -> int:
     screen = screens.Screen(output)
     try:
         request = parse(words)
-        from flyrun.fit.rounds import fit  # late: what is wrong with the words is told at once
+        started = time.monotonic()
+        from flyrun.fit.choose import problem  # late: what is wrong with the words is told at once
 
-        code = fit(request, screen)
+        threading.Thread(target=_load_ahead, daemon=True).start()
+        task = problem(request)
+        from flyrun.fit.rounds import fit  # late: by now another thread has imported it
+
+        code = fit(request, task, started, screen)
     except Exception as error:
         code = explain(error)
         screen.tell("error", text=" ".join(str(error).split()))
     screen.tell("ended", exit_code=code)
     return code
+
+
+def _load_ahead() -> None:
+    """Import what the end of a fit needs, while the table is read."""
+    for name in _LATE:
+        importlib.import_module(name)
 
 
 def parse(words: Sequence[str]) -> Request:

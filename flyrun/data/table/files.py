@@ -5,21 +5,28 @@ the header. A column without a name is called as pandas calls it, "Unnamed: 0".
 """
 
 import contextlib
+import io
+import mmap
 import re
 import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 
+from flyrun.children import cores
 from flyrun.config.dataset import Table
 from flyrun.errors import DataError
+from flyrun.threads import ahead, in_order
 
-_CELLS = 1 << 21  # values in a piece
+_CELLS = 1 << 19  # values in a piece: what is worked out of it finds it in a cache
+_BYTES = 1 << 21  # of text in a piece that a core parses
+_TOO_LONG = "its rows have more values than the header has names"
 _SEPARATORS = ",;\t|"
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 ENDINGS = (*_CSV, ".npz", ".parquet", ".pq")
@@ -58,14 +65,15 @@ def pieces(
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
         rows = min(rows, options.limit)
     with _explained(path):
-        for piece in _reader(path, options.decimal).pieces(list(columns), rows, set(text)):
+        reader = _reader(path, options.decimal, options.limit is None)
+        for piece in ahead(reader.pieces(list(columns), rows, set(text))):
             yield _tidied(piece[list(columns)], text)
 
 
-def _reader(path: Path, decimal: str = ".") -> Any:
+def _reader(path: Path, decimal: str = ".", whole: bool = True) -> Any:
     name = path.name.lower()
     if is_csv(path):
-        return _Csv(path, decimal)
+        return _Csv(path, decimal, whole)
     if name.endswith(".npz"):
         return _Npz(path)
     if name.endswith((".parquet", ".pq")):
@@ -86,8 +94,10 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class _Csv:
-    def __init__(self, path: Path, decimal: str):
-        self.path = path
+    """A text file: pieces of its bytes by all cores where lines are rows, else one after the other."""
+
+    def __init__(self, path: Path, decimal: str, whole: bool):
+        self.path, self.whole = path, whole
         self.options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True, "decimal": decimal}
 
     def names(self) -> list[str]:
@@ -102,19 +112,42 @@ class _Csv:
         return found
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
-        known = self.names()
         # All columns are parsed: told to use some, pandas would cut rows that are longer than the header.
-        with pd.read_csv(
-            self.path,
-            sep=self._separator(),
-            header=0,
-            names=known,
-            dtype=dict.fromkeys(text, str),
-            index_col=False,
-            chunksize=rows,
-            low_memory=False,
-            **self.options,
-        ) as reader:
+        how = self.options | {
+            "sep": self._separator(),
+            "names": self.names(),
+            "dtype": dict.fromkeys(text, str),
+            "index_col": False,
+            "low_memory": False,
+        }
+        if not self._lines_are_rows():
+            yield from self._one_by_one(rows, how)
+            return
+        first = 0
+        try:
+            with open(self.path, "rb") as file:
+                file.readline()
+                for piece in in_order(partial(_parsed, how), iter(partial(_lines, file), b""), cores()):
+                    piece.index = range(first, first + len(piece))
+                    first += len(piece)
+                    yield piece
+        except ValueError:
+            for _ in self._one_by_one(rows, how):  # which can name the line
+                pass
+            raise
+
+    def _lines_are_rows(self) -> bool:
+        """Whether every line feed ends a row, and all rows are wanted; nothing quoted may span two."""
+        if not self.whole or self.path.name.lower().endswith(".gz"):
+            return False
+        with open(self.path, "rb") as file:
+            if b"\r" in file.readline().rstrip(b"\r\n"):
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return content.find(b'"') < 0
+
+    def _one_by_one(self, rows: int, how: dict[str, Any]) -> Iterator[pd.DataFrame]:
+        with pd.read_csv(self.path, header=0, chunksize=rows, **how) as reader:
             while (piece := self._next(reader)) is not None:
                 yield piece
 
@@ -124,7 +157,7 @@ class _Csv:
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 return next(reader, None)
         except pd.errors.ParserWarning:
-            raise ValueError("its rows have more values than the header has names") from None
+            raise ValueError(_TOO_LONG) from None
 
     def _separator(self) -> str:
         """The one of , ; tab | that the header has most of."""
@@ -135,6 +168,20 @@ class _Csv:
         if head.lower().startswith("sep="):
             raise DataError(f"{self.path}: begins with a line {head.strip()!r} for spreadsheets; delete it")
         return max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", head).count)
+
+
+def _lines(file: BinaryIO) -> bytes:
+    """The next whole lines."""
+    return file.read(_BYTES) + file.readline()
+
+
+def _parsed(how: dict[str, Any], lines: bytes) -> pd.DataFrame:
+    """Rows without a header. Raises ValueError, also where pandas would only warn and cut the rows."""
+    head = lines.lstrip(b"\r\n").partition(b"\n")[0]
+    if head.count(how["sep"].encode()) >= len(how["names"]):
+        raise ValueError(_TOO_LONG)
+    how = how | {"encoding": "utf-8", "skipinitialspace": b" " in lines}  # looked for, they cost a fifth
+    return pd.read_csv(io.BytesIO(lines), header=None, **how)
 
 
 class _Parquet:

@@ -6,6 +6,7 @@ per-user cache and are mapped from there: neither table nor rows need to fit in 
 and, where there are two classes, times the target's ±1, for a likelihood would copy them to multiply.
 """
 
+import contextlib
 import functools
 import json
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from flyrun.data.table.kept import Kept
 from flyrun.data.table.layout import Layout, encode
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
+from flyrun.threads import ahead
 
 NAME = "table"
 IN_MEMORY = 64 << 20
@@ -41,23 +43,24 @@ def load(config: Table) -> Dataset:
     """
     path, digest = _path(config), fingerprint(config)
     target, chosen = _columns(config, path)
-    folder = _folder(config, path, digest)
-    layout = _stored_layout(folder)
-    kept = Kept(functools.partial(table_files.pieces, path, [*chosen, target], config))
-    if layout is None:
-        layout = scan(kept, target, chosen, config, str(path))
+    read = functools.partial(table_files.pieces, path, [*chosen, target], config)
+    with contextlib.closing(Kept(read)) as kept:
+        asked = _folder(config, path, digest)
+        layout = _stored_layout(asked) or scan(kept, target, chosen, config, str(path))
         # What task=auto turns out to be is kept under its own name, where a model will look for it.
         folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
-    size = (layout.rows, len(layout.names))
-    stored = size[0] * size[1] * 8 > IN_MEMORY
-    pieces = _pieces(config, path, layout, kept)
-    if not stored:
-        rows, aim = np.empty(size), np.empty(size[0])
-        _fill(rows, aim, pieces)
-    else:
-        if not folder.is_dir():
+        size = (layout.rows, len(layout.names))
+        stored = size[0] * size[1] * 8 > IN_MEMORY
+        pieces = ahead(_pieces(config, path, layout, kept))
+        if not stored:
+            rows, aim = np.empty(size), np.empty(size[0])
+            _fill(rows, aim, pieces)
+        elif not folder.is_dir():
             features.tell(f"{path}: encoding {size[0]:,} rows of {size[1]} columns, once a file, in {folder}")
             mapped.make(folder, lambda temporary: _write(temporary, layout, pieces))
+    if stored:
+        if not asked.is_dir():
+            mapped.make(asked, lambda temporary: _write_layout(temporary, layout))
         remedy = f"delete the folder {folder}, it is made again at the next run"
         rows = mapped.opened(folder / "features.npy", size, remedy)
         aim = np.load(folder / "target.npy", allow_pickle=False)
@@ -156,7 +159,6 @@ Encoded = Iterator[tuple[np.ndarray, np.ndarray]]  # features and target of some
 def _pieces(config: Table, path: Path, layout: Layout, kept: Kept) -> Encoded:
     for piece, _ in usable(kept.again(layout.text), config, str(path)):
         yield encode(piece, layout)
-    kept.close()
 
 
 def _fill(rows: Any, aim: Any, pieces: Encoded) -> None:
@@ -175,4 +177,8 @@ def _write(folder: Path, layout: Layout, pieces: Encoded) -> None:
     _fill(rows, aim, pieces)
     rows.flush()
     np.save(folder / "target.npy", aim)
+    _write_layout(folder, layout)
+
+
+def _write_layout(folder: Path, layout: Layout) -> None:
     (folder / "layout.json").write_text(json.dumps(asdict(layout)), encoding="utf-8")

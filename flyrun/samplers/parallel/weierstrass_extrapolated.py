@@ -34,12 +34,9 @@ class Extrapolated(Method):
         """Draws, weights and costs of both cells."""
         draws, spent, told = [], np.zeros(3), np.zeros(2)
         for cell in needed:
-            tree = cell.tree()
-            try:
-                draws.append(tree["posterior"]["theta"].values[0])
-                spent += [float(tree["estimate"][name].values[-1]) for name in ("queries", "span", "seconds")]
-            finally:
-                tree.close()
+            with cell.file() as file:
+                draws.append(file["posterior/theta"][0])
+                spent += [file["estimate"][name][-1] for name in ("queries", "span", "seconds")]
             told += [cell.info["facts"][name] for name in ("rounds", "bytes")]
         weight = [np.full(len(one), w / len(one)) for one, w in zip(draws, _WEIGHTS, strict=True)]
         both = {"theta": np.concatenate(draws), "weight": np.concatenate(weight)}

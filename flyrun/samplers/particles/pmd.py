@@ -188,10 +188,9 @@ def _largest(log_a: np.ndarray, towards: np.ndarray, most: float, floor: float) 
 
 def _from_pilot(cell: Any, rng: np.random.Generator, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """m draws from a finished cell's Gaussian, its log density there, and its queries and visits."""
-    tree = cell.tree()
-    mean, covariance = (tree["approximation"][name].values for name in ("mean", "covariance"))
-    spent = np.array([float(tree["estimate"][name].values[-1]) for name in ("queries", "visits")])
-    tree.close()
+    with cell.file() as file:
+        mean, covariance = (file["approximation"][name][:] for name in ("mean", "covariance"))
+        spent = np.array([file["estimate"][name][-1] for name in ("queries", "visits")])
     root = np.linalg.cholesky(covariance)
     noise = rng.standard_normal((m, len(mean)))
     constant = np.log(np.diag(root)).sum() + 0.5 * len(mean) * np.log(2 * np.pi)

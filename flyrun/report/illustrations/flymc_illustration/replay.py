@@ -63,15 +63,14 @@ def _bright(state: dict[str, np.ndarray], n_data: int) -> np.ndarray:
 
 
 def _compare(cell: StoredCell, stretch: Stretch) -> None:
-    with cell.tree() as tree:
+    with cell.file() as file:
         for group in ("warmup_posterior", "posterior"):
-            if group not in tree:
+            if group not in file:
                 continue
-            draws: Any = tree[group]["theta"]
             # a draw's coordinate is its iteration, counted from 0
-            at = np.asarray(draws["draw"].values) - stretch.first + 1
+            at = file[group]["draw"][:] - stretch.first + 1
             inside = (at >= 1) & (at < len(stretch.theta))
-            if not np.array_equal(draws.values[0][inside], stretch.theta[at[inside]]):
+            if not np.array_equal(file[group]["theta"][0][inside], stretch.theta[at[inside]]):
                 raise StoreError(
                     f"{cell.folder}: its draws are not those that this flyrun gives; run it with --fresh"
                 )
