@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flyrun.config.bound import Map
+from flyrun.config.bound import Local, Map
 from flyrun.config.brightness import Implicit, PerDatum
 from flyrun.config.sampler.chain import EllipticalSlice, Hmc, Independence, Mala, RandomWalk
 from tools.peers import blackjax_peers, numpyro_peers, ours
@@ -14,6 +14,8 @@ from tools.peers.run import Run
 
 Contestant = Callable[[Problem, int, float], Run]
 BEST, NUTS, WALK = "firefly_hmc", "nuts_dense", "regular_random_walk"
+#: the tuned NUTS of which × quotes the better: the one with more effective draws a second
+BETTER_OF = (NUTS, "nuts_diagonal")
 APPROXIMATE = ("hmcecs",)
 _DEAREST = 300_000
 
@@ -52,7 +54,8 @@ def of(problem: Problem) -> dict[str, Contestant]:
         ),
         "firefly_elliptical_slice": ours.contestant(EllipticalSlice(), *firefly, burn_in=1000),
         "firefly_hmc_tight": ours.contestant(Hmc(n_steps=5), *firefly),
-        BEST: ours.contestant(Hmc(n_steps=5), Map(slack=0.5), firefly[1]),
+        "firefly_hmc_slack": ours.contestant(Hmc(n_steps=5), Map(slack=0.5), firefly[1]),
+        BEST: ours.contestant(Hmc(), Local(), firefly[1]),
     }
 
 
