@@ -31,7 +31,8 @@ ESS: effective draws by R-CODA's estimator, the worse of those of θ and of (θ 
 "slowest" is the worst coordinate's. An evaluation is of one datum's likelihood, with or without its gradient.
 × NUTS compares with the better of {" and ".join(BETTER_OF)},
 "slowest × NUTS" the slowest coordinates of both, × walk with {WALK}.
-ESS/s and evaluations/ESS are of sampling alone: compiling (for ours, or loading from numba's cache) and set-up with warm-up (mode, bounds, burn-in; mean over seeds) stand apart.
+ESS/s and evaluations/ESS are of sampling alone: compiling (for ours, or loading from numba's cache) and
+set-up with warm-up (mode, bounds, burn-in; mean over seeds) stand apart.
 ± are sds over seeds."""
 
 _AGREEMENT = f"""\
