@@ -1,6 +1,5 @@
 """flyrun fit: a table of one's own to a posterior."""
 
-import importlib
 import math
 import re
 import threading
@@ -20,12 +19,6 @@ from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
 
 _MODELS = ("logistic", "softmax", "student_t")
 CHOICES = {"model": _MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
-_LATE = (
-    "flyrun.fit.rounds",
-    "arviz_stats.base",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.backends.backend_svg",
-)
 #: all that can be typed
 OPTIONS = (*map(dashed, KEYS), "--fresh", *screens.FLAGS)
 
@@ -56,8 +49,11 @@ def run(words: list[str]) -> int:
 
 def _load_ahead() -> None:
     """Import what the end of a fit needs, while the table is read."""
-    for name in _LATE:
-        importlib.import_module(name)
+    import arviz_stats.base  # noqa: F401  # late: it is what this function is for
+    import matplotlib.backends.backend_agg  # late: as above
+    import matplotlib.backends.backend_svg  # noqa: F401  # late: as above
+
+    import flyrun.fit.rounds  # noqa: F401  # late: as above
 
 
 def parse(words: Sequence[str]) -> Request:
