@@ -108,7 +108,7 @@ def test_the_joint_summed_over_brightness_is_the_posterior(name):
         assert np.logaddexp.reduce(joint) == pytest.approx(log_density(full, theta)[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", sorted(PROBLEMS.keys() - {"softmax, whole numbers"}))
 def test_gradients_kept_and_proposed_are_those_of_the_density(name):
     problem = PROBLEMS[name]
     _, model, features, _, prior, n_params = problem

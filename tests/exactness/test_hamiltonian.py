@@ -159,6 +159,7 @@ def test_one_row_far_off_is_slow_but_leaves_the_posterior_as_it_is():
     assert ks_2samp(starts, ends).pvalue > 0.001
 
 
+@pytest.mark.slow  # as the one before
 def test_a_reference_that_is_not_the_bounds_own_is_seen_there():
     starts, ends = _moved_from_exact_draws(0.002)
     moves = ends - starts

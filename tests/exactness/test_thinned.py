@@ -71,6 +71,7 @@ def test_moments_are_the_posteriors_and_two_queries_a_candidate(name, order, kin
     assert order == 0 or draws.queries.mean() < 0.75 * N
 
 
+@pytest.mark.slow  # compiles anew for these bounds
 @pytest.mark.parametrize("share", [1.0, 0.0])
 def test_so_they_are_for_a_model_with_bounds_of_its_own_and_not_without_candidates(share):
     rule = _rule("mh_ss", 2, problem=NUMBERS)
