@@ -11,7 +11,7 @@ import threadpoolctl
 from llvmlite import binding
 
 from flyrun.config import catalogue
-from flyrun.config.compose import check_list, compose_job
+from flyrun.config.compose import compose_job, own_list
 from flyrun.config.executor import Local
 from flyrun.errors import FlyrunError
 from flyrun.runner import store
@@ -45,7 +45,7 @@ class Measured:
 
 def overrides(experiment: str) -> list[str]:
     """The words that make an experiment small. Raises ConfigError where its list `check` is none."""
-    own = check_list(catalogue.load(catalogue.files("experiment")[experiment]))
+    own = own_list(catalogue.load(catalogue.files("experiment")[experiment]), "check")
     return [*SIZE, "protocol.thin=1", *own]
 
 

@@ -2,7 +2,8 @@
 
 Order, later wins: the option's YAML, the experiment, what a choice suggests, the arm's list, what is typed,
 what is typed for this arm alone. A typed value reaches every arm that has the key. Where protocol=smoke is
-typed the experiment's list `check` stands before what is typed: it makes it small.
+typed the experiment's list `check` stands before what is typed: it makes it small; and so its list `full`, of
+the lengths to publish, where protocol=full is.
 """
 
 import json
@@ -28,9 +29,9 @@ from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir, illustrations, reference_dir
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
-_SMALL = "smoke"
+_LISTS = {"smoke": "check", "full": "full"}  # of the experiment, that belong to a protocol
 _SHOWN = 12  # arms that a message lists
-_OF_ALL_ARMS = ("arms", "sweep", "check")
+_OF_ALL_ARMS = ("arms", "sweep", *_LISTS.values())
 
 
 def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Job:
@@ -43,10 +44,11 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     with one_line(), _hydra():
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
-        if composer.choices.get("protocol") == _SMALL and (small := read(check_list(base))):
-            entries = small + typed
+        listed = _LISTS.get(composer.choices.get("protocol", ""))
+        if listed and (own := read(own_list(base, listed))):
+            entries = own + typed
             composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
-            composer.used = {entry.text for entry in small}
+            composer.used = {entry.text for entry in own}
             base = composer.base()
         arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
         for entry in entries:
@@ -88,11 +90,11 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     )
 
 
-def check_list(base: dict[str, Any]) -> list[str]:
-    """The words that make an experiment small. Raises ConfigError where its `check` is no list."""
-    own = base.get("check") or []
+def own_list(base: dict[str, Any], key: str) -> list[str]:
+    """The words that an experiment has under `check` or `full`. Raises ConfigError where that is no list."""
+    own = base.get(key) or []
     if not isinstance(own, list):
-        raise ConfigError("check: must be a list of overrides; correct the experiment's file")
+        raise ConfigError(f"{key}: must be a list of overrides; correct the experiment's file")
     return list(map(str, own))
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from flyrun import __version__, files
+from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Job
 from flyrun.fit import coefficients
@@ -154,10 +154,10 @@ class _Rounds:
         return result
 
     def _prepare(self, arm: Any, folder: Path) -> Any:
-        """The program, set up once for all rounds: it knows no length."""
+        """The program, set up once for all rounds, for it knows no length; the MAP once for all fits."""
         if self.program is None:
             with self.timed("MAP and bounds"):
-                self.program = prepare(arm, folder)
+                self.program = prepare(arm, paths.cache_dir("setup"))
         return self.program
 
     def _usable(self) -> tuple[tuple[int, ...], int]:

@@ -72,6 +72,13 @@ def inside(region, theta):
     return region.answers[slot]
 
 
+def brought_in(region: Ellipsoid, theta: np.ndarray) -> np.ndarray:
+    """θ, or, for one beyond the border, the place just within it on the way to the centre, (P,)."""
+    away = theta - region.centre
+    distance = math.sqrt(away @ region.curvature @ away / region.square)
+    return theta if distance <= 1.0 else region.centre + 0.99 / distance * away
+
+
 class LocalBound(NamedTuple):
     """A parabola for each datum within E, of one predictor, and a model's bounds that hold beyond."""
 

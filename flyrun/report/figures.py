@@ -84,6 +84,7 @@ def _drawn(plot: Callable[[], Any], path: Path) -> str:
             return ""
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path.with_suffix(".png"), dpi=160)
+        figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
         buffer = io.StringIO()
         # No date, so that the same run gives the same file.
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

@@ -229,6 +229,7 @@ def test_chains_of_two_modes_do_not_agree(tmp_path, monkeypatch, capsys):
 def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, capsys):
     """The control: what finding the modes is for."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))  # where modes that were found are kept
 
     def one(module, model, features, penalty, normaliser, first):
         return modes.Modes(first.theta[None], first.log_posterior, np.ones(1), 0)

@@ -78,4 +78,4 @@ def _bound(words: list[str], typed: set[str]):
     if not getattr(arm.model, "orders", ()):
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))
         raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
-    return arm, bind(arm, paths.cache_dir("plan"), needs_map=True)
+    return arm, bind(arm, paths.cache_dir("setup"), needs_map=True)

@@ -10,8 +10,10 @@ the gradient of the bright data's log L̃ alone, weak forces of few data, so tha
 pseudo-prior has, a Laplace prior's corners, goes into the kick. On full data the reference is the Gaussian
 that the bounds tight at the MAP collapse into, or the one of the posterior's curvature there.
 
-P(θ − μ) and Pv are carried along: they rotate as θ − μ and v do and make all energies sums of products. So a
-step costs one product with P⁻¹, and no whitened copy of the data is needed.
+Rotations keep the reference's energy ½(θ − μ)ᵀP(θ − μ) + ½vᵀPv and a kick of g changes it by v·g + ½g·P⁻¹g,
+so none is worked out anew. A step costs one product with P⁻¹, or none where no datum pulls, and no whitened
+copy of the data is needed. A reference other than the pseudo-prior enters the forces: only then P(θ − μ) is
+carried along, with Pv, for they rotate as θ − μ and v do.
 """
 
 from math import cos, inf, nan, pi, sin
@@ -118,37 +120,44 @@ def _hmc(kernel, rng, target, theta):
     for d in range(size):
         away[d] = theta[d] - reference.mean[d]
     scale_noise(reference.metric, noise, velocity)
-    precision_times(reference.metric, velocity, momentum)
-    precision_times(reference.metric, away, pull)
+    if reference.kind.pulls:
+        precision_times(reference.metric, velocity, momentum)
+        precision_times(reference.metric, away, pull)
 
     gradient[:] = 0.0
-    log_ratio = 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
-    log_ratio -= log_base_over(reference.kind, target.base, theta, away, pull, gradient)
+    log_ratio = -log_base_over(reference.kind, target.base, theta, away, pull, gradient)
     log_ratio -= kept_log_data(target, gradient)
     _refuse_nan(log_ratio, 0.0)
     log_there = 0.0
     for i in range(n_steps + 1):
         if i > 0:
             _rotate(away, velocity, turn, swing)
-            _rotate(pull, momentum, turn, swing)
+            if reference.kind.pulls:
+                _rotate(pull, momentum, turn, swing)
             for d in range(size):
                 position[d] = reference.mean[d] + away[d]
             gradient[:] = 0.0
             log_there = log_base_over(reference.kind, target.base, position, away, pull, gradient)
             if i < n_steps:
                 data_gradient(target, position, gradient)
-                log_there += _dot(gradient, gradient)  # only whether it is a number matters
             else:
                 log_there += log_data(target, position, gradient)
-            if log_there != log_there:
-                _refuse_nan(log_there, _dot(away, pull))
+        force = _dot(gradient, gradient)
+        if log_there + force != log_there + force:
+            precision_times(reference.metric, away, pull)
+            _refuse_nan(nan, _dot(away, pull))
+        if force == 0.0:
+            continue
         covariance_times(reference.metric, gradient, kick)
         share = 0.5 * step if i in (0, n_steps) else step
+        log_ratio -= share * (_dot(gradient, velocity) + 0.5 * share * _dot(gradient, kick))
         for d in range(size):
             velocity[d] += share * kick[d]
-            momentum[d] += share * gradient[d]
+        if reference.kind.pulls:
+            for d in range(size):
+                momentum[d] += share * gradient[d]
 
-    log_ratio += log_there - 0.5 * (_dot(away, pull) + _dot(velocity, momentum))
+    log_ratio += log_there
     # a trajectory that overflowed is refused, as one that lost its energy is
     return metropolis(rng, target, theta, position, log_ratio if log_ratio == log_ratio else -inf)
 

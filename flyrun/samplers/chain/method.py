@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.models.base import draw_base
+from flyrun.models.local import LocalBound, brought_in
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -134,7 +135,9 @@ class Chain(Method):
         The start is the same for every arm at one seed: a draw from the prior, as in the paper, 0, or, for
         protocol.init=map, from the Gaussian of the posterior's curvature at the MAP, near stationarity (not
         the MAP itself: there every pseudo-likelihood is 0); where there are several modes, seeds take turns
-        at them; for ep, from EP's. init_freedom makes a t of it. Working out the first state costs N queries.
+        at them; for ep, from EP's. init_freedom makes a t of it. Where bounds are of two levels a start
+        beyond their border is brought in, unless it is at another mode: out there so many data are bright
+        that chains find no way in for tens of thousands of iterations. The first state costs N queries.
         """
         first = seeded(seed)
         theta = np.zeros(self.n_params)
@@ -147,6 +150,9 @@ class Chain(Method):
             theta = centre + away
         elif self.arm.protocol.init == "prior":
             _draw(self.problem.prior, first, theta)
+        bound = getattr(self._target, "bound", None)
+        if isinstance(bound, LocalBound) and len(self._starts) < 2:
+            theta = brought_in(bound.region, theta)
         rng = seeded(seed, self.arm.method())
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))

@@ -147,13 +147,13 @@ def _class_scale(metric, vector, out):
 class Own(NamedTuple):
     """The reference is the Gaussian part of the target's own base."""
 
-    unused: int = 0
+    pulls: bool = False
 
 
 class Foreign(NamedTuple):
-    """The reference is another Gaussian than the target's base."""
+    """The reference is another Gaussian than the target's base: it pulls, as P·(θ − μ)."""
 
-    unused: int = 0
+    pulls: bool = True
 
 
 @generic

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from tests.samplers.approximations.exact import after, by_grid, method_of
 
@@ -42,3 +43,22 @@ def test_starts_are_draws_of_eps_gaussian_or_of_a_t_about_it(tmp_path, freedom, 
     z = (starts - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
     assert np.abs(z.mean(axis=0)).max() < 4 * np.sqrt(wider / 800)
     assert z.var() == pytest.approx(wider, abs=0.15)
+
+
+@pytest.mark.parametrize("bound", ["local", "map"])
+def test_local_bounds_alone_bring_a_start_from_beyond_to_the_near_side_of_their_border(tmp_path, bound):
+    words = (
+        "sampler=hmc",
+        f"bound={bound}",
+        "brightness=per_datum",
+        "protocol.init=prior",
+        "prior.scale=300",
+    )
+    method = method_of(tmp_path, *words)
+    centre = method.problem.fit.theta_map
+    away = np.array([method.init(seed)["theta"] for seed in range(20)]) - centre
+    white = away @ method.setup.lower
+    distances, border = np.linalg.norm(white, axis=1), np.sqrt(chi2.isf(1e-4, len(centre)))
+    near = np.isclose(distances, 0.99 * border) | (distances < border)
+    assert near.all() if bound == "local" else not near.all()
+    assert np.ptp(white / distances[:, None], axis=0).max() > 1.0  # each from its own side
