@@ -100,7 +100,7 @@ hogwild: $(VENV)/run.stamp ## Hogwild Gibbs of Gaussians, Ising models and topic
 	$(FLYRUN) experiment=topics_hogwild $(ARGS)
 	$(FLYRUN) publish hogwild_gaussian chromatic hogwild_ising topics_hogwild out=$(MEASURED)
 
-full: $(VENV)/run.stamp ## Table 1 with the published lengths (protocol=full), reports into results/measured (an hour and a half on 2 cores)
+full: $(VENV)/run.stamp ## Table 1 with the published lengths (protocol=full), reports into results/measured (over an hour on 2 cores)
 	$(FLYRUN) experiment=mnist_logreg protocol=full $(ARGS)
 	$(FLYRUN) experiment=cifar_softmax protocol=full $(ARGS)
 	$(FLYRUN) experiment=opv_robust protocol=full $(ARGS)

@@ -19,7 +19,8 @@ BYTES = 4  # of a stored feature
 def against_size(run: Run, run_dir: Path) -> Any:
     """Against the number of data: likelihood queries per effective sample and effective samples per second of
     sampling, mean ± 1 sd over chains; seconds of set-up (MAP, bounds, rates); the most memory that a process
-    held, pages of the mapped features included.
+    held, pages of the mapped features included. Dashed: how bright data fall with local bounds, and the memory of
+    the features alone.
 
     None where fewer than two sizes along the axis n are done. N is what each arm read, for a typed
     dataset.n_data counts more than the axis' point.
@@ -49,17 +50,13 @@ def against_size(run: Run, run_dir: Path) -> Any:
         for x, y, top in zip(sizes, values, values + spread, strict=True):
             text = f"{y:,.0f}" if y >= 10 else f"{y:.2g}"
             axis.annotate(text, (x, top), (0, 6), textcoords="offset points", fontsize=8, ha="center")
-        axis.set(xscale="log", ylabel=label)
+        axis.set(xscale="log", yscale="log", ylabel=label)
         axis.margins(x=0.12)
-        if axis is not cost:
-            axis.set_yscale("log")
-            axis.set_ylim(0.4 * np.nanmin(values), 3.0 * np.nanmax(values))
-            round_numbers(axis.yaxis)
-    values = table["queries_per_ess"].to_numpy(dtype=float)
-    cost.set_ylim(0, 1.5 * np.nanmax(values))
-    low, high = 0.75 * values.mean(), 1.25 * values.mean()
-    cost.axhspan(low, high, color=INK, alpha=0.12, linewidth=0, label="mean ± 25 %")
-    cost.legend(loc="lower right")
+        axis.set_ylim(0.4 * np.nanmin(values), 3.0 * np.nanmax(values))
+        round_numbers(axis.yaxis)
+    slope = table["queries_per_ess"].iloc[-1] * np.sqrt(sizes[-1] / sizes)
+    cost.plot(sizes, slope, color=INK, linewidth=1.0, linestyle="--", label="as $N^{-1/2}$")
+    cost.legend(loc="lower left")
     rows = sizes * table["n_params"].to_numpy(dtype=float) * BYTES / 1e6
     memory.plot(sizes, rows, color=INK, linewidth=1.0, linestyle="--", label="the features alone")
     memory.set_ylim(bottom=0.5 * rows.min())
