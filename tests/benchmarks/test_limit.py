@@ -1,4 +1,4 @@
-"""Firefly-HMC with local bounds in units of what no sampler can undercut: a draw of a Gaussian of as many dimensions.
+"""Firefly-HMC with local bounds in units of what no sampler undercuts: a draw of a Gaussian as large.
 
 `make bench` shows the figures.
 """

@@ -19,8 +19,8 @@ BYTES = 4  # of a stored feature
 def against_size(run: Run, run_dir: Path) -> Any:
     """Against the number of data: likelihood queries per effective sample and effective samples per second of
     sampling, mean ± 1 sd over chains; seconds of set-up (MAP, bounds, rates); the most memory that a process
-    held, pages of the mapped features included. Dashed: how bright data fall with local bounds, and the memory of
-    the features alone.
+    held, pages of the mapped features included. Dashed: as bright data fall with local bounds, and the memory
+    of the features alone.
 
     None where fewer than two sizes along the axis n are done. N is what each arm read, for a typed
     dataset.n_data counts more than the axis' point.
