@@ -65,6 +65,7 @@ class Local(Bound):
 
     There is all but `mass_outside` of the Gaussian of the curvature at the MAP. Nothing is cut off. The more
     data, the fewer are bright. slack as for bound=map; auto: 0.5, or 0 where less than half a datum is.
+    Chains that would begin beyond are brought in.
     """
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=per_datum",)
