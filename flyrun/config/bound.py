@@ -72,7 +72,7 @@ class Local(Bound):
     at_map: ClassVar[bool] = True
     offset_sds: ClassVar[float] = 0.0
     slack: float | Literal["auto"] = ranged("auto", at_least=0)
-    mass_outside: float = ranged(1e-3, above=0, at_most=1)
+    mass_outside: float = ranged(1e-4, above=0, at_most=1)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; for models of one predictor whose likelihoods are known to bend how far."""
