@@ -32,7 +32,7 @@ from flyrun.runner import environment
 HERE = Path(__file__).parent
 COLUMNS = 20
 POINT = "scikit_learn"
-FIT, AGAIN = "flyrun fit", "flyrun fit, again"
+FIT, AGAIN = "flyrun fit", "flyrun fit again"
 SCRIPTS = {POINT: "scikit_learn.py", "statsmodels": "stats_models.py", "bambi": "bambi_default.py"}
 
 _ABOUT = f"""\
