@@ -152,7 +152,8 @@ class Chain(Method):
             _draw(self.problem.prior, first, theta)
         bound = getattr(self._target, "bound", None)
         if isinstance(bound, LocalBound) and len(self._starts) < 2:
-            theta = brought_in(bound.region, theta)
+            with threadpool_limits(1):
+                theta = brought_in(bound.region, theta)
         rng = seeded(seed, self.arm.method())
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
