@@ -44,8 +44,12 @@ class Pool(ProcessPoolExecutor):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         """Wait for what was submitted; after an error, end it."""
         if kind is not None:
-            self._open.close()
+            self.end()
         return super().__exit__(kind, error, trace)
+
+    def end(self) -> None:
+        """End the processes at once; what they were doing is lost."""
+        self._open.close()
 
 
 def _end_with(reader: Any) -> None:

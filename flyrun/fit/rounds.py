@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Job
 from flyrun.fit import coefficients
+from flyrun.fit.beside import Beside
 from flyrun.fit.choose import Problem
 from flyrun.fit.request import Request
-from flyrun.report import build
-from flyrun.report.build import summarise
+from flyrun.report.build import build, show, summarise
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
 from flyrun.runner.cell import cells, run_dir
@@ -32,15 +33,17 @@ _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
 
 
-def fit(request: Request, task: Problem, started: float, screen: Any) -> int:
+def fit(request: Request, task: Problem, started: float, screen: Any, beside: Beside) -> int:
     """Run a request, begun at `started`, to its end; exit code. FlyrunError for what a person can mend."""
-    rounds = _Rounds(request, task, started, screen)
+    rounds = _Rounds(request, task, started, screen, beside)
     for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
     if code == 0:
         with rounds.timed("report"):
-            build(rounds.folder, screen.tables)
+            made = beside.ask(build, rounds.folder)
+        if screen.tables is not None:
+            show(made, rounds.folder, screen.tables)
         rounds.say(rounds.phases())
         path = rounds.folder / POSTERIOR
         opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
@@ -52,8 +55,9 @@ def fit(request: Request, task: Problem, started: float, screen: Any) -> int:
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, started: float, screen: Any):
+    def __init__(self, request: Request, task: Problem, started: float, screen: Any, beside: Beside):
         self.request, self.task, self.started, self.screen = request, task, started, screen
+        self.beside = beside
         self.spent = defaultdict(float, read=time.monotonic() - started)  # seconds by phase
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
@@ -115,9 +119,10 @@ class _Rounds:
                 result = self._run(total, False, None)
                 if result.exit_code:
                     return result.exit_code
-            self.done, self.rate = total, sum(map(_seconds_an_iteration, self._stored()))
-            self.beta = coefficients.draws(self._stored(), self.task.layout)
-            rows = coefficients.summarise(self.beta, self.task.layout)
+            with self.timed("R-hat and ESS"):
+                self.done, self.rate = total, sum(map(_seconds_an_iteration, self._stored()))
+                self.beta = coefficients.draws(self._stored(), self.task.layout)
+                rows = self.beside.ask(coefficients.summarise, self.beta, self.task.layout)
             good = coefficients.agreed(rows) and not self._caveats()
             following = None if good or ended else self._next(total, rows)
             self._tell_round(number, total, rows, good, following)
@@ -149,7 +154,8 @@ class _Rounds:
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         prepare = self._prepare if here else None
         with self.timed("draws"):  # files and compiling, where that is needed, included
-            result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summarise)
+            summary = partial(self.beside.begin, summarise) if here else summarise
+            result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summary)
         self.screen.failures(result)
         return result
 

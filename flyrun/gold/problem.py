@@ -2,21 +2,24 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import flyrun.data
 from flyrun import paths
 from flyrun.config.arm import Arm
-from flyrun.config.compose import compose_job
 from flyrun.config.schema import SCHEMAS
 from flyrun.data.dataset import Dataset
-from flyrun.models.problem import Problem, bind
+
+if TYPE_CHECKING:
+    from flyrun.models.problem import Problem
 
 
 def arm_of(words: list[str], more: tuple[str, ...] = ("sampler=laplace",)) -> Arm:
     """The arm of a problem's words and a method's."""
+    from flyrun.config.compose import compose_job  # late: hydra, which a report does without
+
     return compose_job([*words, *more]).arms[0]
 
 
@@ -25,7 +28,7 @@ def settings_of(arm: Any) -> dict[str, Any]:
     return {group: getattr(arm, group).settings() for group in ("dataset", "model", "prior")}
 
 
-def classes_of(arm: Any, problem: Problem) -> int:
+def classes_of(arm: Any, problem: "Problem") -> int:
     """How many classes there are whose common shift the likelihood ignores; 1 for none."""
     return problem.model.n_predictors if getattr(arm.model.code, "SHIFT_FREE", False) else 1
 
@@ -43,8 +46,10 @@ def data_of(settings: dict[str, Any]) -> Dataset:
     return flyrun.data.load(SCHEMAS["dataset"][settings["dataset"]["name"]](**settings["dataset"]))
 
 
-def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, Problem]:
+def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, "Problem"]:
     """(dataset, model and prior as options, the problem that they make), of a reference's settings."""
+    from flyrun.models.problem import bind  # late: numba, which most reports do without
+
     groups = ("dataset", "model", "prior")
     arm = SimpleNamespace(
         **{group: SCHEMAS[group][settings[group]["name"]](**settings[group]) for group in groups}

@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -14,8 +14,9 @@ from flyrun.errors import DataError
 from flyrun.gold import store
 from flyrun.gold.problem import free
 from flyrun.gold.store import PROBABILITIES, Gold
-from flyrun.models import passes
-from flyrun.models.problem import Problem
+
+if TYPE_CHECKING:
+    from flyrun.models.problem import Problem
 
 
 def likeness(theta: np.ndarray, weight: np.ndarray | None, gold: Gold) -> dict[str, float]:
@@ -33,8 +34,10 @@ def likeness(theta: np.ndarray, weight: np.ndarray | None, gold: Gold) -> dict[s
     }
 
 
-def held_out(arm: Any, problem: Problem, theta: np.ndarray, weight: np.ndarray | None = None) -> float:
+def held_out(arm: Any, problem: "Problem", theta: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Mean over the test rows of the log of their density averaged over draws (M, P), weighted or not."""
+    from flyrun.models import passes  # late: numba, which most reports do without
+
     data, code = problem.dataset, arm.model.code
     model, features = code.rebind(problem.model, data.test_features, data.test_target)
     each = np.array([passes.likelihoods(code, model, features, at)[0] for at in theta])

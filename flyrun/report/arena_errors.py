@@ -18,7 +18,6 @@ from flyrun.gold import store
 from flyrun.gold.problem import bound
 from flyrun.gold.score import held_out, likeness
 from flyrun.gold.store import Gold
-from flyrun.models.problem import log_densities, scores
 from flyrun.report.arms import ArmResult
 from flyrun.report.draws import Draws
 from flyrun.report.section import Row
@@ -155,6 +154,8 @@ def _last_half(draws: Draws) -> np.ndarray:
 
 def _like(draws: Draws, gold: Gold, arm: Any, problem: Any, deep: bool) -> Row:
     """deep: with what takes hundreds of passes over the data."""
+    from flyrun.models.problem import log_densities, scores  # late: numba, which most reports do without
+
     weight: Any = None
     theta: Any = draws.values("weighted", "theta")
     mean, covariance = (draws.values("approximation", name) for name in ("mean", "covariance"))

@@ -39,6 +39,13 @@ class ReportResult:
     complete: bool
 
 
+@dataclass(frozen=True)
+class Report(ReportResult):
+    """Of a run, with what it says."""
+
+    text: document.Document
+
+
 def load(run_dir: Path) -> Run:
     """A run with what the sections need of its cells; raises StoreError without a run.json."""
     return summaries.load(Path(run_dir), SECTIONS)
@@ -93,7 +100,7 @@ def legend(run: Run) -> list[str]:
     return [line for section in shown(run, SECTIONS) for line in section.legend(run)]
 
 
-def build(run_dir: Path, console: Console | None = None) -> ReportResult:
+def build(run_dir: Path, console: Console | None = None) -> Report:
     """Write a run's report, and print its tables when a console is given.
 
     Unfinished, failed and missing cells are marked, never left out. Raises StoreError when there is no run
@@ -103,7 +110,7 @@ def build(run_dir: Path, console: Console | None = None) -> ReportResult:
     return write(load(run_dir), run_dir, console)
 
 
-def write(run: Run, folder: Path, console: Console | None = None) -> ReportResult:
+def write(run: Run, folder: Path, console: Console | None = None) -> Report:
     """The same of a run that was loaded, to a folder that exists."""
     whole, warnings = frame(run), caveats(run)
     with files.writing(folder):
@@ -122,10 +129,19 @@ def write(run: Run, folder: Path, console: Console | None = None) -> ReportResul
             files.write_text(folder / name, content)
     written = [folder / name for name in texts]
     written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
-    if console is not None:
-        _print(console, folder, text)
     complete = all(arm.done == arm.wanted for arm in run.arms)
-    return ReportResult(whole, tuple(written), tuple(warnings), complete)
+    made = Report(whole, tuple(written), tuple(warnings), complete, text)
+    if console is not None:
+        show(made, folder, console)
+    return made
+
+
+def show(made: Report, folder: Path, console: Console) -> None:
+    """Print the tables of a report in this folder, and where it is."""
+    render.print_page(console, made.text.title, made.text.views, made.text.caveats)
+    for line in _footer(made.text.environment):
+        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
+    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
 
 
 def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
@@ -140,13 +156,6 @@ def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
         "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
     }
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _print(console: Console, folder: Path, text: document.Document) -> None:
-    render.print_page(console, text.title, text.views, text.caveats)
-    for line in _footer(text.environment):
-        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
-    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
 
 
 def _footer(environment: dict[str, Any]) -> list[str]:

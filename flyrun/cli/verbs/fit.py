@@ -2,7 +2,6 @@
 
 import math
 import re
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,27 +32,18 @@ def run(words: list[str]) -> int:
     try:
         request = parse(words)
         started = time.monotonic()
-        from flyrun.fit.choose import problem  # late: what is wrong with the words is told at once
+        from flyrun.fit.beside import Beside  # late: what is wrong with the words is told at once
 
-        threading.Thread(target=_load_ahead, daemon=True).start()
-        task = problem(request)
-        from flyrun.fit.rounds import fit  # late: by now another thread has imported it
+        with Beside() as beside:
+            from flyrun.fit.choose import problem  # late: the other process has begun
+            from flyrun.fit.rounds import fit  # late: as above
 
-        code = fit(request, task, started, screen)
+            code = fit(request, problem(request), started, screen, beside)
     except Exception as error:
         code = explain(error)
         screen.tell("error", text=" ".join(str(error).split()))
     screen.tell("ended", exit_code=code)
     return code
-
-
-def _load_ahead() -> None:
-    """Import what the end of a fit needs, while the table is read."""
-    import arviz_stats.base  # noqa: F401  # late: it is what this function is for
-    import matplotlib.backends.backend_agg  # late: as above
-    import matplotlib.backends.backend_svg  # noqa: F401  # late: as above
-
-    import flyrun.fit.rounds  # noqa: F401  # late: as above
 
 
 def parse(words: Sequence[str]) -> Request:

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from flyrun.models import passes
 from flyrun.models.base import Penalty
@@ -24,6 +23,8 @@ def find_map(
 
     Stops where rounding stops it: a MAP only a few posterior sds away would multiply the bright data.
     """
+    from scipy.optimize import minimize  # late: a third of a second, which a model with Newton's steps saves
+
     n_passes = 0
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:

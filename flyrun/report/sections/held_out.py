@@ -14,7 +14,6 @@ import numpy as np
 from flyrun.config.schema import listing
 from flyrun.gold.problem import bound
 from flyrun.gold.score import held_out
-from flyrun.models import passes
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
@@ -65,6 +64,8 @@ def summarise(draws: Draws) -> Row:
 
 def _predicted(code: Any, model: Any, features: Any, data: Any, theta: np.ndarray) -> tuple[Any, float]:
     """Share of the test rows misclassified, None where there are no classes; mean log likelihood."""
+    from flyrun.models import passes  # late: numba, which most reports do without
+
     values = passes.likelihoods(code, model, features, theta)[0]
     error = None
     if data.task == "binary":

@@ -4,13 +4,11 @@ import functools
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyrun.gold import by_coordinate
 from flyrun.gold.problem import bound
-from flyrun.gold.recipe import Moments
 from flyrun.report import by_size, words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
@@ -18,6 +16,9 @@ from flyrun.report.draws import Draws
 from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, number, plain, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.table import put
+
+if TYPE_CHECKING:
+    from flyrun.gold.recipe import Moments
 
 
 def summarise(draws: Draws) -> Row:
@@ -47,7 +48,9 @@ def pool(chains: list[Draws]) -> Row:
 
 
 @functools.lru_cache(maxsize=4)  # arms of one problem come one after the other, or in a few processes
-def _exact(settings: str, folder: Path) -> Moments:
+def _exact(settings: str, folder: Path) -> "Moments":
+    from flyrun.gold import by_coordinate  # late: numba, which most reports do without
+
     return by_coordinate.moments(*bound(json.loads(settings), folder))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from flyrun.models import passes
 from flyrun.models.local import Ellipsoid, LocalBound, ellipsoid
@@ -15,7 +15,7 @@ from flyrun.samplers.chain.setup import Setup
 def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndarray]:
     """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n."""
     problem = setup.problem
-    radius = float(np.sqrt(chi2.isf(config.mass_outside, setup.n_params)))
+    radius = float(np.sqrt(chdtri(setup.n_params, config.mass_outside)))
     region = ellipsoid(problem.fit.theta_map, setup.curvature, radius)
     setup.queries += setup.n_data
     bound, expected = within(setup.module, problem.model, problem.features, region)

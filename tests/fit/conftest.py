@@ -1,0 +1,15 @@
+"""Fits of small tables are quicker in one process: a second takes two seconds to begin."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch, request):
+    if "beside" not in request.fixturenames:
+        monkeypatch.setattr("flyrun.fit.beside.cores", lambda: 1)
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """As where there are two cores."""
+    monkeypatch.setattr("flyrun.fit.beside.cores", lambda: 2)

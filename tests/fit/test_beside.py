@@ -1,0 +1,58 @@
+"""A second process of a fit: what it gives is what this one would, and its death costs nothing."""
+
+import os
+
+import pytest
+
+from flyrun.errors import StoreError
+from flyrun.fit.beside import Beside
+from tests.fit.test_fit import fit
+
+HERE = os.getpid()
+
+
+def where(message=""):
+    if message:
+        raise StoreError(message)
+    return os.getpid()
+
+
+def dies():
+    """Ends the process that is not the test's."""
+    if os.getpid() != int(os.environ["FLYRUN_TEST_PID"]):
+        os._exit(9)
+    return os.getpid()
+
+
+@pytest.mark.usefixtures("beside")
+def test_work_is_done_there_and_its_error_comes_back():
+    with Beside() as second:
+        assert second.ask(where) != HERE
+        with pytest.raises(StoreError, match="no room"):
+            second.ask(where, "no room")
+
+
+@pytest.mark.usefixtures("beside")
+def test_where_it_dies_the_work_is_done_here(monkeypatch):
+    monkeypatch.setenv("FLYRUN_TEST_PID", str(HERE))
+    with Beside() as second:
+        assert second.ask(dies) == HERE
+        assert second.ask(where) == HERE
+
+
+def test_with_one_core_there_is_none():
+    with Beside() as second:
+        assert second.ask(where) == HERE
+
+
+def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620")
+    printed = capsys.readouterr().out
+    monkeypatch.setattr("flyrun.fit.beside.cores", lambda: 1)
+    here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620")
+    assert "report.html" in printed
+    assert "intercept" in printed
+    told = [name for name in here if not name.endswith("_s") and "second" not in name]
+    assert there[told].equals(here[told])
