@@ -10,9 +10,11 @@ compiles once a machine has compiled. Writes <out>.md and <out>.csv.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -31,6 +33,7 @@ from flyrun.runner import environment
 
 HERE = Path(__file__).parent
 COLUMNS = 20
+_LOOK_S = 0.2  # between looks at how much memory there is in use
 POINT = "scikit_learn"
 FIT, AGAIN = "flyrun fit", "flyrun fit again"
 SCRIPTS = {POINT: "scikit_learn.py", "statsmodels": "stats_models.py", "bambi": "bambi_default.py"}
@@ -40,8 +43,9 @@ Logistic regression with {COLUMNS} columns. scikit_learn gives a point estimate,
 bambi (PyMC's NUTS, four chains of 1,000 draws after 1,000 of tuning) and `flyrun fit` a posterior; each with
 its defaults and all cores it takes. Seconds are those of the whole process, imports and files included, the
 median of the repeats; the file was in memory and what compiles once a machine was compiled. "again": the same
-file a second time. × is by {POINT}'s seconds in the same run. ESS: the smallest bulk ESS of a coefficient.
-"Off by": the largest difference of a coefficient from `flyrun fit`'s posterior mean, in its sds."""
+file a second time. × is by {POINT}'s seconds in the same run. Peak MB: of all its processes together.
+ESS: the smallest bulk ESS of a coefficient. "Off by": the largest difference of a coefficient from `flyrun
+fit`'s posterior mean, in its sds."""
 
 
 class Answer(NamedTuple):
@@ -159,7 +163,7 @@ def _fit(file: Path, folder: Path, limit: float = 300.0) -> Answer:
 
 
 def _timed(command: list[str], limit: float) -> tuple[float, float]:
-    """Seconds and peak MB of a process (not of its children); beyond the limit it is ended, MB are nan."""
+    """Seconds and peak MB of a process and those it starts; beyond the limit it is ended, MB are nan."""
     # importing flyrun here has set where compiled code lies: a folder for this process, not for those
     environ = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     environ["FLYRUN_CACHE"] = str(_cache())
@@ -167,6 +171,7 @@ def _timed(command: list[str], limit: float) -> tuple[float, float]:
     process = subprocess.Popen(
         command, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
+    peak, looked = 0.0, began
     while True:
         ended, status, usage = os.wait4(process.pid, os.WNOHANG)
         seconds = time.perf_counter() - began
@@ -178,11 +183,24 @@ def _timed(command: list[str], limit: float) -> tuple[float, float]:
             os.wait4(process.pid, 0)
             process.returncode = -9
             return limit, math.nan
+        if time.perf_counter() - looked > _LOOK_S:
+            peak, looked = max(peak, _memory(process.pid)), time.perf_counter()
         time.sleep(0.01)
     if process.returncode:
         said = process.stderr.read().decode() if process.stderr else ""
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said[-2000:]}")
-    return seconds, usage.ru_maxrss / 1024
+    return seconds, max(peak, usage.ru_maxrss / 1024)
+
+
+def _memory(group: int) -> float:
+    """MB that the processes of a group hold together, what they share counted once; 0 without /proc."""
+    total = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[2]) == group:
+                found = re.search(r"^Pss:\s+(\d+)", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+                total += int(found[1]) if found else 0
+    return total / 1024
 
 
 def _cache() -> Path:
