@@ -253,8 +253,8 @@ def _digest(text: str) -> str:
 
 def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
-    from flyrun.report import build  # late, with the runner: Tab and --cfg need not wait for these
-    from flyrun.report.build import summarise
+    # late: Tab and --cfg need not wait for these
+    from flyrun.report.build import build, summarise
     from flyrun.runner.launch import run as run_cells  # late
 
     result = run_cells(job, screen.console, summarise=summarise)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flyrun import files
 from flyrun.errors import StoreError
-from flyrun.report import build
+from flyrun.report.build import build
 
 
 def publish(run_dir: Path, out: Path) -> list[Path]:

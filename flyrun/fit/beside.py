@@ -3,13 +3,18 @@
 ArviZ and matplotlib take a second to import; in another thread of this process, a second from the reading.
 """
 
-from collections.abc import Callable
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, TypeVar
 
 from flyrun.children import Pool, cores
+from flyrun.report.document import Document
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -51,10 +56,55 @@ class Beside(ExitStack):
         return work(*args)
 
 
+def summarise(folder: Path) -> None:
+    """Leave the summary of a cell beside its draws."""
+    import flyrun.report.build  # late: pandas, which this process may do without
+
+    flyrun.report.build.summarise(folder)
+
+
+def report(folder: Path) -> Document:
+    """Write the report of a run; what it says."""
+    import flyrun.report.build  # late: as above
+
+    return flyrun.report.build.build(folder, each=_on_two).text
+
+
+def _on_two(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """As `map`, every second item by a copy of this process where the system makes one safely."""
+    here = list(items)
+    if sys.platform != "linux" or cores() < 2 or len(here) < 2:
+        return list(map(work, here))
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+
+    def copy() -> None:
+        writer.send([work(item) for item in here[1::2]])
+
+    process = context.Process(target=copy)
+    process.start()
+    writer.close()
+    done: list[Any] = [work(item) for item in here[::2]]
+    try:
+        others = reader.recv()
+    except EOFError:  # it died, out of memory most likely
+        others = [work(item) for item in here[1::2]]
+    process.join()
+    return [(done if k % 2 == 0 else others)[k // 2] for k in range(len(here))]
+
+
 def _load() -> None:
+    """Import what the others need; of ArviZ the functions of arrays, which come without xarray sooner."""
+    sys.modules.setdefault("xarray", None)  # type: ignore[arg-type]
     import arviz_stats.base  # noqa: F401  # late: it is what this function is for
-    import matplotlib.backends.backend_agg  # late: as above
-    import matplotlib.backends.backend_svg  # noqa: F401  # late: as above
+
+    if sys.modules["xarray"] is None:
+        del sys.modules["xarray"]
 
     import flyrun.fit.coefficients  # late: as above
     import flyrun.report.build  # noqa: F401  # late: as above
+    from flyrun.report.figures import axes, saved  # late: as above
+
+    figure, (panel,) = axes(1, "first")  # finds fonts and what else a first figure looks for
+    panel.set(xscale="log", xlim=(1, 100))
+    saved(figure)

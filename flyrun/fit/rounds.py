@@ -14,11 +14,10 @@ from typing import Any
 from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Job
-from flyrun.fit import coefficients
-from flyrun.fit.beside import Beside
+from flyrun.fit import beside, coefficients
 from flyrun.fit.choose import Problem
 from flyrun.fit.request import Request
-from flyrun.report.build import build, show, summarise
+from flyrun.report import document
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
 from flyrun.runner.cell import cells, run_dir
@@ -33,17 +32,17 @@ _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
 
 
-def fit(request: Request, task: Problem, started: float, screen: Any, beside: Beside) -> int:
+def fit(request: Request, task: Problem, started: float, screen: Any, other: beside.Beside) -> int:
     """Run a request, begun at `started`, to its end; exit code. FlyrunError for what a person can mend."""
-    rounds = _Rounds(request, task, started, screen, beside)
+    rounds = _Rounds(request, task, started, screen, other)
     for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
     if code == 0:
         with rounds.timed("report"):
-            made = beside.ask(build, rounds.folder)
+            text = other.ask(beside.report, rounds.folder)
         if screen.tables is not None:
-            show(made, rounds.folder, screen.tables)
+            document.show(text, rounds.folder, screen.tables)
         rounds.say(rounds.phases())
         path = rounds.folder / POSTERIOR
         opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
@@ -55,9 +54,9 @@ def fit(request: Request, task: Problem, started: float, screen: Any, beside: Be
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, started: float, screen: Any, beside: Beside):
+    def __init__(self, request: Request, task: Problem, started: float, screen: Any, other: beside.Beside):
         self.request, self.task, self.started, self.screen = request, task, started, screen
-        self.beside = beside
+        self.other = other
         self.spent = defaultdict(float, read=time.monotonic() - started)  # seconds by phase
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
@@ -122,7 +121,7 @@ class _Rounds:
             with self.timed("R-hat and ESS"):
                 self.done, self.rate = total, sum(map(_seconds_an_iteration, self._stored()))
                 self.beta = coefficients.draws(self._stored(), self.task.layout)
-                rows = self.beside.ask(coefficients.summarise, self.beta, self.task.layout)
+                rows = self.other.ask(coefficients.summarise, self.beta, self.task.layout)
             good = coefficients.agreed(rows) and not self._caveats()
             following = None if good or ended else self._next(total, rows)
             self._tell_round(number, total, rows, good, following)
@@ -154,7 +153,7 @@ class _Rounds:
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         prepare = self._prepare if here else None
         with self.timed("draws"):  # files and compiling, where that is needed, included
-            summary = partial(self.beside.begin, summarise) if here else summarise
+            summary = partial(self.other.begin, beside.summarise) if here else beside.summarise
             result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summary)
         self.screen.failures(result)
         return result

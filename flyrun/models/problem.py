@@ -5,6 +5,7 @@ One likelihood query is one L_n(θ). Charged here: every evaluation of the fits 
 over the rows); a method counts the passes that it makes besides.
 """
 
+import contextlib
 import hashlib
 import json
 import time
@@ -60,6 +61,7 @@ class Problem(NamedTuple):
     prior: Any
     fit: Fit
     power: float = 1.0  # that the likelihood is raised to
+    stored: Path | None = None  # where the fit is, if it is kept
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -136,6 +138,19 @@ def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
 
 
+def look_at_map(module: Any, problem: Problem) -> passes.Look:
+    """The likelihood about the MAP, to second order, recalled where it was looked at before; N queries."""
+    path = problem.stored and problem.stored.with_name(problem.stored.name.replace("setup", "look"))
+    if path is not None:
+        with contextlib.suppress(files.DamagedFile):
+            stored = files.read_arrays(path)
+            return passes.Look(float(stored.pop("value")), **stored)
+    found = passes.look(module, problem.model, problem.features, problem.fit.theta_map)
+    if path is not None:
+        files.write_arrays(path, found._asdict())
+    return found
+
+
 def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
     """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
 
@@ -173,11 +188,11 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
                 f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "
                 "look for by; choose bound=none, protocol.init=prior and a sampler that needs none"
             )
-        fit = _fit(arm, dataset, folder, needs_map)
+        fit, stored = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
         power = _shards(arm) if _raises_likelihood(arm) else 1.0
         prior = priors_of(arm).prior(fit.scale)
-    return Problem(dataset, model, features, prior, fit, power)
+    return Problem(dataset, model, features, prior, fit, power, stored)
 
 
 def _shards(arm: Any) -> float:
@@ -199,7 +214,8 @@ def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
     return config.code.bind(dataset.features, target, **settings)
 
 
-def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
+def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
+    """The fit, and where it is kept; one that no pass was needed for is not."""
     scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
     if "held_out" in scales:
         if len(dataset.test_target) == 0:
@@ -209,18 +225,18 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> Fit:
                 f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
             )
     elif not needs_map and "estimated" not in scales:
-        return Fit(float(scales[0]), float(scales[1]))
+        return Fit(float(scales[0]), float(scales[1])), None
     settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
     code = sources.of_modules([arm.model.path_of_code, arm.prior.path_of_code, __name__])
     wanted = [*settings, dataset.sha256, code]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"setup-{key}.npz"
     if (stored := _read(path)) is not None:
-        return stored
+        return stored, path
     fit = _Search(arm, dataset).run()
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_arrays(path, fit._asdict())
-    return fit
+    return fit, path
 
 
 class _Search:

@@ -1,5 +1,1 @@
-"""Tables, figures and pages made from stored cells."""
-
-from flyrun.report.build import ReportResult, build
-
-__all__ = ["ReportResult", "build"]
+"""Tables, figures and pages made from stored cells; build.py makes the whole of a run's."""

@@ -2,26 +2,23 @@
 
 import contextlib
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.text import Text
 
 from flyrun import files
 from flyrun.config.schema import listing
-from flyrun.report import document, figures, html, render, summaries, table
+from flyrun.report import document, figures, html, summaries, table
 from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
 from flyrun.report.render import View
 from flyrun.report.section import Section, import_section, shown
 from flyrun.runner import store
 
-_FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
 _NAMED = 4  # arms that a caveat names
-_BARE = ("cpu", "blas")  # whose values name them
 _PARTS = (
     "arms arena coefficients paper ess bias chains cost prefetching marginal_error long_run scaling "
     "estimates weights density certificates held_out quadrature prediction functionals shards hogwild"
@@ -100,21 +97,23 @@ def legend(run: Run) -> list[str]:
     return [line for section in shown(run, SECTIONS) for line in section.legend(run)]
 
 
-def build(run_dir: Path, console: Console | None = None) -> Report:
-    """Write a run's report, and print its tables when a console is given.
+def build(run_dir: Path, console: Console | None = None, each: Callable[..., Iterable] = map) -> Report:
+    """Write a run's report, and print its tables when a console is given. each: does `map`'s work of figures.
 
     Unfinished, failed and missing cells are marked, never left out. Raises StoreError when there is no run
     in run_dir or the folder cannot be written.
     """
     run_dir = Path(run_dir)
-    return write(load(run_dir), run_dir, console)
+    return write(load(run_dir), run_dir, console, each)
 
 
-def write(run: Run, folder: Path, console: Console | None = None) -> Report:
+def write(
+    run: Run, folder: Path, console: Console | None = None, each: Callable[..., Iterable] = map
+) -> Report:
     """The same of a run that was loaded, to a folder that exists."""
     whole, warnings = frame(run), caveats(run)
     with files.writing(folder):
-        drawn, left_out = figures.draw(run, folder, shown(run, SECTIONS))
+        drawn, left_out = figures.draw(run, folder, shown(run, SECTIONS), each)
         warnings += left_out
         text = document.compose(
             run, lead=lead(run), views=views(run, whole), caveats=warnings, legend=legend(run), figures=drawn
@@ -132,16 +131,8 @@ def write(run: Run, folder: Path, console: Console | None = None) -> Report:
     complete = all(arm.done == arm.wanted for arm in run.arms)
     made = Report(whole, tuple(written), tuple(warnings), complete, text)
     if console is not None:
-        show(made, folder, console)
+        document.show(text, folder, console)
     return made
-
-
-def show(made: Report, folder: Path, console: Console) -> None:
-    """Print the tables of a report in this folder, and where it is."""
-    render.print_page(console, made.text.title, made.text.views, made.text.caveats)
-    for line in _footer(made.text.environment):
-        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
-    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
 
 
 def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
@@ -156,13 +147,3 @@ def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
         "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
     }
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _footer(environment: dict[str, Any]) -> list[str]:
-    """The environment in two lines: what ran, and on what."""
-    short = {**environment, "commit": environment.get("commit", "")[:10]}
-    lines = [
-        ", ".join(short[key] if key in _BARE else f"{key} {short[key]}" for key in keys if key in environment)
-        for keys in _FOOTER
-    ]
-    return [line for line in lines if line]

@@ -2,14 +2,20 @@
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from flyrun.report import words
+from rich.console import Console
+from rich.text import Text
+
+from flyrun.report import render, words
 from flyrun.report.arms import Run
 from flyrun.report.render import View
 
 _VERSIONS = ("flyrun", "commit", "python", "numpy", "scipy", "numba", "scikit-learn", "arviz-stats")
 _MACHINE = ("cpu", "cores", "platform", "blas", "blas_threads")
+_FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
+_BARE = ("cpu", "blas")  # whose values name them
 
 
 @dataclass(frozen=True)
@@ -60,3 +66,21 @@ def environment(run: Run) -> dict[str, str]:
             pairs[key.replace("_", " ")] = ", ".join(values)
     finished = [str(info["finished"]) for arm in run.arms for info in arm.infos if info.get("finished")]
     return pairs | ({"finished": max(finished)} if finished else {})
+
+
+def show(text: Document, folder: Path, console: Console) -> None:
+    """Print the tables of a report in this folder, and where it is."""
+    render.print_page(console, text.title, text.views, text.caveats)
+    for line in _footer(text.environment):
+        console.print(Text(line, style="dim"), soft_wrap=not console.is_terminal)
+    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
+
+
+def _footer(environment: dict[str, Any]) -> list[str]:
+    """The environment in two lines: what ran, and on what."""
+    short = {**environment, "commit": environment.get("commit", "")[:10]}
+    lines = [
+        ", ".join(short[key] if key in _BARE else f"{key} {short[key]}" for key in keys if key in environment)
+        for keys in _FOOTER
+    ]
+    return [line for line in lines if line]

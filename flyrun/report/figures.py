@@ -3,7 +3,7 @@
 import importlib
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,12 @@ def new_figure(**settings: Any) -> Any:
     return Figure(**settings)
 
 
-def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+def draw(
+    run: Run, folder: Path, sections: list[Section], each: Callable[..., Iterable] = map
+) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """Write every figure of these parts, and those that the experiment asks for by name, as .png and .svg.
 
-    Returns name -> (caption, SVG text), and why some are left out.
+    Returns name -> (caption, SVG text), and why some are left out. each: `map`, or what does its work.
     """
     title, styles = str(run.info.get("title") or run.info.get("name") or ""), styles_of(run.arms)
     plots: dict[str, partial] = {}
@@ -60,13 +62,22 @@ def draw(run: Run, folder: Path, sections: list[Section]) -> tuple[dict[str, tup
         if arms := [arm for arm in chosen if section.about(arm)]:
             plots |= {name: partial(plot, arms, styles, title) for name, plot in section.figures.items()}
     drawn = {}
-    for name, plot in plots.items():
-        try:
-            if text := _drawn(plot, folder / "figures" / name):
-                drawn[name] = caption(plot.func), text
-        except FlyrunError as error:
-            left_out.append(f"figure {name} is left out: {error}.")
+    outcomes = each(partial(_drawn_or_not, folder), plots.items())
+    for (name, plot), (text, reason) in zip(plots.items(), outcomes, strict=True):
+        if text:
+            drawn[name] = caption(plot.func), text
+        if reason:
+            left_out.append(reason)
     return drawn, left_out
+
+
+def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[str, str]:
+    """A figure's SVG text, "" where there is none, and why it is left out, if it is."""
+    name, plot = named
+    try:
+        return _drawn(plot, folder / "figures" / name), ""
+    except FlyrunError as error:
+        return "", f"figure {name} is left out: {error}."
 
 
 def caption(plot: Plot) -> str:
@@ -82,15 +93,21 @@ def _drawn(plot: Callable[[], Any], path: Path) -> str:
         figure = plot()
         if figure is None:
             return ""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path.with_suffix(".png"), dpi=160)
-        figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
-        buffer = io.StringIO()
-        # No date, so that the same run gives the same file.
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
+        image, text = saved(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".png").write_bytes(image)
     path.with_suffix(".svg").write_text(text, encoding="utf-8")
     return text
+
+
+def saved(figure: Any) -> tuple[bytes, str]:
+    """A figure as PNG and as the text of an SVG, which is transparent."""
+    image, text = io.BytesIO(), io.StringIO()
+    figure.savefig(image, format="png", dpi=160)
+    figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
+    # No date, so that the same run gives the same file.
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    return image.getvalue(), text.getvalue()
 
 
 def axes(rows: int, title: str, height: float = 3.4):

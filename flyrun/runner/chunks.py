@@ -30,7 +30,7 @@ _MAX_CHUNK_BYTES = 32 << 20
 _POSTERIOR_OVERHEAD_BYTES = 1 << 20
 #: where a method's result goes, and what its arrays share
 _RESULTS = {"draws": ("result", None), "weighted": ("weighted", "draw"), "density": ("approximation", None)}
-_TRACE_POINTS, _TRACE_QUERIES = 200, 20_000_000
+_TRACE_POINTS, _FEWEST_POINTS, _TRACE_QUERIES = 200, 8, 10_000_000
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
 
@@ -278,7 +278,7 @@ def failed(cell: Cell, error: Exception) -> Outcome:
 
 def _trace_points(n_data: int | None) -> int:
     """Positions at which the log posterior is worked out after a run: fewer where each takes long."""
-    return _TRACE_POINTS if not n_data else min(_TRACE_POINTS, max(20, _TRACE_QUERIES // n_data))
+    return _TRACE_POINTS if not n_data else min(_TRACE_POINTS, max(_FEWEST_POINTS, _TRACE_QUERIES // n_data))
 
 
 def _check(draws: Arrays, first: int) -> None:

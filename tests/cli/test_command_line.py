@@ -48,7 +48,7 @@ class Runs:
 def runs(monkeypatch, tmp_path):
     stand_in = Runs()
     monkeypatch.setattr("flyrun.runner.launch.run", stand_in.run)
-    monkeypatch.setattr("flyrun.report.build", stand_in.build)
+    monkeypatch.setattr("flyrun.report.build.build", stand_in.build)
     monkeypatch.chdir(tmp_path)
     yield stand_in
     assert os.listdir(tmp_path) == [], "Hydra left folders behind"

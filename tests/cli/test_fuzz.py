@@ -142,7 +142,7 @@ def stand_ins(tmp_path_factory):
             "flyrun.runner.launch.run",
             lambda job, console, summarise: SimpleNamespace(interrupted=False, failed=[], run_dir=folder),
         )
-        patch.setattr("flyrun.report.build", lambda run_dir, console=None: None)
+        patch.setattr("flyrun.report.build.build", lambda run_dir, console=None: None)
         patch.chdir(folder)
         yield folder
 

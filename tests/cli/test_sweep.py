@@ -42,7 +42,7 @@ def jobs(monkeypatch, tmp_path):
         (run_dir / "table.csv").write_text("\n".join([COLUMNS, *lines, ""]))
 
     monkeypatch.setattr("flyrun.runner.launch.run", run)
-    monkeypatch.setattr("flyrun.report.build", build)
+    monkeypatch.setattr("flyrun.report.build.build", build)
     monkeypatch.chdir(tmp_path)
     return found
 

@@ -13,7 +13,7 @@ from scipy import stats
 from flyrun.cli.main import main
 from flyrun.compare.compare import Difference, judged
 from flyrun.diagnostics.difference import equivalence, welch
-from flyrun.report import build
+from flyrun.report.build import build
 from tests.stored import write_cell, write_run, write_three_arms
 
 

@@ -1,5 +1,6 @@
 """A person's own table: what becomes of its columns, and what is said of what cannot be used."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from flyrun.config.model import StudentT
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler.chain import Hmc
+from flyrun.data import sources
 from flyrun.data.mapped import expect
 from flyrun.data.table import columns as table_columns
 from flyrun.data.table import files as table_files
@@ -134,6 +136,41 @@ def test_what_was_read_is_kept_where_there_is_room(write, monkeypatch):
     for one in (from_disk, anew):
         np.testing.assert_allclose(one.features, whole.features, rtol=1e-12)
         assert one.info == whole.info
+
+
+def test_parquet_is_read_twice_and_text_once(write, tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet
+    frame = people(3000)[["age", "zip", "y"]]
+    frame.to_parquet(tmp_path / "mine.parquet", index=False)
+    readings, read = [], table_files.pieces
+    monkeypatch.setattr(table_files, "pieces", lambda path, *rest: readings.append(path) or read(path, *rest))
+    from_text = data.load(write(frame.to_csv(index=False, float_format="%.17g")))
+    assert len(readings) == 1
+    found = data.load(Table(path=str(tmp_path / "mine.parquet"), target="y"))
+    assert len(readings) == 3
+    np.testing.assert_allclose(found.features, from_text.features, rtol=1e-12)
+
+
+def test_a_digest_is_kept_until_the_file_may_have_changed(write, monkeypatch):
+    settings = write("x,y\n1,0\n2,1\n")
+    path, looked, digest = Path(settings.path), [], sources.sha256_of
+    monkeypatch.setattr(sources, "sha256_of", lambda path: looked.append(path) or digest(path))
+
+    def found():
+        table._sha256.cache_clear()
+        return table.fingerprint(settings)
+
+    first = found()
+    assert found() == first
+    assert len(looked) == 2  # a file as new as this one may change again unseen
+    monkeypatch.setattr(table, "_SETTLED_NS", -1)
+    assert [found(), found()] == [first, first]
+    assert len(looked) == 3
+    before = path.stat()
+    path.write_text("x,y\n3,0\n2,1\n")  # as long, and said to be as old
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert found() != first
 
 
 def test_large_tables_are_mapped_from_the_cache(write, monkeypatch):

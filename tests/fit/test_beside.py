@@ -1,11 +1,12 @@
 """A second process of a fit: what it gives is what this one would, and its death costs nothing."""
 
 import os
+import sys
 
 import pytest
 
 from flyrun.errors import StoreError
-from flyrun.fit.beside import Beside
+from flyrun.fit.beside import Beside, _on_two
 from tests.fit.test_fit import fit
 
 HERE = os.getpid()
@@ -56,3 +57,21 @@ def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
     assert "intercept" in printed
     told = [name for name in here if not name.endswith("_s") and "second" not in name]
     assert there[told].equals(here[told])
+
+
+def slow_square(number):
+    if number == 3 and os.getpid() != HERE and os.environ.get("FLYRUN_TEST_DIES"):
+        os._exit(9)
+    return number**2, os.getpid()
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no copy is made")
+def test_a_copy_does_half_in_order_and_its_death_costs_nothing(monkeypatch):
+    squares, where = zip(*_on_two(slow_square, range(5)), strict=True)
+    assert squares == (0, 1, 4, 9, 16)
+    assert len(set(where)) == 2
+    monkeypatch.setenv("FLYRUN_TEST_DIES", "1")
+    squares, where = zip(*_on_two(slow_square, range(5)), strict=True)
+    assert squares == (0, 1, 4, 9, 16)
+    assert set(where) == {HERE}

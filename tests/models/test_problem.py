@@ -58,6 +58,19 @@ def test_a_fit_is_kept_and_a_damaged_one_made_again(tmp_path):
     assert np.array_equal(_program(tmp_path).problem.fit.theta_map, first.problem.fit.theta_map)
 
 
+def test_the_look_about_the_map_is_kept_and_counts_as_before(tmp_path, monkeypatch):
+    words = ["sampler=hmc", "sampler.metric=hessian"]
+    first = _program(tmp_path, *words)
+    (stored,) = tmp_path.glob("look-*.npz")
+    monkeypatch.setattr(passes, "look", lambda *_: pytest.fail("looked again"))
+    again = _program(tmp_path, *words)
+    np.testing.assert_array_equal(again.setup.curvature, first.setup.curvature)
+    assert again.facts().setup_queries == first.facts().setup_queries
+    monkeypatch.undo()
+    stored.write_bytes(stored.read_bytes()[:1000])
+    np.testing.assert_array_equal(_program(tmp_path, *words).setup.curvature, first.setup.curvature)
+
+
 @pytest.mark.parametrize("init", ["prior", "map"])
 def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
     program = _program(tmp_path, "protocol=smoke", f"protocol.init={init}", "protocol.thin=5")

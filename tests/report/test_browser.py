@@ -12,7 +12,7 @@ import subprocess
 import matplotlib.image
 import pytest
 
-from flyrun.report import build
+from flyrun.report.build import build
 from tests.stored import write_three_arms
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -10,7 +10,7 @@ from flyrun.config.compose import compose_job
 from flyrun.gold.problem import arm_of
 from flyrun.models import mixture
 from flyrun.models.problem import bind
-from flyrun.report import build
+from flyrun.report.build import build
 from flyrun.report.sections import density
 from flyrun.runner.launch import run
 

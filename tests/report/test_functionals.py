@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from flyrun import files
-from flyrun.report import build
-from flyrun.report.build import SECTIONS, load, views
+from flyrun.report.build import SECTIONS, build, load, views
 from flyrun.report.section import shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from flyrun.config.compose import compose_job
-from flyrun.report import build
+from flyrun.report.build import build
 from flyrun.report.sections import scaling
 
 SAMPLERS = ("gibbs", "double")

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flyrun.report import build
-from flyrun.report.build import caveats, frame, load, views
+from flyrun.report.build import build, caveats, frame, load, views
 from flyrun.report.colours import styles_of
 from flyrun.report.sections import long_run as gibbs_reference
 from tests.stored import write_three_arms

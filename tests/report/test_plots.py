@@ -12,7 +12,7 @@ from flyrun.cli.main import main
 from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError, StoreError
 from flyrun.paths import illustrations
-from flyrun.report import build
+from flyrun.report.build import build
 from flyrun.report.figures import caption
 from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap
 from flyrun.report.illustrations.flymc_illustration import one_datum, replay

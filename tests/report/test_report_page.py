@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from flyrun.report import build, html, render
+from flyrun.report import html, render
+from flyrun.report.build import build
 from flyrun.report.document import Document
 from tests.stored import write_cell, write_run, write_three_arms
 

@@ -10,7 +10,8 @@ import pytest
 from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
-from flyrun.report import build, figures, render
+from flyrun.report import figures, render
+from flyrun.report.build import build
 from flyrun.report.sections import ess as ess_section
 from flyrun.report.sections import paper
 from flyrun.runner import store

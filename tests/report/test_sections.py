@@ -13,8 +13,8 @@ import pytest
 from flyrun import files
 from flyrun.cli.main import main
 from flyrun.diagnostics import ess
-from flyrun.report import build, summaries
-from flyrun.report.build import SECTIONS, frame, load, summarise, views
+from flyrun.report import summaries
+from flyrun.report.build import SECTIONS, build, frame, load, summarise, views
 from flyrun.report.section import shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile

@@ -58,7 +58,7 @@ def fake_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.runner.launch.default_prepare", fakes.prepare)
     monkeypatch.setattr(
-        "flyrun.report.build", lambda folder, console: print("a table", end="") if console else 0
+        "flyrun.report.build.build", lambda folder, console: print("a table", end="") if console else 0
     )
     return ["experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "protocol.seeds=1"]
 

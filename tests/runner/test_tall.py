@@ -10,7 +10,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.config.compose import compose_job
 from flyrun.data import tall
-from flyrun.report import build
+from flyrun.report.build import build
 from flyrun.runner import environment, store
 from flyrun.runner.chunks import _trace_points
 from flyrun.samplers.method import prepare

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from flyrun import files, report
+from flyrun import files
 from flyrun.cli.options import number, one_name, take
 from flyrun.config.catalogue import options
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
+from flyrun.report.build import build
 from flyrun.report.summaries import SCORED, read_scored
 from flyrun.runner.store import find_run, read_run
 
@@ -53,7 +54,7 @@ def _score(words: list[str]) -> int:
         print(f"  {name.replace('_', ' ')}: {value:.4g}")
     if folder:
         files.write_json(folder / SCORED, read_scored(folder) | {Path(file).name: said})
-        report.build(folder)
+        build(folder)
         print(f"listed in {folder / 'report.html'}")
     return 0
 

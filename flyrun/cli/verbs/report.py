@@ -4,9 +4,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flyrun import report
 from flyrun.cli.options import one_name, take
 from flyrun.errors import ConfigError
+from flyrun.report import build as reports
 from flyrun.report.merge import build_of_several
 from flyrun.runner.store import find_run
 
@@ -23,5 +23,5 @@ def run(words: list[str]) -> int:
     if "out" in given:
         raise ConfigError("report: out= is for the report of several runs; a run's own goes to its folder")
     names = [*plain, *([given["name"]] if "name" in given else [])]
-    report.build(find_run(one_name("report", names, "mnist_logreg"), results), console)
+    reports.build(find_run(one_name("report", names, "mnist_logreg"), results), console)
     return 0

@@ -18,6 +18,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.schema import listing
 from flyrun.data.table import files as table_files
 from flyrun.data.table.cells import kind
+from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import INTERCEPT, Column, Layout
 from flyrun.errors import DataError
 
@@ -184,6 +185,9 @@ def usable(pieces: Iterator[pd.DataFrame], options: Table, what: str) -> Iterato
     for piece in pieces:
         if options.missing == "refuse":
             piece = piece[:left]
+        if left is None and _all_fine(piece):
+            yield piece, 0
+            continue
         lacking = piece.isna()
         bad = lacking.any(axis=1).to_numpy()
         if bad.any() and options.missing == "refuse":
@@ -211,6 +215,14 @@ def usable(pieces: Iterator[pd.DataFrame], options: Table, what: str) -> Iterato
         yield piece, int(bad.sum())
         if left == 0:
             return
+
+
+def _all_fine(piece: pd.DataFrame) -> bool:
+    """Whether every value is a number that can be used: one look at all, where it tells enough."""
+    if not len(piece) or not table_files.numbers_alone(piece):
+        return False
+    values = piece.to_numpy(np.float64)
+    return bool(values.max() <= _LARGEST and values.min() >= -_LARGEST)
 
 
 def is_number(values: pd.Series) -> bool:
@@ -248,7 +260,7 @@ def _check_words(seen: _Seen) -> None:
         said, mend = f"holds numbers, but also {where}", ["mend it"]
     else:
         said, mend = f"holds {where}", [f"write plain numbers, as 1234{options.decimal}5"]
-    if found == "comma" and table_files.is_csv(seen.what):
+    if found == "comma" and is_csv(seen.what):
         mend.append(f"add {options.say('decimal', ',')} if such commas are decimal")
     if role == "column" or options.task != "regression":
         names = "few different dates are" if found == "date" else "these are"

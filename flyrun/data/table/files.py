@@ -21,6 +21,7 @@ import pandas as pd
 
 from flyrun.children import cores
 from flyrun.config.dataset import Table
+from flyrun.data.table.formats import FORMATS, is_csv
 from flyrun.errors import DataError
 from flyrun.threads import ahead, in_order
 
@@ -28,20 +29,12 @@ _CELLS = 1 << 19  # values in a piece: what is worked out of it finds it in a ca
 _BYTES = 1 << 21  # of text in a piece that a core parses
 _TOO_LONG = "its rows have more values than the header has names"
 _SEPARATORS = ",;\t|"
-_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
-ENDINGS = (*_CSV, ".npz", ".parquet", ".pq")
-FORMATS = ".csv, .tsv (or .csv.gz), .parquet or .npz"
 _NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
 
 def is_nameless(name: str) -> bool:
     """Whether a column had no name, as an index that was written along."""
     return _NAMELESS.fullmatch(name) is not None
-
-
-def is_csv(path: Path | str) -> bool:
-    """Whether a file holds text, which has decimal signs."""
-    return str(path).lower().endswith(_CSV)
 
 
 def names(path: Path) -> list[str]:
@@ -67,7 +60,13 @@ def pieces(
     with _explained(path):
         reader = _reader(path, options.decimal, options.limit is None)
         for piece in ahead(reader.pieces(list(columns), rows, set(text))):
-            yield _tidied(piece[list(columns)], text)
+            chosen = piece if list(piece.columns) == list(columns) else piece[list(columns)]
+            yield _tidied(chosen, text) if text or not numbers_alone(chosen) else chosen
+
+
+def numbers_alone(piece: pd.DataFrame) -> bool:
+    """Whether every column holds numbers, none of them missing as an object would be."""
+    return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in piece.dtypes)
 
 
 def _reader(path: Path, decimal: str = ".", whole: bool = True) -> Any:

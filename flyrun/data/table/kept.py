@@ -9,30 +9,39 @@ import numpy as np
 import pandas as pd
 
 from flyrun import paths
+from flyrun.data.table.files import numbers_alone
 
-_IN_MEMORY = 64 << 20
+_IN_MEMORY = 256 << 20
 _MOST_WORDS = 1000  # different ones in a column of text: more are names of things, which no table may have
 
 
 class Kept:
-    """Reads pieces, and has those of the last reading again; beyond some MB from a file that has no name."""
+    """Reads pieces, and has those of the last reading again: of numbers alone as they are, while there is
+    room, others, and what goes beyond some MB, from a file that has no name. pays: whether it is quicker so.
+    """
 
-    def __init__(self, read: Callable[[set[str]], Iterator[pd.DataFrame]]):
-        self.read = read
-        self.spool: tempfile.SpooledTemporaryFile | None = None
-        self.columns: list[tuple[pd.Index, dict[str, tuple[np.dtype, Any]]]] = []  # of every piece
+    def __init__(self, read: Callable[[set[str]], Iterator[pd.DataFrame]], pays: bool = True):
+        self.read, self.pays = read, pays
+        self.spool: Any = None
+        self.room = 0
+        # pieces, or index and columns of those in the file
+        self.pieces: list[pd.DataFrame | tuple[pd.Index, dict[str, tuple[np.dtype, Any]]]] = []
 
     def __call__(self, text: set[str]) -> Iterator[pd.DataFrame]:
         """The pieces, the columns in `text` as strings."""
         self.close()
+        if not self.pays:
+            yield from self.read(text)
+            return
         folder = paths.cache_dir("tables")
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
+        self.room = _IN_MEMORY
         self.spool = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(folder))  # noqa: SIM115, see close
         for piece in self.read(text):
             if self.spool is not None:
                 try:
-                    self.columns.append((piece.index, {name: self._keep(piece[name]) for name in piece}))
+                    self._keep(piece)
                 except (OSError, TypeError):  # no room, or nothing simple: it is parsed again
                     self.close()
             yield piece
@@ -43,11 +52,24 @@ class Kept:
             yield from self.read(text)
             return
         self.spool.seek(0)
-        for index, columns in self.columns:
-            found = {name: self._found(len(index), *column) for name, column in columns.items()}
-            yield pd.DataFrame(found, index=index)
+        for piece in self.pieces:
+            if isinstance(piece, pd.DataFrame):
+                yield piece
+            else:
+                index, columns = piece
+                found = {name: self._found(len(index), *column) for name, column in columns.items()}
+                yield pd.DataFrame(found, index=index)
 
-    def _keep(self, values: pd.Series) -> tuple[np.dtype, Any]:
+    def _keep(self, piece: pd.DataFrame) -> None:
+        if numbers_alone(piece):
+            size = int(piece.memory_usage(index=False).sum())
+            if size <= self.room:
+                self.room -= size
+                self.pieces.append(piece)
+                return
+        self.pieces.append((piece.index, {name: self._written(piece[name]) for name in piece}))
+
+    def _written(self, values: pd.Series) -> tuple[np.dtype, Any]:
         """Write a column; its numbers' type and, where they count words, these in the column's own type."""
         words = None
         if not isinstance(values.dtype, np.dtype) or values.dtype.kind not in "iufb":
@@ -56,12 +78,10 @@ class Kept:
                 raise TypeError
             values, words = pd.Series(codes), words.astype(values.dtype)
         array = values.to_numpy()
-        assert self.spool is not None
         self.spool.write(array.tobytes())
         return array.dtype, words
 
     def _found(self, length: int, dtype: np.dtype, words: Any) -> Any:
-        assert self.spool is not None
         array = np.frombuffer(self.spool.read(length * dtype.itemsize), dtype)
         if words is None:
             return array
@@ -71,4 +91,4 @@ class Kept:
         """Give the room back."""
         if self.spool is not None:
             self.spool.close()
-        self.spool, self.columns = None, []
+        self.spool, self.pieces = None, []

@@ -9,6 +9,7 @@ and, where there are two classes, times the target's ±1, for a likelihood would
 import contextlib
 import functools
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,23 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from flyrun import paths
+from flyrun import files, paths
 from flyrun.config.dataset import Table
-from flyrun.config.schema import did_you_mean, listing
 from flyrun.data import archive, features, mapped, sources
 from flyrun.data.dataset import Dataset
-from flyrun.data.table import files as table_files
-from flyrun.data.table.columns import scan, usable
-from flyrun.data.table.kept import Kept
-from flyrun.data.table.layout import Layout, encode
+from flyrun.data.table.formats import ENDINGS, FORMATS
+from flyrun.data.table.layout import Layout
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
-from flyrun.threads import ahead
 
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
 ENCODING = 3
+_SETTLED_NS = 3_000_000_000
 
 
 def load(config: Table) -> Dataset:
@@ -42,33 +40,17 @@ def load(config: Table) -> Dataset:
     DataError for files, columns and values that cannot be used.
     """
     path, digest = _path(config), fingerprint(config)
-    target, chosen = _columns(config, path)
-    read = functools.partial(table_files.pieces, path, [*chosen, target], config)
-    with contextlib.closing(Kept(read)) as kept:
-        asked = _folder(config, path, digest)
-        layout = _stored_layout(asked) or scan(kept, target, chosen, config, str(path))
-        # What task=auto turns out to be is kept under its own name, where a model will look for it.
-        folder = _folder(replace(config, task=layout.task), path, digest)  # type: ignore[arg-type]
-        size = (layout.rows, len(layout.names))
-        stored = size[0] * size[1] * 8 > IN_MEMORY
-        pieces = ahead(_pieces(config, path, layout, kept))
-        if not stored:
-            rows, aim = np.empty(size), np.empty(size[0])
-            _fill(rows, aim, pieces)
-        elif not folder.is_dir():
-            features.tell(f"{path}: encoding {size[0]:,} rows of {size[1]} columns, once a file, in {folder}")
-            mapped.make(folder, lambda temporary: _write(temporary, layout, pieces))
-    if stored:
-        if not asked.is_dir():
-            mapped.make(asked, lambda temporary: _write_layout(temporary, layout))
-        remedy = f"delete the folder {folder}, it is made again at the next run"
-        rows = mapped.opened(folder / "features.npy", size, remedy)
-        aim = np.load(folder / "target.npy", allow_pickle=False)
+    asked = _folder(config, path, digest)
+    layout = _stored_layout(asked)
+    if layout is not None and _is_mapped(layout) and (folder := _of_task(config, path, layout)).is_dir():
+        rows, aim = _opened(folder, layout)
+    else:
+        layout, rows, aim = _read(config, path, asked, layout)
     return Dataset(
         name=NAME,
         features=rows,
         target=aim.astype(np.int64) if layout.task == "classes" else aim,
-        test_features=np.empty((0, size[1])),
+        test_features=np.empty((0, rows.shape[1])),
         test_target=np.empty(0),
         feature_names=tuple(layout.names),
         sha256=digest,
@@ -80,22 +62,58 @@ def load(config: Table) -> Dataset:
             "layout": asdict(layout),
         },
         task=layout.task,  # type: ignore[arg-type]
-        folded=stored and layout.task == "binary",
+        folded=_is_mapped(layout) and layout.task == "binary",
     )
+
+
+def _read(config: Table, path: Path, asked: Path, layout: Layout | None) -> tuple[Layout, Any, np.ndarray]:
+    """The rows of a file that is not encoded yet, or too small to be kept so. layout: if it is known."""
+    from flyrun.data.table.reading import Reading  # late: pandas takes half a second
+
+    with contextlib.closing(Reading(config, path)) as reading:
+        layout = layout or reading.layout()
+        pieces = reading.encoded(layout)
+        size = (layout.rows, len(layout.names))
+        if not _is_mapped(layout):
+            rows, aim = np.empty(size), np.empty(size[0])
+            _fill(rows, aim, pieces)
+            return layout, rows, aim
+        folder = _of_task(config, path, layout)
+        if not folder.is_dir():
+            features.tell(f"{path}: encoding {size[0]:,} rows of {size[1]} columns, once a file, in {folder}")
+            mapped.make(folder, lambda temporary: _write(temporary, layout, pieces))
+    if not asked.is_dir():
+        mapped.make(asked, lambda temporary: _write_layout(temporary, layout))
+    return layout, *_opened(folder, layout)
+
+
+def _is_mapped(layout: Layout) -> bool:
+    return layout.rows * len(layout.names) * 8 > IN_MEMORY
+
+
+def _of_task(config: Table, path: Path, layout: Layout) -> Path:
+    """Where the rows are: what task=auto turns out to be is kept as what a model will ask for."""
+    return _folder(replace(config, task=layout.task), path, fingerprint(config))  # type: ignore[arg-type]
+
+
+def _opened(folder: Path, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    remedy = f"delete the folder {folder}, it is made again at the next run"
+    rows = mapped.opened(folder / "features.npy", (layout.rows, len(layout.names)), remedy)
+    return rows, np.load(folder / "target.npy", allow_pickle=False)
 
 
 def fingerprint(config: Table) -> str:
     """sha256 of the file; DataError where it is not there."""
     path = _path(config)
     status = path.stat()
-    return _sha256(path, status.st_size, status.st_mtime_ns)
+    return _sha256(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def store(config: Table | None = None) -> YourFile:
     """The file, which is not ours."""
     say = (config or Table()).say
-    needs = f"a {table_files.FORMATS} file, as in {say('path', 'FILE')} {say('target', 'COLUMN')}"
-    return YourFile(NAME, needs, endings=table_files.ENDINGS)
+    needs = f"a {FORMATS} file, as in {say('path', 'FILE')} {say('target', 'COLUMN')}"
+    return YourFile(NAME, needs, endings=ENDINGS)
 
 
 def _path(config: Table) -> Path:
@@ -103,40 +121,23 @@ def _path(config: Table) -> Path:
 
 
 @functools.lru_cache(maxsize=16)
-def _sha256(path: Path, size: int, changed_ns: int) -> str:
-    """Digest of a file, worked out once in a process while its size and time stay."""
+def _sha256(path: Path, size: int, *state: int) -> str:
+    """Digest of a file, worked out once while its size, times and inode stay, as git trusts them to tell."""
+    about = json.dumps([str(path.resolve()), size, *state])
+    note = paths.cache_dir("tables") / "digests" / archive.sha256(about.encode())
+    with contextlib.suppress(OSError, UnicodeError):
+        if len(known := note.read_text(encoding="ascii")) == 64:
+            return known
     try:
-        return sources.sha256_of(path)
+        found = sources.sha256_of(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
-    """(target, features) that the configuration names; DataError for one that the file has not."""
-    if config.decimal != "." and not table_files.is_csv(path):
-        raise DataError(f"{config.say('decimal', config.decimal)}: is for CSV files, which {path} is not")
-    known = table_files.names(path)
-    if config.target is None:
-        raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
-    asked = {"features": config.features or (), "drop": config.drop, "categorical": config.categorical}
-    for key, names in (("target", (config.target,)), *asked.items()):
-        for name in names:
-            if name not in known:
-                close = did_you_mean(name, known)
-                raise DataError(
-                    f"{config.say(key)}: {path} has no column {name!r}{close}; it has {_some(known)}"
-                )
-    for key in ("features", "drop"):
-        if config.target in asked[key]:
-            raise DataError(f"{config.say(key)}: {config.target} is the target; leave it out there")
-    chosen = [name for name in config.features or known if name not in (config.target, *config.drop)]
-    if not chosen:
-        raise DataError(f"{path}: no column is left beside the target {config.target}")
-    return config.target, list(dict.fromkeys(chosen))
-
-
-def _some(names: list[str]) -> str:
-    return listing(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
+    # a file that has just changed may change again within what its times can tell
+    if time.time_ns() - max(state[:2]) > _SETTLED_NS:
+        with contextlib.suppress(OSError):
+            note.parent.mkdir(parents=True, exist_ok=True)
+            files.write_text(note, found)
+    return found
 
 
 def _folder(config: Table, path: Path, digest: str) -> Path:
@@ -153,22 +154,14 @@ def _stored_layout(folder: Path) -> Layout | None:
         return None
 
 
-Encoded = Iterator[tuple[np.ndarray, np.ndarray]]  # features and target of some rows
-
-
-def _pieces(config: Table, path: Path, layout: Layout, kept: Kept) -> Encoded:
-    for piece, _ in usable(kept.again(layout.text), config, str(path)):
-        yield encode(piece, layout)
-
-
-def _fill(rows: Any, aim: Any, pieces: Encoded) -> None:
+def _fill(rows: Any, aim: Any, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
     start = 0
     for block, values in pieces:
         rows[start : start + len(block)], aim[start : start + len(block)] = block, values
         start += len(block)
 
 
-def _write(folder: Path, layout: Layout, pieces: Encoded) -> None:
+def _write(folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
     shape = (layout.rows, len(layout.names))
     rows = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
     aim = np.empty(shape[0])

@@ -24,6 +24,7 @@ REWEIGHTINGS = 5  # steps by bounds from 0, for a likelihood that is not log-con
 MAX_STEPS = 500
 TOLERANCE = 1e-6
 """Longest last step in posterior standard deviations. Newton's: what is left after it is of its square."""
+NEAR = 1e-3  # the same among so many data that a pass is saved: some thousandths of the square are left
 _SLACK = 1e-11  # relative rounding of a sum of log likelihoods
 
 
@@ -36,12 +37,12 @@ def find_newton_map(
     """
     climb = Climb(module, model, features, penalty)
     n_data, size = features.rows.shape
-    fresh = first.size == 0
+    fresh, last = first.size == 0, TOLERANCE
     if fresh and n_data > 4 * SUBSAMPLE:
         few = climb.on_some(SUBSAMPLE, np.random.Generator(np.random.PCG64(0)))
-        first, _ = few.to_mode(np.zeros(size), few.reweightings)
-        climb.queries, fresh = few.queries, False
-    theta, value = climb.to_mode(np.zeros(size) if fresh else first, climb.reweightings if fresh else 0)
+        first, _ = few.to_mode(np.zeros(size), few.reweightings, NEAR)
+        climb.queries, fresh, last = few.queries, False, NEAR
+    theta, value = climb.to_mode(np.zeros(size) if fresh else first, climb.reweightings if fresh else 0, last)
     return MapFit(theta, value + normaliser, climb.queries)
 
 
@@ -62,8 +63,10 @@ class Climb:
         some = type(self.features)(rows[which])
         return Climb(self.module, self.module.part(self.model, which), some, weaker)
 
-    def to_mode(self, theta: np.ndarray, reweightings: int) -> tuple[np.ndarray, float]:
-        """The mode and the log posterior there, over its penalty at 0."""
+    def to_mode(
+        self, theta: np.ndarray, reweightings: int, last: float = TOLERANCE
+    ) -> tuple[np.ndarray, float]:
+        """The mode and the log posterior there, over its penalty at 0. last: longest last step."""
         for _ in range(reweightings):
             theta = self._by_bounds(theta)
         here = self.look(theta)
@@ -73,7 +76,7 @@ class Climb:
             if after is not None:
                 move = after - theta
                 bent = here.curvature @ move + self.penalty.ridge * move
-                if move @ bent <= TOLERANCE**2:
+                if move @ bent <= last**2:
                     gain = here.gradient @ move - 0.5 * move @ here.curvature @ move
                     return after, here.value + gain - self._lost(after)
                 there = self.look(after)

@@ -61,7 +61,7 @@ class Chain(Method):
             self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
             self._starts = self._around()
-        self._bind_s = time.perf_counter() - started
+        self._bind_s, self._warm = time.perf_counter() - started, False
 
     def _around(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Centres and roots of the precisions of the Gaussians that chains start from, if they do.
@@ -123,10 +123,12 @@ class Chain(Method):
         return self._target, self._brightness, self._kernel
 
     def warm_up(self) -> float:
-        """Compile what a chain needs, or load it from the cache; seconds it took."""
+        """Compile what a chain needs, or load it from the cache, once; seconds it took."""
         started = time.perf_counter()
-        _, draws = self.advance(self.init(0), 2 * self.arm.protocol.thin)
-        self.trace(draws["theta"][:1])
+        if not self._warm:
+            _, draws = self.advance(self.init(0), 2 * self.arm.protocol.thin)
+            self.trace(draws["theta"][:0])
+            self._warm = True
         return time.perf_counter() - started
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:

@@ -10,7 +10,7 @@ from flyrun.models import local, passes
 from flyrun.models.base import dense
 from flyrun.models.factors import Gaussian
 from flyrun.models.powered import priors_of
-from flyrun.models.problem import Problem, posterior_curvature, prior_curvature
+from flyrun.models.problem import Problem, look_at_map, posterior_curvature, prior_curvature
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
 from flyrun.samplers.method import near
@@ -33,8 +33,7 @@ class Setup:
     def look(self) -> passes.Look:
         """The likelihood about the MAP, to second order."""
         self.queries += self.n_data
-        at = self.problem.fit.theta_map
-        return passes.look(self.module, self.problem.model, self.problem.features, at)
+        return look_at_map(self.module, self.problem)
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -1,0 +1,12 @@
+"""The kinds of files that hold tables, by their endings."""
+
+from pathlib import Path
+
+_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+ENDINGS = (*_CSV, ".npz", ".parquet", ".pq")
+FORMATS = ".csv, .tsv (or .csv.gz), .parquet or .npz"
+
+
+def is_csv(path: Path | str) -> bool:
+    """Whether a file holds text, which has decimal signs."""
+    return str(path).lower().endswith(_CSV)

@@ -1,0 +1,67 @@
+"""A table's file read: which of its columns are asked for, what they are, and its rows encoded."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from flyrun.children import cores
+from flyrun.config.dataset import Table
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.data.table import files
+from flyrun.data.table.columns import scan, usable
+from flyrun.data.table.encode import encode
+from flyrun.data.table.formats import is_csv
+from flyrun.data.table.kept import Kept
+from flyrun.data.table.layout import Layout
+from flyrun.errors import DataError
+from flyrun.threads import in_order
+
+
+class Reading:
+    """One reading of a file, to be closed. DataError for columns that it has not."""
+
+    def __init__(self, config: Table, path: Path):
+        self.config, self.path = config, path
+        self.target, self.features = _columns(config, path)
+        read = functools.partial(files.pieces, path, [*self.features, self.target], config)
+        self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
+        self.close = self._kept.close
+
+    def layout(self) -> Layout:
+        """What the columns are."""
+        return scan(self._kept, self.target, self.features, self.config, str(self.path))
+
+    def encoded(self, layout: Layout) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Features (n, D) and target (n,) of some rows at a time, in order."""
+        pieces = (piece for piece, _ in usable(self._kept.again(layout.text), self.config, str(self.path)))
+        return in_order(lambda piece: encode(piece, layout), pieces, cores())
+
+
+def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
+    """(target, features) that the configuration names; DataError for one that the file has not."""
+    if config.decimal != "." and not is_csv(path):
+        raise DataError(f"{config.say('decimal', config.decimal)}: is for CSV files, which {path} is not")
+    known = files.names(path)
+    if config.target is None:
+        raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
+    asked = {"features": config.features or (), "drop": config.drop, "categorical": config.categorical}
+    for key, names in (("target", (config.target,)), *asked.items()):
+        for name in names:
+            if name not in known:
+                close = did_you_mean(name, known)
+                raise DataError(
+                    f"{config.say(key)}: {path} has no column {name!r}{close}; it has {_some(known)}"
+                )
+    for key in ("features", "drop"):
+        if config.target in asked[key]:
+            raise DataError(f"{config.say(key)}: {config.target} is the target; leave it out there")
+    chosen = [name for name in config.features or known if name not in (config.target, *config.drop)]
+    if not chosen:
+        raise DataError(f"{path}: no column is left beside the target {config.target}")
+    return config.target, list(dict.fromkeys(chosen))
+
+
+def _some(names: list[str]) -> str:
+    return listing(names) if len(names) <= 12 else f"{', '.join(names[:12])} and {len(names) - 12} more"
