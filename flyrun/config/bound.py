@@ -75,7 +75,7 @@ class Local(Bound):
     mass_outside: float = ranged(1e-4, above=0, at_most=1)
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class; for models of one predictor whose likelihoods are known to bend how far."""
+        """As in the base class; for models whose likelihoods are known to bend how far."""
         if not getattr(arm.model, "local_bounds", False):
             return f"bound={self.name}: model={arm.model.name} has no such bounds; choose bound=map"
         return super().unfit(arm)

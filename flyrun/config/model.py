@@ -57,6 +57,7 @@ class Softmax(Likelihood):
     """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""
 
     task: ClassVar[str] = "classes"
+    local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
 

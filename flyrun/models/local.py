@@ -1,4 +1,5 @@
-"""Bounds of two levels: a tight one where the posterior is, one that holds everywhere beyond. Ours.
+"""Bounds of two levels: a tight one where the posterior is, one that holds everywhere beyond; for classes see
+local_classes.py. Ours.
 
 A parabola below a log likelihood f everywhere bends more than f itself does. Within the ellipsoid
 E = {(θ − θ̂)ᵀH(θ − θ̂) ≤ r²}, H the posterior's curvature at θ̂, a predictor is never further from η̂_n than
@@ -87,9 +88,22 @@ class LocalBound(NamedTuple):
     beyond: Any
     region: Ellipsoid
     is_inside: np.ndarray  # (1,) bool: on which side the bounds are being looked at
-    least: (
-        np.ndarray
-    )  # the least curvature of the posterior within E, (P, P), or (0, 0) where it is not known
+    least: np.ndarray  # the posterior's least curvature within E, (P, P), or (0, 0) where it is not known
+
+    def lower(self, by: np.ndarray) -> None:
+        """Put the bounds within E lower, in place, by so much of the log density each, (N,)."""
+        self.parabola[:, 1] -= by
+
+    def collapse(self, model: Any, features: Any) -> Quadratic:
+        """Σ_n log B_n within E as a quadratic in θ about θ̂; O(N D²), once."""
+
+        def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
+            rows, curve = features.rows[block].astype(np.float64), self.parabola[block]
+            return rows.T @ (rows * curve[:, 3:]), curve[:, 2] @ rows, curve[:, 1].sum()
+
+        precision, linear, constant = added(over_blocks(len(features.rows), work))
+        made = quadratic((precision + precision.T) / 2.0, linear, constant)
+        return made._replace(centre=self.region.centre)
 
 
 @implements(enter, LocalBound)
@@ -111,18 +125,7 @@ def _log_bound(bound, model, index, eta, values, slopes):
         log_bound(bound.beyond, model, index, eta, values, slopes)
 
 
-def collapse(bound: LocalBound, features: Any) -> Quadratic:
-    """Σ_n log B_n within E as a quadratic in θ about θ̂; O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, curve = features.rows[block].astype(np.float64), bound.parabola[block]
-        return rows.T @ (rows * curve[:, 3:]), curve[:, 2] @ rows, curve[:, 1].sum()
-
-    precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return quadratic((precision + precision.T) / 2.0, linear, constant)._replace(centre=bound.region.centre)
-
-
-def mass_beyond(bound: LocalBound, precision: np.ndarray) -> float:
+def mass_beyond(bound: Any, precision: np.ndarray) -> float:
     """At most so much of the posterior lies beyond E; NaN where the least curvature within is not known.
 
     For a log-concave likelihood, a Gaussian prior and the mode as centre; precision: of the pseudo-prior

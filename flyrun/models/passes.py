@@ -180,6 +180,16 @@ def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return total.reshape(n_predictors * size, n_predictors * size)
 
 
+def predictor_variance(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """How η_n varies, (n, K, K), where θ does by covariance, (K, D, K, D). rows: (n, D)."""
+    n_predictors = len(covariance)
+    variance = np.zeros((len(rows), n_predictors, n_predictors))
+    for k in range(n_predictors):
+        for m in range(k + 1):
+            variance[:, k, m] = variance[:, m, k] = ((rows @ covariance[k, :, m]) * rows).sum(axis=1)
+    return variance
+
+
 def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
     """Σ log L_n and its gradient, (P,), at θ. One pass, N queries."""
 

@@ -75,8 +75,8 @@ CALLS = {
     f"{MNIST} model=ising": "do not fit",
     f"{GRID} prior=gaussian": "prior=gaussian: model=ising has none; drop it",
     f"{GRID} bound=map": "bound=map: model=ising has none; drop it",
-    "dataset=cifar3 model=softmax sampler=hmc bound=local brightness=per_datum protocol=smoke": (
-        "model=softmax has no such bounds; choose bound=map"
+    f"{MNIST} model=probit bound=local brightness=per_datum": (
+        "model=probit has no such bounds; choose bound=map"
     ),
     "experiment=mnist_logreg only=firefly_hmc bound=local bound.mass_outside=2": "bound.mass_outside",
     "dataset=uai model=ising sampler=gibbs": "dataset=uai and model=ising do not fit",

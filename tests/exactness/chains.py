@@ -79,7 +79,7 @@ def softmax_toy(n_data: int = 30, seed: int = 5) -> Toy:
     covariance[0, 0] = scale**2
     covariance[1:, 1:] = (grid - mean[:, None]) * p @ (grid - mean[:, None]).T
     sd = np.sqrt(np.diag(basis.T @ covariance @ basis))
-    mode = theta[:, log_p.argmax()]
+    mode = np.ascontiguousarray(theta[:, log_p.argmax()])
     return Toy(features, gaussian.prior(scale), basis[1:].T @ mean, sd, mode, model, softmax)
 
 

@@ -97,7 +97,7 @@ CASES = [
     for name, (likelihood, *_) in MODELS.items()
     for update in UPDATES
     for arm in ARMS
-    if arm != "local bounds" or hasattr(likelihood, "local_curvature")
+    if arm != "local bounds" or likelihood in (logistic, student_t, softmax)
 ]
 
 

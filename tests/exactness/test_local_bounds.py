@@ -17,36 +17,36 @@ from flyrun.samplers.chain.targets.firefly import brighten, query
 from flyrun.samplers.chain.targets.full_data import full_data
 from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
 from tests.densities import log_density
-from tests.exactness.chains import sample, student_t_toy, toy, z_scores
+from tests.exactness.chains import sample, softmax_toy, student_t_toy, toy, z_scores
 from tests.exactness.tightened import local_bound, local_target, two_bases
 
-PROBLEMS = {"logistic": toy, "student_t": student_t_toy}
+PROBLEMS = {"logistic": toy, "student_t": student_t_toy, "softmax": softmax_toy}
 N_ITERATIONS = 60_000
 # Four z-scores a test, |z| < 4.5: fails by chance once in 36,000 runs, and seeds are fixed.
 LEVEL = 4.5
 
 
 UPDATES = {
-    "hmc": lambda target: hmc.build(
+    "hmc": lambda target, size: hmc.build(
         SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2),
-        2,
+        size,
         reference_of(target.base, own=True),
     ),
-    "one long step": lambda target: hmc.build(
+    "one long step": lambda target, size: hmc.build(
         SimpleNamespace(target_accept=0.8, step=None, n_steps=1, jitter=0.2),
-        2,
+        size,
         reference_of(target.base, own=True),
     ),
-    "mala": lambda target: mala.build(SimpleNamespace(target_accept=0.57, step=None), 2),
-    "random walk": lambda target: random_walk.build(SimpleNamespace(target_accept=0.3, step=None), 2),
+    "mala": lambda _, size: mala.build(SimpleNamespace(target_accept=0.57, step=None), size),
+    "random walk": lambda _, size: random_walk.build(SimpleNamespace(target_accept=0.3, step=None), size),
 }
 SWEEPS = {
     "implicit": lambda n: implicit(0.3, n),
     "explicit": lambda n: explicit(0.3, "without_replacement", n),
     "per datum": lambda n: per_datum(np.random.default_rng(0).uniform(0.02, 0.9, n)),
 }
-# within 1.2 sds of two coordinates lies half of a Gaussian: every other draw crosses the border
-RADIUS = 1.2
+# within lies half of a Gaussian of two coordinates, of three for softmax: every other draw crosses the border
+RADIUS = {"logistic": 1.2, "student_t": 1.2, "softmax": 1.5}
 
 
 def _draws(name, update, sweep, bound, base=None, seed=5):
@@ -54,7 +54,12 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
     target = local_target(problem, bound, base)
     n_data = problem.features.rows.shape[0]
     return problem, sample(
-        target, UPDATES[update](target), SWEEPS[sweep](n_data), problem.mode + 0.1, N_ITERATIONS, seed
+        target,
+        UPDATES[update](target, problem.mode.size),
+        SWEEPS[sweep](n_data),
+        problem.mode + 0.1,
+        N_ITERATIONS,
+        seed,
     )
 
 
@@ -67,20 +72,22 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
         pytest.param("logistic", "random walk", "implicit", 0.0, marks=pytest.mark.slow),
         ("student_t", "hmc", "per datum", 0.5),
         pytest.param("student_t", "random walk", "explicit", 0.0, marks=pytest.mark.slow),
+        ("softmax", "hmc", "per datum", 0.5),
+        pytest.param("softmax", "mala", "implicit", 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_chain_has_the_exact_moments(name, update, sweep, slack):
-    bound = local_bound(PROBLEMS[name](), RADIUS, slack)[0]
+    bound = local_bound(PROBLEMS[name](), RADIUS[name], slack)[0]
     problem, draws = _draws(name, update, sweep, bound)
     assert np.abs(z_scores(draws.theta, problem)).max() < LEVEL
     away = draws.theta - bound.region.centre
-    share = (np.einsum("ti,ij,tj->t", away, bound.region.curvature, away) <= RADIUS**2).mean()
+    share = (np.einsum("ti,ij,tj->t", away, bound.region.curvature, away) <= RADIUS[name] ** 2).mean()
     assert 0.3 < share < 0.7
 
 
 def test_negative_control_one_constant_for_both_levels_fails():
     problem = toy()
-    bound = local_bound(problem, RADIUS, slack=2.0)[0]
+    bound = local_bound(problem, RADIUS["logistic"], slack=2.0)[0]
     base = two_bases(problem, bound)
     level = base._replace(beyond=base.beyond._replace(constant=base.within.constant))
     _, draws = _draws("logistic", "hmc", "per datum", bound, level)
@@ -118,18 +125,19 @@ def test_the_joint_summed_over_brightness_is_the_posterior_on_both_sides(name):
     rows = problem.features.rows[few]
     features = problem.features._replace(rows=np.ascontiguousarray(rows))
     problem = problem._replace(features=features, model=problem.likelihood.part(problem.model, few))
-    bound, full = local_bound(problem, 1.0, 0.5)[0], full_data(problem.prior, problem.model, features, 2)
+    n_params, bound = problem.mode.size, local_bound(problem, 1.0, 0.5)[0]
+    full = full_data(problem.prior, problem.model, features, n_params)
     rng, sides = np.random.default_rng(1), set()
     root = np.linalg.cholesky(np.linalg.inv(bound.region.curvature))
     for size in (0.2, 0.7, 1.5, 3.0):
-        theta = problem.mode + size * root @ (rng.normal(size=2) * [1.0, 0.5])
+        theta = problem.mode + size * root @ (rng.normal(size=n_params) * [1.0, 0.5, 0.5][:n_params])
         joint = []
         for z in itertools.product((False, True), repeat=len(few)):
             target = local_target(problem, bound)
             for n in np.flatnonzero(z):
                 query(target, np.array([n]), theta)
                 brighten(target, n, 0)
-            here, there, way = np.zeros(2), np.zeros(2), np.zeros(2)
+            here, there, way = np.zeros((3, n_params))
             joint.append(_joint(target, theta, here))
             assert _proposed(target, theta, there) == pytest.approx(joint[-1], abs=1e-12)
             _on_the_way(target, theta, way)

@@ -17,14 +17,14 @@ def local_bound(problem: Toy, radius: float, slack: float = 0.0) -> tuple[local.
     bend = look(problem.likelihood, problem.model, problem.features, problem.mode).curvature
     region = local.ellipsoid(problem.mode, bend + ridge * np.eye(problem.mode.size), radius)
     bound, expected = within(problem.likelihood, problem.model, problem.features, region)
-    bound.parabola[:, 1] -= slack * expected
+    bound.lower(slack * expected)
     return bound, expected
 
 
 def two_bases(problem: Toy, bound: local.LocalBound) -> local.TwoLevels:
     """The pseudo-priors on both sides."""
     made = (
-        local.collapse(bound, problem.features),
+        bound.collapse(problem.model, problem.features),
         problem.likelihood.collapse(bound.beyond, problem.model, problem.features),
     )
     return local.TwoLevels(*(problem.priors.pseudo_prior(problem.prior, part) for part in made), bound.region)

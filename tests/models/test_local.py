@@ -6,7 +6,7 @@ import pytest
 from flyrun.models import gaussian, logistic, student_t
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local import collapse, ellipsoid, inside, mass_beyond
+from flyrun.models.local import ellipsoid, inside, mass_beyond
 from flyrun.models.passes import log_likelihoods, look, values_and_slopes
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.bounds.local import within
@@ -148,7 +148,7 @@ def _mass_beyond(n_data, separation, radius):
     mode = find_newton_map(logistic, model, features, prior, 0.0, np.zeros(2)).theta
     curvature = look(logistic, model, features, mode).curvature + ridge
     bound, _ = within(logistic, model, features, ellipsoid(mode, curvature, radius))
-    precision = collapse(bound, features).precision + ridge
+    precision = bound.collapse(model, features).precision + ridge
     root = np.linalg.inv(np.linalg.cholesky(curvature)).T
     axis = np.linspace(-14, 14, 561)
     places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.models.base import draw_base
-from flyrun.models.local import LocalBound, brought_in
+from flyrun.models.local import brought_in
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -152,10 +152,10 @@ class Chain(Method):
             theta = centre + away
         elif self.arm.protocol.init == "prior":
             _draw(self.problem.prior, first, theta)
-        bound = getattr(self._target, "bound", None)
-        if isinstance(bound, LocalBound) and len(self._starts) < 2:
+        region = getattr(getattr(self._target, "bound", None), "region", None)
+        if region is not None and len(self._starts) < 2:
             with threadpool_limits(1):
-                theta = brought_in(bound.region, theta)
+                theta = brought_in(region, theta)
         rng = seeded(seed, self.arm.method())
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))

@@ -70,8 +70,8 @@ class Setup:
 
     def collapse(self, bound: Any) -> Any:
         """The pseudo-prior: the prior times all bounds."""
-        if isinstance(bound, local.LocalBound):
-            within = self._times_prior(local.collapse(bound, self.problem.features))
+        if hasattr(bound, "region"):  # two levels
+            within = self._times_prior(bound.collapse(self.problem.model, self.problem.features))
             if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
                 self.mass_beyond = local.mass_beyond(bound, dense(within).precision)
             return local.TwoLevels(within, self.collapse(bound.beyond), bound.region)

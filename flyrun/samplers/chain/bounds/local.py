@@ -6,13 +6,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtri
 
-from flyrun.models import passes
+from flyrun.models import local_classes, passes
 from flyrun.models.local import Ellipsoid, LocalBound, ellipsoid
 from flyrun.samplers.chain.bounds.map import lowered
 from flyrun.samplers.chain.setup import Setup
 
 
-def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndarray]:
+def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n."""
     problem = setup.problem
     radius = float(np.sqrt(chdtri(setup.n_params, config.mass_outside)))
@@ -21,12 +21,14 @@ def build(config: Any, setup: Setup, expects: bool) -> tuple[LocalBound, np.ndar
     bound, expected = within(setup.module, problem.model, problem.features, region)
     slack = (0.5 if expected.sum() >= 0.5 else 0.0) if config.slack == "auto" else config.slack
     by, expected = lowered(expected, slack)
-    bound.parabola[:, 1] -= by
+    bound.lower(by)
     return bound, expected
 
 
-def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[LocalBound, np.ndarray]:
+def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[Any, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
+    if model.n_predictors > 1:
+        return local_classes.within(module, model, features, region)
     colour = solve_triangular(np.linalg.cholesky(region.curvature), np.eye(len(region.centre)), lower=True).T
     none = module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, 1)))
     kind, (empty,) = type(none), none

@@ -49,11 +49,7 @@ def expected_pseudo(arm: Any, problem: Problem, curvature: np.ndarray) -> np.nda
     parts = covariance.reshape(n_predictors, size, n_predictors, size)
 
     def work(block: slice) -> np.ndarray:
-        rows = features.rows[block].astype(np.float64)
-        variance = np.zeros((len(rows), n_predictors, n_predictors))
-        for k in range(n_predictors):
-            for m in range(k + 1):
-                variance[:, k, m] = variance[:, m, k] = ((rows @ parts[k, :, m]) * rows).sum(axis=1)
+        variance = passes.predictor_variance(features.rows[block].astype(np.float64), parts)
         at_map = passes.block_predictors(problem.model, features, theta, block)
         return module.expected_pseudo_likelihood(module.part(problem.model, block), at_map, variance)
 
