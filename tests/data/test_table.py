@@ -152,6 +152,20 @@ def test_parquet_is_read_twice_and_text_once(write, tmp_path, monkeypatch):
     np.testing.assert_allclose(found.features, from_text.features, rtol=1e-12)
 
 
+def test_names_in_quotes_leave_lines_to_all_cores_and_quoted_values_do_not(write, monkeypatch):
+    alone, one_by_one = [], table_files._Csv._one_by_one
+    monkeypatch.setattr(table_files._Csv, "_one_by_one", lambda *all: alone.append(1) or one_by_one(*all))
+    rows = "".join(f"{k},{k % 7},{k % 2}\n" for k in range(50))
+    found = data.load(write('"x, cm","a","y"\n' + rows))
+    assert found.feature_names[:2] == ("x, cm", "a")
+    assert not alone
+    np.testing.assert_array_equal(data.load(write('"x\ncm","a","y"\n' + rows)).features, found.features)
+    assert len(alone) == 1
+    quoted = data.load(write('x,a,y\n"0",0,0\n' + rows[6:]))
+    np.testing.assert_array_equal(quoted.features, found.features)
+    assert len(alone) == 2
+
+
 def test_a_digest_is_kept_until_the_file_may_have_changed(write, monkeypatch):
     settings = write("x,y\n1,0\n2,1\n")
     path, looked, digest = Path(settings.path), [], sources.sha256_of

@@ -136,14 +136,15 @@ class _Csv:
             raise
 
     def _lines_are_rows(self) -> bool:
-        """Whether every line feed ends a row, and all rows are wanted; nothing quoted may span two."""
+        """Whether every line feed ends a row, and all rows are wanted; nothing quoted may span two lines."""
         if not self.whole or self.path.name.lower().endswith(".gz"):
             return False
         with open(self.path, "rb") as file:
-            if b"\r" in file.readline().rstrip(b"\r\n"):
+            header = file.readline()
+            if b"\r" in header.rstrip(b"\r\n") or header.count(b'"') % 2:
                 return False
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return content.find(b'"') < 0
+                return content.find(b'"', len(header)) < 0
 
     def _one_by_one(self, rows: int, how: dict[str, Any]) -> Iterator[pd.DataFrame]:
         with pd.read_csv(self.path, header=0, chunksize=rows, **how) as reader:
