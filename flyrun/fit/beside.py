@@ -7,7 +7,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,8 +96,8 @@ def _on_two(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
 def _load() -> None:
     """Import what the others need; of ArviZ the functions of arrays, which come without xarray sooner."""
     sys.modules.setdefault("xarray", None)  # type: ignore[arg-type]
-    import arviz_stats.base  # noqa: F401  # late: it is what this function is for
-
+    with suppress(ImportError):  # where they do not come alone, they come when they are asked for
+        import arviz_stats.base  # noqa: F401  # late: it is what this function is for
     if sys.modules["xarray"] is None:
         del sys.modules["xarray"]
 

@@ -107,7 +107,8 @@ class LocalBound(NamedTuple):
 
 
 @implements(enter, LocalBound)
-def _enter(bound, theta):
+def enter_region(bound, theta):
+    """Of bounds with a region: tells on which side of its border θ is."""
     bound.is_inside[0] = inside(bound.region, theta)
 
 

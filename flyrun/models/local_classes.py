@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from flyrun.models import passes
 from flyrun.models.likelihood import Quadratic, enter, log_bound, quadratic
-from flyrun.models.local import Ellipsoid, inside
+from flyrun.models.local import Ellipsoid, enter_region
 from flyrun.numerics.compiled import implements
 
 _MOST_RANGE = 50.0  # φ is 10^19 there: A serves
@@ -51,9 +51,7 @@ class LocalClasses(NamedTuple):
         return made._replace(centre=self.region.centre)
 
 
-@implements(enter, LocalClasses)
-def _enter(bound, theta):
-    bound.is_inside[0] = inside(bound.region, theta)
+implements(enter, LocalClasses)(enter_region)
 
 
 @implements(log_bound, LocalClasses)
