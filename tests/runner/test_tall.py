@@ -94,4 +94,4 @@ def test_peak_memory_is_seen():
 
 
 def test_fewer_trace_points_where_each_takes_long():
-    assert [_trace_points(n) for n in (None, 12_214, 500_000, 900_000, 10**7)] == [200, 200, 40, 22, 20]
+    assert [_trace_points(n) for n in (None, 12_214, 500_000, 900_000, 10**7)] == [200, 200, 20, 11, 8]
