@@ -57,8 +57,8 @@ def draws(cells: Sequence[StoredCell], layout: Layout) -> np.ndarray:
 def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
     """A row per coefficient: names, mean, sd, interval, ESS, R-hat, and its effect per sd of its column.
 
-    The intercept is first in its class. effect: mean and quantiles of the coefficient times its column's sd,
-    in log odds or in sds of the target.
+    The intercept is first in its class. effect: mean and quantiles of the coefficient times what its column
+    is divided by (its sd; of two values their difference), in log odds or in sds of the target.
     """
     flat = beta.reshape(*beta.shape[:2], -1)
     found = ess.summary(flat)

@@ -226,8 +226,9 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
             )
     elif not needs_map and "estimated" not in scales:
         return Fit(float(scales[0]), float(scales[1])), None
-    settings = [choice.settings() for choice in (arm.dataset, arm.model, arm.prior)]
-    code = sources.of_modules([arm.model.path_of_code, arm.prior.path_of_code, __name__])
+    choices = (arm.dataset, arm.model, arm.prior)
+    settings = [choice.settings() for choice in choices]
+    code = sources.of_modules([*(choice.path_of_code for choice in choices), __name__])
     wanted = [*settings, dataset.sha256, code]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"setup-{key}.npz"

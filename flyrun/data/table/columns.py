@@ -293,7 +293,12 @@ def _feature(seen: _Seen) -> Column:
     if len(seen.values) == 1:
         added = ", as the intercept that is added anyhow" if seen.values & {1.0, "1"} else ""
         raise seen.error(f"is {seen.shown()} in every row{added}; {seen.leave_out()}")
-    return _category(seen, seen.leave_out()) if seen.text else _number_column(seen)
+    if seen.text:
+        return _category(seen, seen.leave_out())
+    column = _number_column(seen)
+    if len(seen.values) == 2 and seen.options.standardize:  # as a category of these two: 0 and 1
+        column.mean, column.sd = seen.low, seen.high - seen.low
+    return column
 
 
 def _target(seen: _Seen) -> tuple[str, Column]:

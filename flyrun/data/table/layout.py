@@ -1,7 +1,8 @@
 """What a table holds, once that is known: its columns, and what each becomes.
 
 A category of L levels becomes L-1 columns of 0 and 1, `name[level]`; the first level in order, the reference,
-has none. Numbers are standardised, 0-1 columns are not; a column of ones, "intercept", comes last.
+has none. Numbers are standardised; those of two values become 0 and 1, so that a coding, as 0 and 1, 1 and 2,
+or text, leaves the model as it is. 0-1 columns are not scaled; a column of ones, "intercept", comes last.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ INTERCEPT = "intercept"
 @dataclass
 class Column:
     """One column. levels: of a category, in order; text: whether these stand in the file as they are spelled
-    here, not as numbers; mean, sd: of a number (0 and 1 leave it be)."""
+    here, not as numbers; mean, sd: what is taken off a number and what it is divided by, of one of two values
+    the lower and the difference of the two (0 and 1 leave it be)."""
 
     name: str
     levels: list[str] | None = None

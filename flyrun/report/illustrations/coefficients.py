@@ -16,7 +16,8 @@ MOST = 40
 
 def intervals(run: Run, run_dir: Path) -> Any:
     """Posterior means and 94 % intervals of the coefficients, per standard deviation of a number's column,
-    for a category's level its difference from the first; largest first.
+    for a category's level its difference from the first, for a column of two values the other's from the
+    lower; largest first.
 
     None where there is no fit.
     """

@@ -60,7 +60,8 @@ name[level] is that level's difference from the first. 3 % and 97 %: quantiles o
 tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 
 posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns are per {{
-per }} of a number column{% if regression %}, in {{ per }}s of the target{% endif %}.
+per }} of a number column{% if per == "sd" %} (from one value to the other of a column of two){% endif %}{% if
+regression %}, in {{ per }}s of the target{% endif %}.
 """
 
 

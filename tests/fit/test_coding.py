@@ -1,0 +1,82 @@
+"""How a column of two values is written does not change the model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun import data
+from flyrun.cli.verbs.fit import parse
+from flyrun.config.dataset import Table
+from flyrun.fit import choose
+from flyrun.fit.coefficients import Scales
+from flyrun.models import problem
+from flyrun.samplers.method import prepare
+
+N = 80
+CODINGS = {
+    "0/1": (0, 1),
+    "1/2": (1, 2),
+    "-1/1": (-1, 1),
+    "0/100": (0.0, 100.0),
+    "truth": (False, True),
+    "words": ("no", "yes"),
+}
+
+
+def coded(folder, coding, rare=0.05):
+    """A table with a rare event written in some way, and its options."""
+    rng = np.random.default_rng(3)
+    event, x = rng.random(N) < rare, rng.normal(size=N)
+    y = rng.random(N) < 1.0 / (1.0 + np.exp(-x - event))
+    path = folder / "mine.csv"
+    pd.DataFrame({"event": np.array(CODINGS[coding])[event.astype(int)], "x": x, "y": y}).to_csv(
+        path, index=False
+    )
+    return Table(path=str(path), target="y")
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_rows_and_differences_are_those_of_a_category(coding, tmp_path):
+    """A coding that changes the model: any two values give the rows, and prior, of two words."""
+    wanted = data.load(coded(tmp_path, "words"))
+    found = data.load(coded(tmp_path, coding))
+    np.testing.assert_array_equal(found.features, wanted.features)
+    layout = choose.Layout.from_dict(found.info["layout"])
+    beta = Scales.of(layout).apply(np.array([0.5, -1.0, 0.25]))
+    low, high = (float(one) if coding != "words" else one == "yes" for one in CODINGS[coding])
+    # what is predicted for an event and for none is the same, on whatever scale the column is
+    assert beta[0] * (high - low) == pytest.approx(0.5)
+    mean, sd = layout.features[1].mean, layout.features[1].sd
+    assert beta[2] + beta[0] * low == pytest.approx(0.25 + mean / sd)
+
+
+def test_draws_are_the_same_in_every_coding(tmp_path):
+    draws = []
+    for coding in ("0/1", "truth", "words"):
+        table = coded(tmp_path, coding)
+        words = [table.path, "--target", "y", "--results-dir", str(tmp_path)]
+        arm = choose.problem(parse(words)).job.arms[0]
+        program = prepare(arm, tmp_path / "setup")
+        draws.append(program.advance(program.init(0), 60)[1]["theta"])
+    np.testing.assert_array_equal(draws[0], draws[1])
+    np.testing.assert_array_equal(draws[0], draws[2])
+    assert np.ptp(draws[0], axis=0).min() > 0.0
+
+
+def test_numbers_of_a_target_and_what_is_not_standardised_keep_their_own_scale(tmp_path):
+    table = coded(tmp_path, "1/2")
+    whole = data.load(Table(path=table.path, target="event", features=("x",), task="regression"))
+    assert whole.target.std() == pytest.approx(1.0)
+    own = data.load(Table(path=table.path, target="y", standardize=False))
+    assert set(own.features[:, 0]) == {1.0, 2.0}
+
+
+def test_a_mode_is_not_recalled_once_tables_are_encoded_otherwise(tmp_path, monkeypatch):
+    """What is kept from one version to the next is keyed by the code that made it: here, the loader's."""
+    arm = choose.problem(
+        parse([coded(tmp_path, "0/1").path, "--target", "y", "--results-dir", str(tmp_path)])
+    ).job.arms[0]
+    asked = []
+    monkeypatch.setattr(problem.sources, "of_modules", lambda names: asked.extend(names) or "")
+    problem.bind(arm, tmp_path / "other", needs_map=True)
+    assert "flyrun.data.table" in asked
