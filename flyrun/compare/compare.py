@@ -1,19 +1,23 @@
 """Two runs side by side: per arm and metric the difference, its uncertainty, and what to make of it."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flyrun import files
 from flyrun.compare.sources import Arm, Side, read
-from flyrun.config.schema import listing
+from flyrun.config.schema import flat, listing
 from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.errors import ConfigError
 from flyrun.report import render, words
+from flyrun.report.arms import BASELINE
 from flyrun.report.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
+from flyrun.report.table import mean_sd
 
 LEVEL = 0.05
 #: a difference that does not matter, as a share of A's value
@@ -34,13 +38,16 @@ METRICS = {
 }
 _TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
 _SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values")
+_SAME_LENGTH = ("iterations", "burn_in")
+VERDICTS = ("better", "worse", "same", "identical", "undecided", "not compared")
+_UNCHANGED = ("same", "identical")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric of one arm. a, b: (mean, sd over seeds).  se: of b - a.
+    """One metric of one arm. a, b: (mean, sd over seeds; of seconds over runs).  se: of b - a.
 
-    verdict: better, worse (B against A), same or undecided.
+    verdict: one of VERDICTS, better and worse being B's against A.  why: of `not compared`.
     p: probability of such a difference or a larger one by luck alone; NaN where nothing tells.
     p_same: of two this close by luck alone, though they differ by the margin or more; NaN likewise.
     """
@@ -54,49 +61,65 @@ class Difference:
     p: float
     p_same: float = math.nan
     verdict: str = "undecided"
+    why: str = ""
 
     @property
     def value(self) -> float:
         """B − A."""
         return self.b[0] - self.a[0]
 
+    @property
+    def identical(self) -> bool:
+        """Whether both sides have the same digits, sds included where they are known."""
+        return self.a[0] == self.b[0] and (self.a[1] == self.b[1] or math.isnan(self.a[1] + self.b[1]))
+
 
 def compare(
-    a: str, b: str, results_dir: str, level: float, margin: float, out: Path | None, console: Any
+    a: str,
+    b: str,
+    results_dir: str,
+    level: float,
+    margin: float,
+    out: Path | None,
+    all_rows: bool,
+    console: Any,
 ) -> list[Difference]:
-    """Compare two runs, tables or commits; print the result, and write it to `out` (.md or .csv).
+    """Compare two runs, tables or commits; print what changed, and write it to `out` (.md; .csv: every row).
 
-    Raises ConfigError where they have no arm of the same data in common, StoreError where one is neither run,
-    table nor commit, or the file cannot be written.
+    all_rows: print what is the same, too.  Raises ConfigError where they have no arm of the same data in
+    common, StoreError where one is neither run, table nor commit, or the file cannot be written.
     """
     if out is not None and out.suffix not in (".md", ".csv"):
         raise ConfigError(f"out={out}: must end in .md or .csv")
     sides = read(a, results_dir), read(b, results_dir)
-    pairs, left_out = _pairs(*sides)
+    pairs = _pairs(*sides)
     differences = judged([one for pair in pairs for one in _differences(sides, pair, margin)], level)
     if not differences:
         raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
+    several = len({one.experiment for one in differences}) > 1
+    shown = [one for one in differences if all_rows or one.verdict not in _UNCHANGED]
     lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
-    remarks = [_meaning(differences, level, margin), *_remarks(sides, pairs), *left_out]
-    view = _view(differences)
+    counts, compared = _counts(differences, len(shown)), {(one.experiment, one.arm) for one in shown}
+    remarks = [counts, _meaning(shown, level, margin), *_remarks(sides, pairs, compared)]
+    views = [_view(shown, several)] if shown else []
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
-    render.print_views(console, [view])
+    render.print_views(console, views)
     for text in remarks:
         console.print(f"! {text}", soft_wrap=True, markup=False)
     if out is not None:
         with files.writing(f"out={out}", "name another file"):
             files.make_folder(out.parent)
-            text = _csv(differences) if out.suffix == ".csv" else _markdown(lines, view, remarks)
+            text = _csv(differences) if out.suffix == ".csv" else _markdown(lines, views, remarks)
             files.write_text(out, text)
         console.print(f"wrote {out}", soft_wrap=True, markup=False)
     return differences
 
 
-def _pairs(a: Side, b: Side) -> tuple[list[tuple[Arm, Arm]], list[str]]:
+def _pairs(a: Side, b: Side) -> list[tuple[Arm, Arm]]:
     """Arms that both have: of one experiment, or of one name where each side has one experiment.
 
-    Arms of other data or models are left out and named in the second list; ConfigError where none is left.
+    Raises ConfigError where there is none, or none of the same data.
     """
     common = [(arm, arm) for arm in a.rows if arm in b.rows]
     if not common and len({arm[0] for arm in a.rows}) == len({arm[0] for arm in b.rows}) == 1:
@@ -108,26 +131,52 @@ def _pairs(a: Side, b: Side) -> tuple[list[tuple[Arm, Arm]], list[str]]:
             f"compare: no common arms: {a.place} has {arms[0]}, {b.place} has {arms[1]}; "
             "compare runs of the same experiment"
         )
-    contrasts = {pair: _other_data(a, b, *pair) for pair in common}
-    alike = [pair for pair, contrast in contrasts.items() if not contrast]
-    differing = [contrast for contrast in contrasts.values() if contrast]
-    if not alike:
-        raise ConfigError(f"compare: different data: {differing[0]}; compare runs of the same data and model")
-    return alike, [f"left out, of different data: {contrast}." for contrast in differing]
+    contrasts = [_contrast(a.rows[ours], b.rows[theirs], _SAME_DATA) for ours, theirs in common]
+    if all(contrasts):
+        raise ConfigError(
+            f"compare: different data: arm {common[0][0][1]} has {contrasts[0]}; "
+            "compare runs of the same data and model"
+        )
+    return common
 
 
-def _other_data(a: Side, b: Side, ours: Arm, theirs: Arm) -> str:
-    """How an arm's data or model differ; empty where they do not."""
-    for column in _SAME_DATA:
-        one, two = a.rows[ours].get(column), b.rows[theirs].get(column)
-        if one is not None and two is not None and one != two:
-            return f"{column} of arm {ours[1]} is {_show(one)} in {a.place} and {_show(two)} in {b.place}"
+def _contrast(one: dict[str, Any], two: dict[str, Any], keys: Iterable[str]) -> str:
+    """The first of these values that is known on both sides and differs: "n_data 7, 8"; "" for none."""
+    for key in keys:
+        ours, theirs = one.get(key), two.get(key)
+        if ours is not None and theirs is not None and ours != theirs:
+            return f"{key} {_show(ours)}, {_show(theirs)}"
     return ""
+
+
+def _incomparable(sides: tuple[Side, Side], pair: tuple[Arm, Arm]) -> str:
+    """Why an arm's metrics get no verdict: other data, posteriors or lengths; "" where they do."""
+    one, two = (side.rows[arm] for side, arm in zip(sides, pair, strict=True))
+    ours, theirs = (flat(side.problems.get(arm) or {}) for side, arm in zip(sides, pair, strict=True))
+    return (
+        _contrast(one, two, _SAME_DATA) or _contrast(ours, theirs, ours) or _contrast(one, two, _SAME_LENGTH)
+    )
+
+
+def _untimed(cpus: tuple[set[Any], set[Any]], runs: list[int]) -> str:
+    """Why seconds get no verdict: the processor, or a side of one run alone; "" where they do."""
+    if None in cpus[0] | cpus[1]:
+        return "processor unknown"
+    if len(cpus[0] | cpus[1]) > 1:
+        return f"processors {listing(sorted(map(str, cpus[0])))}; {listing(sorted(map(str, cpus[1])))}"
+    return _ONE_RUN if min(runs) < 2 else ""
+
+
+_ONE_RUN = "one run a side"
 
 
 def _differences(sides: tuple[Side, Side], pair: tuple[Arm, Arm], margin: float) -> list[Difference]:
     rows = [side.rows[arm] for side, arm in zip(sides, pair, strict=True)]
     seeds = [_seeds(row) for row in rows]
+    why = _incomparable(sides, pair)
+    base = ((pair[0][0], BASELINE), (pair[1][0], BASELINE))
+    both = all(arm in side.rows for side, arm in zip(sides, base, strict=True))
+    why_base = why or (_incomparable(sides, base) if both else "")  # what ratios are relative to
     differences = []
     for metric in METRICS:
         values = [row[metric] for row in rows if row.get(metric) is not None]
@@ -139,20 +188,32 @@ def _differences(sides: tuple[Side, Side], pair: tuple[Arm, Arm], margin: float)
             (float(value), math.nan if sd is None or n < 2 else float(sd))
             for value, sd, n in zip(values, sds, seeds, strict=True)
         )
-        p_same = equivalence(a, b, seeds, margin * abs(a[0]))
-        differences.append(Difference(*pair[0], metric, a, b, *welch(a, b, seeds), p_same))
+        numbers, reason = seeds, why_base if "speedup" in metric else why
+        if metric in _TIMES:  # what else the machine does moves all seeds of a run together
+            each = [side.over_runs(arm, metric) for side, arm in zip(sides, pair, strict=True)]
+            numbers = [float(len(over_runs)) for over_runs in each]
+            cpus = tuple(side.cpus(arm) for side, arm in zip(sides, pair, strict=True))
+            reason = reason or _untimed((cpus[0], cpus[1]), list(map(len, each)))
+            if not reason:
+                a, b = (mean_sd(np.array(over_runs)) for over_runs in each)
+        if reason:
+            se, p, p_same = math.nan, math.nan, math.nan
+        else:
+            (se, p), p_same = welch(a, b, numbers), equivalence(a, b, numbers, margin * abs(a[0]))
+        differences.append(Difference(*pair[0], metric, a, b, se, p, p_same, why=reason))
     return differences
 
 
 def judged(differences: list[Difference], level: float) -> list[Difference]:
     """Better or worse by Holm's step-down, else same where p_same is at most `level`, else undecided.
 
+    Identical where every digit is; not compared where `why` says so and, of seconds, the digits differ.
     With equal runs a "better" or "worse" appears with probability at most `level`; each "same" is wrong with
     probability at most `level`. A difference that is sure is reported even inside the margin: how small it is
     stands beside it, and counts without spread differ surely or not at all.
     """
     known = sorted((one.p, place) for place, one in enumerate(differences) if not math.isnan(one.p))
-    verdicts = ["same" if one.p_same <= level else "undecided" for one in differences]
+    verdicts = [_without_luck(one) or ("same" if one.p_same <= level else "undecided") for one in differences]
     for rank, (p, place) in enumerate(known):
         if p > level / (len(known) - rank):
             break
@@ -161,48 +222,61 @@ def judged(differences: list[Difference], level: float) -> list[Difference]:
     return [replace(one, verdict=verdict) for one, verdict in zip(differences, verdicts, strict=True)]
 
 
+def _without_luck(one: Difference) -> str:
+    """The verdict that no test has to find; "" for one that has to be tested."""
+    if one.identical and (not one.why or one.metric in _TIMES):
+        return "identical"
+    return "not compared" if one.why else ""
+
+
 _LEGEND = """
-B against A; the difference ± its standard error over seeds. `better`, `worse`: by Welch's t-test, together at
-level {{ level | spec("g") }} (Holm), so two equal runs get any with probability at most {{ level | spec("g")
-}}. `same`: shown to differ by less than {{ (100 * margin) | spec("g") }} % of A's value (margin={{ margin |
-spec("g") }}), by two one-sided t-tests of level {{ level | spec("g") }} for each metric.
+B against A; the difference ± its standard error over seeds, of seconds over runs. `better`, `worse`: by
+Welch's t-test, together at level {{ level | spec("g") }} (Holm), so two equal runs get any with probability
+at most {{ level | spec("g") }}. `same`: shown to differ by less than {{ (100 * margin) | spec("g") }} % of
+A's value (margin={{ margin | spec("g") }}), by two one-sided t-tests of level {{ level | spec("g") }} for
+each metric.
+`identical`: in every digit.
 {% if undecided %}
 `undecided`: neither is shown; more seeds could.
+{% endif %}
+{% if one_run %}
+`{{ one_run }}`: seeds of one run share what else the machine did, so seconds get a verdict from two runs of
+each side on, as in `flyrun compare a,again b,again_b`.
 {% endif %}
 """
 
 
-def _meaning(differences: list[Difference], level: float, margin: float) -> str:
+def _meaning(shown: list[Difference], level: float, margin: float) -> str:
     """What the columns and verdicts mean."""
-    undecided = any(one.verdict == "undecided" for one in differences)
-    (line,) = words.lines(_LEGEND, level=level, margin=margin, undecided=undecided)
+    undecided = any(one.verdict == "undecided" for one in shown)
+    one_run = _ONE_RUN if any(one.why == _ONE_RUN for one in shown) else ""
+    (line,) = words.lines(_LEGEND, level=level, margin=margin, undecided=undecided, one_run=one_run)
     return line
 
 
-def _remarks(sides: tuple[Side, Side], pairs: list[tuple[Arm, Arm]]) -> list[str]:
-    """What to know before trusting the verdicts."""
+def _counts(differences: list[Difference], shown: int) -> str:
+    """How often each verdict was found."""
+    kinds = [one.verdict for one in differences]
+    counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in VERDICTS if kind in kinds)
+    hidden = "" if shown == len(kinds) else "; what is the same is left out (all: --all)"
+    return f"{counts}{hidden}."
+
+
+def _remarks(sides: tuple[Side, Side], pairs: list[tuple[Arm, Arm]], shown: set[Arm]) -> list[str]:
+    """What to know before trusting the verdicts on the arms that are shown."""
     a, b = sides
     remarks = []
     rows = [(a.rows[ours], b.rows[theirs]) for ours, theirs in pairs]
-    single = [arm for ((_, arm), _), both in zip(pairs, rows, strict=True) if min(map(_seeds, both)) < 2]
+    single = [
+        ours[1]
+        for (ours, _), both in zip(pairs, rows, strict=True)
+        if ours in shown and min(map(_seeds, both)) < 2
+    ]
     if single:
         remarks.append(f"{listing(single)}: fewer than two seeds on a side, so no uncertainty is known.")
-    for column, effect in (
-        ("iterations", "ESS per 1,000 iterations depends on a chain's length"),
-        ("burn_in", "the shorter one may not have arrived"),
-    ):
-        lengths = {(one.get(column), two.get(column)) for one, two in rows}
-        unequal = [pair for pair in lengths if None not in pair and pair[0] != pair[1]]
-        if unequal:
-            remarks.append(f"{column} differ, {_show(unequal[0][0])} and {_show(unequal[0][1])}: {effect}.")
-    for group in ("prior", "model", "dataset"):
-        settings = [[(p or {}).get(group) for p in (a.problems.get(o), b.problems.get(t))] for o, t in pairs]
-        if any(None not in both and both[0] != both[1] for both in settings):
-            remarks.append(f"settings of the {group} differ: the posteriors are not the same.")
-    for key in ("cpu", "blas"):
-        ours, theirs = a.origin.get(key), b.origin.get(key)
-        if ours and theirs and ours != theirs:
-            remarks.append(f"{key} differs, {ours} and {theirs}: times tell of the machine too.")
+    ours, theirs = a.origin.get("blas"), b.origin.get("blas")
+    if ours and theirs and ours != theirs:
+        remarks.append(f"blas differs, {ours} and {theirs}: times tell of it too.")
     for side, name, compared in zip(sides, "AB", map(set, zip(*pairs, strict=True)), strict=True):
         alone = _alone([arm for arm in side.rows if arm not in compared], {arm[0] for arm in compared})
         if alone:
@@ -228,8 +302,7 @@ def _show(value: Any) -> str:
     return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
-def _view(differences: list[Difference]) -> View:
-    several = len({one.experiment for one in differences}) > 1
+def _view(differences: list[Difference], several: bool) -> View:
     rows, last = [], ""
     for one in differences:
         arm = f"{one.experiment} / {one.arm}" if several else one.arm
@@ -237,15 +310,18 @@ def _view(differences: list[Difference]) -> View:
         sign = "+" if one.value > 0 else ""
         relative = f"{one.value / abs(one.a[0]):+.1%}" if one.a[0] else NOTHING
         cells = METRICS[one.metric][0], plus_minus(*one.a), plus_minus(*one.b), sign + difference, relative
-        rows.append(("" if arm == last else arm, *cells, one.verdict))
+        verdict = f"{one.verdict}: {one.why}" if one.verdict == "not compared" else one.verdict
+        rows.append(("" if arm == last else arm, *cells, verdict))
         last = arm
     header = ("arm", "metric", "A", "B", "B - A", "relative", "verdict")
-    return View("A and B, mean ± sd over seeds", header, tuple(rows))
+    return View(
+        "A and B, mean ± sd over seeds; of seconds over runs where there are several", header, tuple(rows)
+    )
 
 
-def _markdown(lines: list[str], view: View, remarks: list[str]) -> str:
+def _markdown(lines: list[str], views: list[View], remarks: list[str]) -> str:
     listed, trusted = ([f"- {escape_markdown(text)}" for text in texts] for texts in (lines, remarks))
-    return "\n".join([*listed, "", markdown(view), *trusted, ""])
+    return "\n".join([*listed, "", *map(markdown, views), *trusted, ""])
 
 
 def _csv(differences: list[Difference]) -> str:
@@ -253,7 +329,7 @@ def _csv(differences: list[Difference]) -> str:
         {
             "experiment": one.experiment, "arm": one.arm, "metric": one.metric, "a": one.a[0],
             "a_sd": one.a[1], "b": one.b[0], "b_sd": one.b[1], "difference": one.value, "se": one.se,
-            "p": one.p, "p_same": one.p_same, "verdict": one.verdict,
+            "p": one.p, "p_same": one.p_same, "verdict": one.verdict, "why": one.why,
         }
         for one in differences
     ]  # fmt: skip

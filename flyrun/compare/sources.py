@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,40 @@ class Side:
     """One of the two. rows: arms without a finished seed too.
 
     problems: dataset, model and prior as they were set, where that is known.
-    origin: machine and versions, where known.
+    origin: machine and versions, where known.  repeats: rows of further runs of the same, for their seconds.
     """
 
     place: Path | str
     rows: Rows
     problems: dict[Arm, Any] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
+    repeats: tuple[Rows, ...] = ()
+
+    def _each(self, arm: Arm) -> list[dict[str, Any]]:
+        return [rows[arm] for rows in (self.rows, *self.repeats) if arm in rows]
+
+    def over_runs(self, arm: Arm, metric: str) -> list[float]:
+        """A metric by run; a copy of a run, equal in every digit, counts once."""
+        return list(dict.fromkeys(row[metric] for row in self._each(arm) if row.get(metric) is not None))
+
+    def cpus(self, arm: Arm) -> set[str | None]:
+        """Processors of the arm's runs; None among them where one is not known."""
+        return {row.get("cpu") for row in self._each(arm)}
 
 
 def read(wanted: str, results_dir: str) -> Side:
+    """Find and read what a side names: one run, table or commit, or several of the same, as in "a,again".
+
+    Counts and draws are the first's; further ones tell how seconds vary between runs. Raises StoreError where
+    one is none of these, or damaged.
+    """
+    whole = Path(wanted).expanduser().exists()
+    first, *others = (_read(one, results_dir) for one in ([wanted] if whole else wanted.split(",")))
+    place = ", ".join(str(side.place) for side in (first, *others))
+    return replace(first, place=place, repeats=tuple(side.rows for side in others))
+
+
+def _read(wanted: str, results_dir: str) -> Side:
     """Find and read a run (name or folder), a table (file, folder, name in results/measured) or a commit.
 
     A commit is any revision that git knows: it stands for all tables under results/measured as of then, and
@@ -71,6 +95,9 @@ def _run(folder: Path) -> Side:
     experiment = str(run.info.get("experiment") or run.info.get("name"))
     problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
     rows = _rows(frame(run).to_dict("records"), folder)
+    for arm in run.done:
+        cpus = {info.get("environment", {}).get("cpu") for info in arm.infos}
+        rows[experiment, arm.name].setdefault("cpu", cpus.pop() if len(cpus) == 1 else None)
     return Side(folder, rows, problems, document.environment(run))
 
 
@@ -106,6 +133,8 @@ def _parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:
             first = records[0] if records else {}
             origin = {key: first[key] for key in _ORIGIN if first.get(key)}
         rows = _rows(records, place)
+        for row in rows.values():
+            row.setdefault("cpu", origin.get("cpu"))
     except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise _unreadable(place, error) from error
     if not rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import shutil
 
@@ -40,9 +41,9 @@ def compared(results, out, *words):
     return {(row["arm"], row["metric"]): row for row in csv.DictReader(out.open())}
 
 
-def test_a_run_is_the_same_as_itself(results, tmp_path, capsys):
+def test_a_run_is_identical_to_itself(results, tmp_path, capsys):
     rows = compared(results, tmp_path / "c.csv", "one", "again")
-    assert {row["verdict"] for row in rows.values()} == {"same"}
+    assert {row["verdict"] for row in rows.values()} == {"identical"}
     assert {float(row["difference"]) for row in rows.values()} == {0.0}
     printed = capsys.readouterr().out
     assert "B against A" in printed
@@ -53,8 +54,8 @@ def test_a_worse_arm_is_found_and_the_others_stay_the_same(results, tmp_path):
     rows = compared(results, tmp_path / "c.csv", "one", "slow")
     assert rows["map_tuned", "queries_per_iter"]["verdict"] == "worse"
     assert float(rows["map_tuned", "queries_per_iter"]["difference"]) == pytest.approx(207, abs=1)
-    assert rows["map_tuned", "ess_per_1000"]["verdict"] == "same"
-    assert {rows[arm, "queries_per_iter"]["verdict"] for arm in ("regular", "untuned")} == {"same"}
+    assert rows["map_tuned", "ess_per_1000"]["verdict"] == "identical"
+    assert {rows[arm, "queries_per_iter"]["verdict"] for arm in ("regular", "untuned")} == {"identical"}
     back = compared(results, tmp_path / "d.csv", "slow", "one")
     assert back["map_tuned", "queries_per_iter"]["verdict"] == "better"
     # a baseline's ratio to itself says nothing
@@ -149,7 +150,7 @@ def test_equal_runs_of_small_spread_are_the_same():
     assert verdicts.count("same") > 0.95 * len(verdicts)
 
 
-TIMES = "experiment,arm,n_data,seeds,us_per_iter,us_per_iter_sd\n"
+ERRORS = "experiment,arm,n_data,seeds,error,error_sd\n"
 
 
 @pytest.mark.parametrize(
@@ -163,9 +164,9 @@ TIMES = "experiment,arm,n_data,seeds,us_per_iter,us_per_iter_sd\n"
         (",221,16", ",97,9", "undecided"),
         ("5,221,2", "5,222,2", "same"),
         ("5,221,0.1", "5,222,0.1", "worse"),  # little, but surely
-        ("2,221,0", "2,221,0", "same"),
+        ("2,221,0", "2,221,0", "identical"),
         ("2,221,0", "2,222,0", "worse"),
-        ("5,0,0", "5,0,0", "same"),
+        ("5,0,0", "5,0,0", "identical"),
         ("5,0,0", "5,0.1,1", "undecided"),
     ],
 )
@@ -173,11 +174,11 @@ def test_verdicts_on_one_metric(tmp_path, capsys, a, b, verdict):
     for name, row in (("a", a), ("b", b)):
         # with twelve arms that are equal, as Holm's step-down knows them
         others = "".join(f"e,other{k},9,5,10,0\n" for k in range(12))
-        (tmp_path / f"{name}.csv").write_text(f"{TIMES}e,arm,9,{row}\n{others}")
+        (tmp_path / f"{name}.csv").write_text(f"{ERRORS}e,arm,9,{row}\n{others}")
     files = [str(tmp_path / f"{name}.csv") for name in "ab"]
     rows = compared(tmp_path, tmp_path / "c.csv", *files)
-    assert rows["arm", "us_per_iter"]["verdict"] == verdict
-    assert rows["other0", "us_per_iter"]["verdict"] == "same"
+    assert rows["arm", "error"]["verdict"] == verdict
+    assert rows["other0", "error"]["verdict"] == "identical"
     said = capsys.readouterr().out
     assert ("`undecided`: neither is shown" in said) == (verdict == "undecided")
     assert "less than 5 % of A's value" in said
@@ -185,12 +186,126 @@ def test_verdicts_on_one_metric(tmp_path, capsys, a, b, verdict):
 
 def test_the_margin_is_a_persons_choice(tmp_path, capsys):
     for name, value in (("a", 100), ("b", 107)):
-        (tmp_path / f"{name}.csv").write_text(f"{TIMES}e,arm,9,3,{value},4\n")
+        (tmp_path / f"{name}.csv").write_text(f"{ERRORS}e,arm,9,3,{value},4\n")
     files = [str(tmp_path / f"{name}.csv") for name in "ab"]
     for words, verdict in ([], "undecided"), (["margin=0.3"], "same"):
         rows = compared(tmp_path, tmp_path / "c.csv", *files, *words)
-        assert rows["arm", "us_per_iter"]["verdict"] == verdict
+        assert rows["arm", "error"]["verdict"] == verdict
     assert "less than 30 % of A's value (margin=0.3)" in capsys.readouterr().out
+
+
+def table(folder, name, **columns):
+    """A table of one arm, five seeds; `columns` over those that follow."""
+    row = {"experiment": "e", "arm": "arm", "n_data": 9, "seeds": 5, "iterations": 100, "cpu": "A"}
+    row |= {"error": 10, "error_sd": 1, "us_per_iter": 20, "us_per_iter_sd": 0.1} | columns
+    file = folder / f"{name}.csv"
+    with file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, row)
+        writer.writeheader()
+        writer.writerow(row)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("other", "errors", "seconds"),
+    [
+        ({}, "", "one run a side"),
+        ({"iterations": 300}, "iterations 100, 300", "iterations 100, 300"),
+        ({"burn_in": 7}, "burn_in 5, 7", "burn_in 5, 7"),
+        ({"cpu": "B"}, "", "processors A; B"),
+        ({"cpu": ""}, "", "processor unknown"),
+    ],
+)
+def test_no_verdict_where_what_made_the_numbers_differs(tmp_path, capsys, other, errors, seconds):
+    """A verdict on numbers that are not comparable: of other lengths, processors or runs; the row says it."""
+    a = table(tmp_path, "a", burn_in=5)
+    b = table(tmp_path, "b", **{"burn_in": 5, "error": 90, "us_per_iter": 90} | other)
+    rows = compared(tmp_path, tmp_path / "c.csv", a, b)
+    assert (rows["arm", "error"]["verdict"], rows["arm", "error"]["why"]) == (
+        ("not compared", errors) if errors else ("worse", "")
+    )
+    assert (rows["arm", "us_per_iter"]["verdict"], rows["arm", "us_per_iter"]["why"]) == (
+        "not compared",
+        seconds,
+    )
+    assert f"not compared: {seconds}" in capsys.readouterr().out
+
+
+def test_another_posterior_gets_no_verdict(results, tmp_path):
+    """Runs of one arm whose posteriors differ by a setting are not comparable; nor are ratios to it."""
+    for name, scale in (("narrow", 0.5), ("wide", 1.0)):
+        run = write_three_arms(results / "runs" / name)
+        info = json.loads((run / "run.json").read_text())
+        for arm in info["arms"]:
+            arm["problem"] = {
+                "prior": {"name": "gaussian", "scale": scale if arm["name"] == "regular" else 2.0}
+            }
+        (run / "run.json").write_text(json.dumps(info))
+    rows = compared(results, tmp_path / "c.csv", "narrow", "wide")
+    assert rows["regular", "queries_per_iter"]["why"] == "prior.scale 0.5, 1"
+    assert rows["untuned", "queries_per_iter"]["verdict"] == "identical"
+    assert rows["untuned", "speedup"]["why"] == "prior.scale 0.5, 1"  # relative to `regular`
+
+
+def test_seconds_get_a_verdict_from_their_spread_between_runs(tmp_path):
+    """Equal runs called different by the clock: seeds of one run share what else the machine did.
+
+    Eight pairs of sides of four equal runs, seconds that vary by 0.5 % within a run and by 10 % between runs:
+    none is worse or better at level 0.01, as each would be by its own seeds; with a factor of 4 all are.
+    """
+    rng = np.random.default_rng(5)
+
+    def sides(number, factor):
+        both = []
+        for side, times in (("a", 1.0), ("b", factor)):
+            values = times * 20 * np.exp(0.1 * rng.normal(size=4))
+            names = [
+                table(tmp_path, f"{side}{number}{k}", us_per_iter=v, us_per_iter_sd=0.005 * v)
+                for k, v in enumerate(values)
+            ]
+            both.append(",".join(names))
+        return both
+
+    def verdict(number, factor):
+        rows = compared(tmp_path, tmp_path / "c.csv", *sides(number, factor), "level=0.01")
+        assert rows["arm", "error"]["verdict"] == "identical"
+        return rows["arm", "us_per_iter"]["verdict"]
+
+    assert {verdict(number, 1.0) for number in range(8)} == {"undecided"}
+    assert {verdict(number, 4.0) for number in range(8, 12)} == {"worse"}
+    # a copy of a run is no second one
+    one = table(tmp_path, "one", us_per_iter=25)
+    rows = compared(tmp_path, tmp_path / "c.csv", f"{one},{one}", f"{table(tmp_path, 'two')},{one}")
+    assert rows["arm", "us_per_iter"]["why"] == "one run a side"
+
+
+def test_what_is_the_same_is_printed_where_asked_for(results, capsys):
+    """Pages of rows that say nothing: only what changed is printed, with how many rows did not."""
+    words = ["compare", "one", "slow", f"results_dir={results}"]
+    assert main(words) == 0
+    short = capsys.readouterr().out
+    assert "worse" in short
+    assert "regular" not in short.split("!")[0]
+    assert "17 identical, " in short
+    assert "(all: --all)" in short
+    assert main([*words, "--all"]) == 0
+    assert "regular" in capsys.readouterr().out.split("!")[0]
+
+
+@pytest.mark.parametrize(
+    ("pair", "fail_on", "code"),
+    [
+        (("one", "slow"), [], 0),
+        (("one", "slow"), ["--fail-on", "worse"], 1),
+        (("slow", "one"), ["fail_on=worse"], 0),
+        (("slow", "one"), ["fail_on=worse,better"], 1),
+        (("one", "again"), ["--fail-on", "worse,not_compared"], 0),
+        (("one", "slow"), ["--fail-on=undecided"], 1),
+    ],
+)
+def test_a_verdict_can_fail_a_command(results, pair, fail_on, code):
+    """A regression that a script cannot see: the exit code says it where asked to."""
+    assert main(["compare", *pair, f"results_dir={results}", *fail_on]) == code
 
 
 @pytest.mark.parametrize(
@@ -198,7 +313,7 @@ def test_the_margin_is_a_persons_choice(tmp_path, capsys):
     [
         (["one", "nowhere"], "in no git checkout; runs there are: again, "),
         (["one", "elsewhere"], "no common arms: "),
-        (["one", "other"], "different data: n_data of arm regular is 12,214"),
+        (["one", "other"], "different data: arm regular has n_data 12,214, 99"),
         (["one"], "takes two runs"),
         (["one", "again", "slow"], "takes two runs"),
         (["one", "again", "level=2"], "level=2: must be a number between 0 and 1"),
@@ -211,6 +326,7 @@ def test_the_margin_is_a_persons_choice(tmp_path, capsys):
         (["one", "{tmp}/broken.json"], "cannot be read as a table of flyrun"),
         (["one", "{tmp}/broken"], "broken/run.json: "),
         (["one", "again", "--fast"], "no such option"),
+        (["one", "again", "--fail-on", "wrose"], "fail_on=wrose: no such verdict; choose from better, worse"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(results, tmp_path, capsys, words, text):
