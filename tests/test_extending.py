@@ -48,8 +48,6 @@ def checkout(tmp_path_factory):
 
 def run(checkout, *words, compiled=True):
     environment = {**os.environ, "PYTHONPATH": str(checkout), "NUMBA_DISABLE_JIT": str(int(not compiled))}
-    # compiled code that knows these files stays out of flyrun's own cache
-    environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.run(
         [sys.executable, *words], cwd=checkout, env=environment, capture_output=True, text=True, timeout=300
     )

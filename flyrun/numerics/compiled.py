@@ -8,38 +8,14 @@ debugging and coverage.
 """
 
 import inspect
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import types
 from numba.extending import overload, register_jitable
 
-from flyrun.numerics import sources
-from flyrun.paths import cache_dir, writable
-
-
-def _set_cache_folder() -> None:
-    """Keep numba's cache in a folder named by the sources' digest.
-
-    numba does not notice an edit in a file that only holds overloads, so a cache beside the sources would
-    go stale. Where no cache folder can be written, a temporary one serves this process. Children of this
-    process inherit the folder through the environment.
-    """
-    if "NUMBA_CACHE_DIR" in os.environ:
-        return
-    folder = cache_dir("numba") / f"{numba.__version__}-{sources.of_compiled()}"
-    if not writable(folder):
-        folder = Path(tempfile.mkdtemp(prefix="flyrun-numba-"))
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
-    _config: Any = numba.config
-    _config.CACHE_DIR = str(folder)
-
-
-_set_cache_folder()
+from flyrun.numerics.compile_cache import IMPLEMENTATIONS, CompileCache
 
 
 class MissingMethodError(TypeError):
@@ -56,14 +32,22 @@ INLINE_KERNEL: Any = _KERNEL | {"forceinline": True}
 """Options for numba's `overload` of what a kernel's inner loops call."""
 
 
+def _kept(function: Callable, options: Any) -> Callable:
+    """Compile `function` at its first call, or find it on disk."""
+    compiled = numba.njit(**options)(function)
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        compiled._cache = CompileCache(function)  # type: ignore[attr-defined]
+    return compiled
+
+
 def jit(function: Callable) -> Callable:
     """Compile `function`, keep the result on disk, let other threads run meanwhile. It may make no arrays."""
-    return numba.njit(cache=True, **_KERNEL)(function)
+    return _kept(function, _KERNEL)
 
 
 def outer_jit(function: Callable) -> Callable:
     """As `jit`, for what Python calls with a random generator, which is counted, or what makes arrays."""
-    return numba.njit(cache=True, **(_KERNEL | {"_nrt": True}))(function)
+    return _kept(function, _KERNEL | {"_nrt": True})
 
 
 def inline_jit(function: Callable) -> Callable:
@@ -71,7 +55,7 @@ def inline_jit(function: Callable) -> Callable:
 
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
-    return numba.njit(cache=True, **INLINE_KERNEL)(function)
+    return _kept(function, INLINE_KERNEL)
 
 
 def plain_jit(function: Callable) -> Callable:
@@ -84,7 +68,7 @@ def dot_jit(function: Callable) -> Callable:
 
     Only for sums of finite terms: no other licence of fastmath is given, NaN and infinity keep their meaning.
     """
-    return numba.njit(cache=True, fastmath={"reassoc", "contract"}, **_KERNEL)(function)
+    return _kept(function, _KERNEL | {"fastmath": {"reassoc", "contract"}})
 
 
 def inlined(declaration: Callable) -> Callable:
@@ -154,6 +138,7 @@ def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
         if owner in function.methods:
             raise TypeError(f"{function.__name__} is already defined for {owner.__name__}")
         function.methods[owner] = body
+        IMPLEMENTATIONS.setdefault(owner, set()).add(body.__module__)
         return body
 
     return register

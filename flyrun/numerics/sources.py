@@ -4,8 +4,10 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import json
+import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -33,31 +35,29 @@ def digest(files: Iterable[Path], root: Path) -> str:
     return total.hexdigest()[:12]
 
 
-def of_compiled() -> str:
-    """Digest of the files whose edit changes what is compiled: flyrun's numerical ones, all plug-ins'."""
-    parts = ("numerics", "models", "samplers")
-    files = (file for part in parts for file in sorted((PACKAGE / part).rglob("*.py")))
-    plugins = "".join(f"{point.name}{_of_other(point.module)}" for point in plugin_points())
-    return hashlib.sha256(f"{digest(files, PACKAGE)}{plugins}".encode()).hexdigest()[:12]
-
-
 def of_modules(names: Iterable[str]) -> str:
     """Digest of modules and of all that they import, and that imports in turn: of flyrun and of plug-ins.
 
-    An edit elsewhere leaves it as it is. A module of another package stands for that package.
+    An edit elsewhere leaves it as it is. A module of a plug-in stands for all modules of its distribution.
     """
     own: set[Path] = set()
-    others: set[str] = set()
+    others: dict[str, list[tuple[Path, Path]]] = {}
     waiting, known = list(names), _Known()
     while waiting:
         name = waiting.pop()
-        if name.partition(".")[0] != "flyrun":
-            others.add(name.partition(".")[0])
-        elif (file := _file(name)) is not None and file not in own:
-            own.add(file)
-            waiting += known.imports(file)
+        package = name.partition(".")[0]
+        if package == "flyrun":
+            if (file := _file(name)) is not None and file not in own:
+                own.add(file)
+                waiting += known.imports(file)[0]
+        elif package not in others:
+            others[package] = list(_modules_of(package))
+            for root, file in others[package]:
+                flyruns, packages = known.imports(file) if file.suffix == ".py" else ([], [])
+                waiting += flyruns + [other for other in packages if _lies_in(other, root)]
     known.keep()
-    return "".join([digest(sorted(own), PACKAGE), *map(_of_other, sorted(others))])
+    parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
+    return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]
 
 
 @functools.cache
@@ -75,14 +75,15 @@ class _Known:
     """What files import, by the digest of their content, kept in the cache: to parse them all takes 0.1 s."""
 
     def __init__(self) -> None:
-        self.place, self.new = paths.cache_dir("sources") / "imports.json", False
+        self.place, self.new = paths.cache_dir("sources") / "imported.json", False
         try:
-            self.found: dict[str, list[str]] = json.loads(self.place.read_text(encoding="utf-8"))
+            found = json.loads(self.place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            self.found = {}
+            found = {}
+        self.found: dict[str, list[list[str]]] = found if isinstance(found, dict) else {}
 
-    def imports(self, file: Path) -> list[str]:
-        """Modules of flyrun that a file imports, with the packages that they lie in."""
+    def imports(self, file: Path) -> list[list[str]]:
+        """Modules of flyrun that a file imports, with the packages that they lie in; and other packages."""
         content = file.read_bytes()
         key = hashlib.sha256(content).hexdigest()
         if key not in self.found:
@@ -97,15 +98,16 @@ class _Known:
                 files.write_json(self.place, self.found)
 
 
-def _imports(content: bytes) -> list[str]:
+def _imports(content: bytes) -> list[list[str]]:
     found = []
     for node in _statements(ast.parse(content)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    parts = [name.split(".") for name in found if name.partition(".")[0] == "flyrun"]
-    return list(dict.fromkeys(".".join(words[:n]) for words in parts for n in range(1, len(words) + 1)))
+    parts = [name.split(".") for name in found]
+    own = (".".join(words[:n]) for words in parts if words[0] == "flyrun" for n in range(1, len(words) + 1))
+    return [list(dict.fromkeys(own)), sorted({words[0] for words in parts} - {"flyrun"})]
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -116,21 +118,34 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(child)
 
 
-def _of_other(module: str) -> str:
-    """Digest of the .py files of the package, or of the single file, that a module belongs to."""
-    parts = [digest([file], root) for root, file in _files_of_package(module.partition(".")[0])]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()[:12]
+_MODULES = tuple(importlib.machinery.SOURCE_SUFFIXES + importlib.machinery.EXTENSION_SUFFIXES)
 
 
-def _files_of_package(package: str) -> Iterator[tuple[Path, Path]]:
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None:
-        return
-    if spec.submodule_search_locations:
-        for folder in map(Path, spec.submodule_search_locations):
-            yield from ((folder.parent, file) for file in sorted(folder.rglob("*.py")))
-    elif spec.origin:
-        yield Path(spec.origin).parent, Path(spec.origin)
+def _modules_of(package: str) -> Iterator[tuple[Path, Path]]:
+    """Files of modules, and the folder that each is told from, of a package and of all that is installed
+    with it."""
+    packages, listed = {package}, set()
+    for point in plugin_points():
+        if point.dist is not None and point.module.partition(".")[0] == package:
+            packages |= {other.module.partition(".")[0] for other in point.dist.entry_points}
+            for file in point.dist.files or ():
+                if file.name.endswith(_MODULES):
+                    listed.add((Path(str(point.dist.locate_file(""))), Path(str(file.locate()))))
+    for name in packages:
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            spec = None
+        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+            found = (file for file in folder.rglob("*") if file.name.endswith(_MODULES))
+            listed |= {(folder.parent, file) for file in found}
+        if spec and spec.origin and not spec.submodule_search_locations:
+            listed.add((Path(spec.origin).parent, Path(spec.origin)))
+    yield from sorted((root, file) for root, file in listed if file.is_file())
+
+
+def _lies_in(package: str, folder: Path) -> bool:
+    """Whether a plug-in's folder, not one where pip installs, holds another package that it imports."""
+    installed = {Path(sysconfig.get_path(scheme)).resolve() for scheme in ("purelib", "platlib")}
+    there = (folder / package, *(folder / f"{package}{ending}" for ending in _MODULES))
+    return folder.resolve() not in installed and any(place.exists() for place in there)

@@ -9,7 +9,6 @@ import itertools
 import shlex
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 
 from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
+from flyrun.paths import cache_dir
 from flyrun.runner import environment, executors, progress, store
 from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
 from flyrun.runner.chunks import failed
@@ -262,9 +262,8 @@ def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float,
         method = prepare(arm, setup)
     for note in method.notes():
         say(note)
-    cache = getattr(getattr(sys.modules.get("numba"), "config", None), "CACHE_DIR", "") or "the cache"
     start = time.perf_counter()
-    with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache})"):
+    with progress.when_slow(say, f"{arm.name}: compiling (once; kept in {cache_dir('compiled')})"):
         seconds = float(method.warm_up())
     if (taken := time.perf_counter() - start) > progress.SLOW_S:
         say(f"{arm.name}: compiled in {progress.duration(taken)}")

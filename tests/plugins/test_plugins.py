@@ -40,9 +40,6 @@ def install(folder, entry_points):
 def python(site, *words):
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
-    # pytest's own cache folder would be inherited, as a worker's is, and its index then name a package that
-    # only these tests have
-    environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.run(
         [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=120
     )
@@ -57,7 +54,7 @@ def digests(site):
         "from flyrun.config import compose\nfrom flyrun.numerics import sources\n"
         "from flyrun.runner import cell\n"
         f"(arm,) = compose.compose_job({ARM!r}).arms\n"
-        "print(sources.of_compiled(), cell.cell_key(arm))"
+        "print(sources.of_modules(['flyrun_barker']), cell.cell_key(arm))"
     )
     done = python(site, "-c", code)
     assert done.returncode == 0, done.stderr
@@ -78,12 +75,43 @@ def test_another_packages_sampler_runs_like_flyruns_own(site):
     assert "sampler.step" in flyrun(site, *ARM, "sampler.stepp=1").stderr
 
 
-def test_an_edit_of_its_sources_changes_keys_and_cache(site):
+@pytest.mark.parametrize(
+    "installed",
+    ["flyrun_barker.py", "barker_helper.py", "other_module.py", "barker_parts/inner.py"],
+)
+def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(site, installed):
+    """A digest holds all that decides: the module itself, one that it imports, one that its distribution's
+    files list, a package beside it."""
+    (site / "flyrun_barker.py").write_text(EXAMPLE.read_text() + "import barker_helper, barker_parts.inner\n")
+    (site / "barker_parts").mkdir()
+    for name in ("barker_helper.py", "other_module.py", "barker_parts/__init__.py", "barker_parts/inner.py"):
+        (site / name).write_text('"""Nothing."""\n')
+    (site / "flyrun_barker-1.0.dist-info/RECORD").write_text("flyrun_barker.py,,\nother_module.py,,\n")
     before = digests(site)
-    with open(site / "flyrun_barker.py", "a") as file:
+    with open(site / installed, "a") as file:
         file.write("# another line\n")
     after = digests(site)
     assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "flyrun", copy / "flyrun", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "from flyrun.numerics import sources; print(sources.of_modules(['flyrun_barker']))"
+    found = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(site)])},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+        with open(copy / "flyrun/samplers/chain/targets/target.py", "a") as file:
+            file.write("# another line\n")
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize(

@@ -164,9 +164,7 @@ def _fit(file: Path, folder: Path, limit: float = 300.0) -> Answer:
 
 def _timed(command: list[str], limit: float) -> tuple[float, float]:
     """Seconds and peak MB of a process and those it starts; beyond the limit it is ended, MB are nan."""
-    # importing flyrun here has set where compiled code lies: a folder for this process, not for those
-    environ = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    environ["FLYRUN_CACHE"] = str(_cache())
+    environ = {**os.environ, "FLYRUN_CACHE": str(_cache())}
     began = time.perf_counter()
     process = subprocess.Popen(
         command, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
