@@ -131,6 +131,10 @@ class OpvScale(Rows):
 class Table(Rows):
     """A table of your own: CSV, Parquet or .npz; categories become 0-1 columns."""
 
+    shared: ClassVar[Mapping[str, str]] = {
+        **Rows.shared,
+        "sha256": "digest that the file must have, as where it is read again",
+    }
     path: str | None = None
     target: str | None = None
     features: tuple[str, ...] | None = None
@@ -141,6 +145,11 @@ class Table(Rows):
     decimal: Literal[".", ","] = "."
     task: Literal["auto", "binary", "classes", "regression"] = "auto"
     limit: int | None = ranged(None, at_least=1)
+    sha256: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """As in the base class; the file's digest is in no key twice."""
+        return {key: value for key, value in super().settings().items() if key != "sha256"}
 
     def say(self, key: str, value: str | None = None) -> str:
         """How a key is typed where this table was asked for; a column's name joins those of a list."""

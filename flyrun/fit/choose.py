@@ -72,7 +72,7 @@ def problem(request: Request) -> Problem:
     words = [f"model={model}", "prior=gaussian", f"prior.scale={request.prior_scale:g}"]
     if model == "student_t" and "model.scale" not in _keys(request):
         words.append("model.scale=estimated")
-    table = replace(table, task=dataset.task)
+    table = replace(table, task=dataset.task, sha256=dataset.sha256)  # all that follows reads the same
     title = f"{Path(request.file).name}: {layout.target.name}"
     fitted, rows = None, len(dataset.target)
     local = model != "softmax" or LOCAL_PAYS * rows >= n_params**2

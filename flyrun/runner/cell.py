@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import flyrun.data
+from flyrun.errors import DataError
 from flyrun.numerics import sources
 from flyrun.runner import store
 
@@ -28,11 +29,22 @@ class Cell:
     folder: Path
     needs: tuple[Path, ...] = ()  # Folders of the cells that this one reads, of the same seed
     depth: int = 0  # 0 where it reads none, else above all that it reads
+    data: str = ""  # Digest of the data that the key was made of
 
     @property
     def key(self) -> str:
         """Digest of the settings, the numerical sources and the data: equal keys, equal draws."""
         return self.folder.parent.name
+
+    def prepared(self, prepare: Callable[[Any, Path], Any], setup: Path) -> Any:
+        """The method of its arm. DataError where the data are no longer those that its key was made of."""
+        method = prepare(self.arm, setup)
+        if self.data and flyrun.data.fingerprint(self.arm.dataset) != self.data:
+            raise DataError(
+                f"dataset.path={self.arm.dataset.path}: changed since this run began; wait until it is "
+                "written, then give the command again"
+            )
+        return method
 
     def __str__(self) -> str:
         """Name it as on the screen: `regular seed=0`."""
@@ -110,13 +122,19 @@ def cells(job: Any) -> list[Cell]:
             others = arm.sampler.needed_at(arm, seed)
             needed = [add(own.get(key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
-            found[folder] = Cell(arm, seed, folder, tuple(cell.folder for cell in needed), depth)
+            reads = tuple(cell.folder for cell in needed)
+            found[folder] = Cell(arm, seed, folder, reads, depth, _own_data(arm))
         return found[folder]
 
     for arm in job.arms:
         for seed in arm.protocol.seed_list:
             add(arm, seed)
     return sorted(found.values(), key=lambda cell: cell.depth)
+
+
+def _own_data(arm: Any) -> str:
+    """Digest of a file of a person's own, which may change at any time; of others nothing."""
+    return flyrun.data.fingerprint(arm.dataset) if getattr(arm.dataset, "path", None) else ""
 
 
 def cell_key(arm: Any, of: Callable[[Any], str] | None = None) -> str:

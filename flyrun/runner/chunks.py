@@ -51,7 +51,7 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
             environment.reset_peak()
             if cell.key not in methods:
                 methods.clear()  # another arm's data must not stay in memory
-                methods[cell.key] = task.prepare(cell.arm, task.setup_folder)
+                methods[cell.key] = cell.prepared(task.prepare, task.setup_folder)
                 methods[cell.key].warm_up()
             log = CellLog(cell.folder)
             run = _Run(task, methods[cell.key], report, log)

@@ -155,7 +155,7 @@ class _Launch:
             if cell.key not in compiled:
                 try:
                     with store.writing(setup):
-                        compiled[cell.key] = _compile(cell.arm, setup, self.screen.say, prepare)
+                        compiled[cell.key] = _compile(cell, setup, self.screen.say, prepare)
                 except FlyrunError:
                     raise
                 except Exception as error:
@@ -254,12 +254,13 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
     return entry | {"command": resume_command(job), "arms": arms}
 
 
-def _compile(arm: Any, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
-    """Prepare an arm and compile its loop; seconds that compiling took, and bytes at the peak of it all."""
+def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
+    """Prepare a cell's arm and compile its loop; seconds that compiling took, bytes at the peak of it all."""
     setup.mkdir(parents=True, exist_ok=True)
     environment.reset_peak()
+    arm = cell.arm
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})"):
-        method = prepare(arm, setup)
+        method = cell.prepared(prepare, setup)
     for note in method.notes():
         say(note)
     start = time.perf_counter()

@@ -21,7 +21,7 @@ from flyrun.data import sources
 from flyrun.data.mapped import expect
 from flyrun.data.table import columns as table_columns
 from flyrun.data.table import files as table_files
-from flyrun.data.table import kept
+from flyrun.data.table import kept, reading
 from flyrun.data.table import loader as table
 from flyrun.errors import DataError
 from flyrun.models import logistic
@@ -84,7 +84,6 @@ def test_numbers_are_standardised_and_categories_coded_against_their_first_level
         (["3", "7", "7", "3"], "binary", [-1, 1, 1, -1]),
         (["TRUE", "FALSE", "TRUE", "FALSE"], "binary", [1, -1, 1, -1]),
         (["b", "a", "c", "a"], "classes", [1, 0, 2, 0]),
-        (["10", "9", "2", "9"], "classes", [2, 1, 0, 1]),
         (["0.5", "1.5", "3", "2"], "regression", None),
         (["12", "15", "13", "14"] + [str(30 + k) for k in range(20)], "regression", None),
     ],
@@ -97,6 +96,56 @@ def test_the_target_decides_the_task(write, values, task, coded):
         np.testing.assert_array_equal(rows.target, coded)
     if task == "classes":
         assert data.load(write(text.replace("a", "4"), task="classes")).target.dtype == np.int64
+
+
+@pytest.mark.parametrize("values", [["10", "9", "2", "9"], ["0", "1", "2", "3", "4"]])
+def test_whole_numbers_that_may_be_counts_or_classes_are_no_target_until_the_model_says(write, values):
+    """What the target is for is never guessed where two models would take it."""
+    text = "x,y\n" + "".join(f"{k % 3},{value}\n" for k, value in enumerate(values))
+    with pytest.raises(DataError, match=r"counts or classes; choose model=softmax if .*, model=student_t if"):
+        data.load(write(text))
+    codes = np.unique([int(value) for value in values], return_inverse=True)[1]
+    np.testing.assert_array_equal(data.load(write(text, task="classes")).target, codes)
+    assert data.load(write(text, task="regression")).task == "regression"
+    assert data.load(write(text, categorical=("y",))).task == "classes"
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.csv.gz", "mine.npz"])
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("within_the_clock", [False, True])
+def test_a_file_that_changes_while_it_is_read_is_refused(write, monkeypatch, name, mapped, within_the_clock):
+    """One fact is taken from the world once: columns' scales of a file before it grew, rows of it after."""
+    settings, x = write("", name), np.arange(50) ** 1.5
+    path = Path(settings.path)
+
+    def fill(x):
+        if name == "mine.npz":
+            np.savez(path, x=x, y=x % 2)
+        else:
+            pd.DataFrame({"x": x, "y": x % 2 > 1}).to_csv(path, index=False)
+
+    fill(x)
+    if mapped:
+        monkeypatch.setattr(table, "IN_MEMORY", 0)
+    if not within_the_clock:
+        os.utime(path, ns=(0, 0))
+        monkeypatch.setattr(table, "_SETTLED_NS", -1)
+    layout = reading.Reading.layout
+
+    def grows(self):
+        found, before = layout(self), path.stat()
+        fill(np.r_[x, x * 100] if not within_the_clock else x[::-1])
+        if within_the_clock:  # as long, and said to be as old
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            monkeypatch.setattr(table, "_state", lambda _: state)
+        return found
+
+    state = table._state(path)
+    monkeypatch.setattr(reading.Reading, "layout", grows)
+    with pytest.raises(DataError, match=r"changed while it was in use; wait until it is written"):
+        data.load(settings)
+    assert not list(path.parent.glob("cache/tables/*/features.npy"))
+    monkeypatch.undo()
 
 
 def test_an_arm_reads_the_table_as_its_model_needs():

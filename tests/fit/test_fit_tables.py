@@ -174,6 +174,39 @@ def test_decimal_commas_that_cannot_be_told_are_refused(capsys):
     )
 
 
+def test_a_file_that_grows_between_the_readings_of_a_fit_is_refused(capsys, monkeypatch):
+    """One fact is taken from the world once: rows of a later file under an earlier one's layout."""
+    table = frame(a=np.arange(N) ** 0.5)
+    table.to_csv("mine.csv", index=False)
+    load = data.load
+
+    def grows(config):
+        found = load(config)
+        (table * 100).to_csv("mine.csv", mode="a", header=False, index=False)
+        return found
+
+    monkeypatch.setattr(data, "load", grows)
+    assert "mine.csv: changed while it was in use" in refused(capsys, "fit", "mine.csv", "--target", "y")
+    monkeypatch.setattr(data, "load", load)
+    table.to_csv("mine.csv", index=False)
+    assert choose.problem(arguments.parse(["mine.csv", "--target", "y"])).layout.rows == N
+
+
+def test_a_cell_is_not_run_with_other_data_than_its_key_says(capsys, monkeypatch):
+    """One fact is taken from the world once: a cell's key of a file before it grew, draws of it after."""
+    table = frame()
+    table.to_csv("mine.csv", index=False)
+    words = ["dataset=table", "dataset.path=mine.csv", "dataset.target=y", "model=logistic", "sampler=mala"]
+    load = data.load
+
+    def grew(config):
+        table.to_csv("mine.csv", mode="a", header=False, index=False)
+        return load(config)
+
+    monkeypatch.setattr(data, "load", grew)
+    assert "changed since this run began" in refused(capsys, *words, "protocol=smoke", "name=grown")
+
+
 @pytest.mark.parametrize(
     ("key", "names"),
     [

@@ -23,7 +23,7 @@ from flyrun.data.table.layout import INTERCEPT, Column, Layout
 from flyrun.errors import DataError
 
 MOST_LEVELS = 100
-#: whole numbers of so few different values are taken for classes, unless the model says otherwise
+#: whole numbers of so few different values may be classes: the model must say
 FEW_NUMBERS = 10
 COUNTED = "rows count from 0 below the header"
 #: squares of numbers up to here, and of sds down to its inverse, can be added up
@@ -305,10 +305,15 @@ def _target(seen: _Seen) -> tuple[str, Column]:
     """(task, column) of the target."""
     options, n_values = seen.options, len(seen.values)
     task: str = options.task
-    if task == "auto":
-        few = seen.text or (seen.whole and n_values <= FEW_NUMBERS)
-        task = "binary" if n_values == 2 else "classes" if few else "regression"
     softmax, student_t = options.say("model", "softmax"), options.say("model", "student_t")
+    if task == "auto":
+        if not seen.text and seen.whole and 2 < n_values <= FEW_NUMBERS:
+            said = (
+                f"holds the whole numbers {listing(seen.levels())}, which may be counts or classes; choose "
+                f"{softmax} if they are classes, {student_t} if they are numbers"
+            )
+            raise seen.error(said, "target")
+        task = "binary" if n_values == 2 else "classes" if seen.text else "regression"
     if task == "regression" and seen.text:
         word, logistic = min(seen.values)[:40], options.say("model", "logistic")
         said = (

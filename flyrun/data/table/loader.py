@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,19 +33,74 @@ ENCODING = 4
 _SETTLED_NS = 3_000_000_000
 
 
+class _File(NamedTuple):
+    """A file as first looked at. state: its size, times (ns) and inode; taken: when that was (ns)."""
+
+    path: Path
+    digest: str
+    state: tuple[int, ...]
+    taken: int
+
+    @classmethod
+    def of(cls, config: Table) -> "_File":
+        """The file of a table; DataError where it is not there, or not as it was."""
+        path, taken = _path(config), time.time_ns()
+        state = _state(path)
+        digest = _sha256(path, *state) if _settled(state, taken) else _digest(path)
+        file = cls(path, digest, state, taken)
+        if config.sha256 not in (None, file.digest):
+            raise file.changed()
+        return file
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Refuse what was read of a file that has changed since, whatever it seemed to be meanwhile."""
+        try:
+            yield
+        except Exception as error:  # as of rows that there were not before
+            if not self._holds():
+                raise self.changed() from error
+            raise
+        if not self._holds():
+            raise self.changed()
+
+    def _holds(self) -> bool:
+        try:
+            same = _state(self.path) == self.state and _settled(self.state, self.taken)
+            return same or sources.sha256_of(self.path) == self.digest
+        except OSError:
+            return False
+
+    def changed(self) -> DataError:
+        """One line."""
+        return DataError(
+            f"{self.path}: changed while it was in use; wait until it is written, then give the command again"
+        )
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _settled(state: tuple[int, ...], now: int) -> bool:
+    """Whether times would tell of a change from now on; of one soon after the last they may not."""
+    return now - max(state[1:3]) > _SETTLED_NS
+
+
 def load(config: Table) -> Dataset:
     """Features (N, D), the intercept last, and the target; no test rows.
 
     info: "layout" (layout.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
     """
-    path, digest = _path(config), fingerprint(config)
-    asked = _folder(config, path, digest)
+    file = _File.of(config)
+    asked = _folder(config, file)
     layout = _stored_layout(asked)
-    if layout is not None and _is_mapped(layout) and (folder := _of_task(config, path, layout)).is_dir():
+    if layout is not None and _is_mapped(layout) and (folder := _of_task(config, file, layout)).is_dir():
         rows, aim = _opened(folder, layout)
     else:
-        layout, rows, aim = _read(config, path, asked, layout)
+        layout, rows, aim = _read(config, file, asked, layout)
     return Dataset(
         name=NAME,
         features=rows,
@@ -53,10 +108,10 @@ def load(config: Table) -> Dataset:
         test_features=np.empty((0, rows.shape[1])),
         test_target=np.empty(0),
         feature_names=tuple(layout.names),
-        sha256=digest,
+        sha256=file.digest,
         info={
-            "title": path.name,
-            "source": f"your file {path.name}",
+            "title": file.path.name,
+            "source": f"your file {file.path.name}",
             "rows": layout.rows,
             "dropped": layout.dropped,
             "layout": asdict(layout),
@@ -66,11 +121,11 @@ def load(config: Table) -> Dataset:
     )
 
 
-def _read(config: Table, path: Path, asked: Path, layout: Layout | None) -> tuple[Layout, Any, np.ndarray]:
+def _read(config: Table, file: _File, asked: Path, layout: Layout | None) -> tuple[Layout, Any, np.ndarray]:
     """The rows of a file that is not encoded yet, or too small to be kept so. layout: if it is known."""
     from flyrun.data.table.reading import Reading  # late: pandas takes half a second
 
-    with contextlib.closing(Reading(config, path)) as reading:
+    with file.unchanged(), contextlib.closing(Reading(config, file.path)) as reading:
         layout = layout or reading.layout()
         pieces = reading.encoded(layout)
         size = (layout.rows, len(layout.names))
@@ -78,10 +133,11 @@ def _read(config: Table, path: Path, asked: Path, layout: Layout | None) -> tupl
             rows, aim = np.empty(size), np.empty(size[0])
             _fill(rows, aim, pieces)
             return layout, rows, aim
-        folder = _of_task(config, path, layout)
+        folder = _of_task(config, file, layout)
         if not folder.is_dir():
-            features.tell(f"{path}: encoding {size[0]:,} rows of {size[1]} columns, once a file, in {folder}")
-            mapped.make(folder, lambda temporary: _write(temporary, layout, pieces))
+            what = f"{file.path}: encoding {size[0]:,} rows of {size[1]} columns"
+            features.tell(f"{what}, once a file, in {folder}")
+            mapped.make(folder, lambda temporary: _write(temporary, layout, pieces, file))
     if not asked.is_dir():
         mapped.make(asked, lambda temporary: _write_layout(temporary, layout))
     return layout, *_opened(folder, layout)
@@ -91,9 +147,9 @@ def _is_mapped(layout: Layout) -> bool:
     return layout.rows * len(layout.names) * 8 > IN_MEMORY
 
 
-def _of_task(config: Table, path: Path, layout: Layout) -> Path:
+def _of_task(config: Table, file: _File, layout: Layout) -> Path:
     """Where the rows are: what task=auto turns out to be is kept as what a model will ask for."""
-    return _folder(replace(config, task=layout.task), path, fingerprint(config))  # type: ignore[arg-type]
+    return _folder(replace(config, task=layout.task), file)  # type: ignore[arg-type]
 
 
 def _opened(folder: Path, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -103,10 +159,8 @@ def _opened(folder: Path, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fingerprint(config: Table) -> str:
-    """sha256 of the file; DataError where it is not there."""
-    path = _path(config)
-    status = path.stat()
-    return _sha256(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    """sha256 of the file, as it is to be or as it is; DataError where it is not there."""
+    return config.sha256 or _File.of(config).digest
 
 
 def store(config: Table | None = None) -> YourFile:
@@ -122,28 +176,30 @@ def _path(config: Table) -> Path:
 
 @functools.lru_cache(maxsize=16)
 def _sha256(path: Path, size: int, *state: int) -> str:
-    """Digest of a file, worked out once while its size, times and inode stay, as git trusts them to tell."""
+    """Digest of a settled file, worked out once while size, times and inode stay, as git does."""
     about = json.dumps([str(path.resolve()), size, *state])
     note = paths.cache_dir("tables") / "digests" / archive.sha256(about.encode())
     with contextlib.suppress(OSError, UnicodeError):
         if len(known := note.read_text(encoding="ascii")) == 64:
             return known
-    try:
-        found = sources.sha256_of(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    # a file that has just changed may change again within what its times can tell
-    if time.time_ns() - max(state[:2]) > _SETTLED_NS:
-        with contextlib.suppress(OSError):
-            note.parent.mkdir(parents=True, exist_ok=True)
-            files.write_text(note, found)
+    found = _digest(path)
+    with contextlib.suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text(note, found)
     return found
 
 
-def _folder(config: Table, path: Path, digest: str) -> Path:
+def _digest(path: Path) -> str:
+    try:
+        return sources.sha256_of(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _folder(config: Table, file: _File) -> Path:
     settings = {key: value for key, value in config.settings().items() if key not in ("name", "path")}
-    text = json.dumps([ENCODING, digest, settings, np.__version__], sort_keys=True)
-    stem = path.name.partition(".")[0][:40]
+    text = json.dumps([ENCODING, file.digest, settings, np.__version__], sort_keys=True)
+    stem = file.path.name.partition(".")[0][:40]
     return paths.cache_dir("tables") / f"{stem}-{archive.sha256(text.encode())[:12]}"
 
 
@@ -161,13 +217,16 @@ def _fill(rows: Any, aim: Any, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) 
         start += len(block)
 
 
-def _write(folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+def _write(
+    folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.ndarray]], file: _File
+) -> None:
     shape = (layout.rows, len(layout.names))
     rows = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
     aim = np.empty(shape[0])
     if layout.task == "binary":
         pieces = ((block * values[:, None], values) for block, values in pieces)
-    _fill(rows, aim, pieces)
+    with file.unchanged():  # what is kept is kept under its digest
+        _fill(rows, aim, pieces)
     rows.flush()
     np.save(folder / "target.npy", aim)
     _write_layout(folder, layout)
