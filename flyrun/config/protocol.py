@@ -21,6 +21,11 @@ class Budget(Section):
         if self.queries is not None and self.passes is not None:
             raise ConfigError("protocol.budget.queries, protocol.budget.passes: choose one of them")
 
+    @property
+    def unit(self) -> str:
+        """The key that is given."""
+        return "queries" if self.passes is None else "passes"
+
     def in_queries(self, n_data: int | None) -> float:
         """Queries after which to stop; infinite without a budget. ConfigError for passes over no data."""
         if self.passes is None:

@@ -104,7 +104,7 @@ def _modules(kind: Any) -> set[str]:
         own = {kind.dispatcher.py_func.__module__}
     elif isinstance(kind, types.Optional):
         return _modules(kind.type)
-    return own.union(*map(_modules, kind.types)) if isinstance(kind, types.BaseTuple) else own
+    return own.union(*map(_modules, getattr(kind, "types", ())))  # of tuples, named or not
 
 
 @functools.cache

@@ -108,7 +108,8 @@ class _Run:
         if self.state is None:
             self.state = self.method.init(self.cell.seed, tuple(map(_finished, self.cell.needs)))
         size = 0
-        while self.iteration < total and self.book["queries"] < self.allowed:
+        # The first chunk runs in any case: where the budget is too small, it tells what is enough.
+        while self.iteration < total and (not self.iteration or self.book["queries"] < self.allowed):
             if stop():
                 done = f"at iteration {self.iteration:,} of {self.expected():,}"
                 return Outcome(self.cell, "stopped", done)
@@ -207,19 +208,28 @@ class _Run:
         left, thin = self.allowed, self.protocol.thin
         if math.isinf(left):
             return self.protocol.iterations
-        for chunk in self.draws.chunks():
+        reached = 0
+        for chunk in self.draws.chunks() if left > 0 else ():
             spent = np.cumsum(chunk.draws.get("queries", np.zeros(chunk.n)))
             if spent[-1] >= left:
                 reached = chunk.first + int(np.argmax(spent >= left)) + 1
-                reached -= reached % thin
-                if reached < self.burn_in + thin:
-                    raise ConfigError(
-                        f"protocol.budget: is spent at iteration {reached:,}, within burn-in; raise it, or "
-                        f"take protocol.burn_in={reached // 2 // thin * thin}"
-                    )
-                return reached
-            left -= spent[-1]
-        return self.iteration - self.iteration % thin
+                break
+            left, reached = left - spent[-1], chunk.first + chunk.n
+        reached -= reached % thin
+        if reached < self.burn_in + thin:
+            raise self.too_small(reached)
+        return reached
+
+    def too_small(self, reached: int) -> ConfigError:
+        """The error of a budget that leaves no draw; it names one that does, by what iterations took."""
+        budget, facts = self.protocol.budget, self.method.facts()
+        pace = self.book["queries"] / self.iteration
+        wanted = facts.setup_queries + 2 * pace * (self.burn_in + self.protocol.thin) + 1
+        key, given = f"protocol.budget.{budget.unit}", getattr(budget, budget.unit)
+        enough = wanted / (facts.n_data or 1) if budget.unit == "passes" else wanted
+        where = f"at {self.method.unit} {reached:,}, within burn-in" if reached else "before the first draw"
+        where = "by the set-up alone" if self.allowed <= 0 else where
+        return ConfigError(f"{key}={given:g}: is spent {where}; take {key}={_round_up(enough)}")
 
     def info(self, facts: Facts, means: dict[str, float], length: int) -> dict[str, Any]:
         """What cell.json holds."""
@@ -274,6 +284,12 @@ def failed(cell: Cell, error: Exception) -> Outcome:
         CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
         files.write_json(cell.folder / store.FAILED, {"message": message, "time": store.now()})
     return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
+
+
+def _round_up(value: float) -> int:
+    """To two digits, from 10 on."""
+    unit = 10 ** max(0, math.floor(math.log10(max(value, 1.0))) - 1)
+    return math.ceil(value / unit) * unit
 
 
 def _trace_points(n_data: int | None) -> int:

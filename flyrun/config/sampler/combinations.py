@@ -47,7 +47,7 @@ class Combination(Sampler):
         if arm.protocol.budget != Budget():
             return (
                 "protocol.budget: shards would end after unlike numbers of draws; give protocol.iterations, "
-                "and protocol.budget.passes=null"
+                f"and protocol.budget.{arm.protocol.budget.unit}=null"
             )
         if not hasattr(arm.dataset, "shard"):
             return f"sampler={self.name} and dataset={arm.dataset.name} do not fit: it has no shards"
