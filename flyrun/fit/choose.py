@@ -12,7 +12,8 @@ from flyrun.config.arm import Job
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.config.overrides import read
-from flyrun.config.schema import build, listing
+from flyrun.config.sampler.chain import ThetaUpdate
+from flyrun.config.schema import Choice, build, chosen_by, keys, listing, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
@@ -77,12 +78,13 @@ def problem(request: Request) -> Problem:
     fitted, rows = None, len(dataset.target)
     local = model != "softmax" or LOCAL_PAYS * rows >= n_params**2
     bound = ("bound=local",) if local else ("bound=map", "bound.slack=0.3")
-    job = _job(request, table, title, [*words, *bound, *_FIREFLY])
+    on_all_rows = {"bound=none", "brightness=none"} & set(request.overrides)
+    job = _job(request, table, title, [*words, *(_SHORT if on_all_rows else (*bound, *_FIREFLY))])
     if rows < TALL or model == "student_t":
         folder = run_dir(job) / "setup"
         with store.writing(folder):
             fitted = bind(job.arms[0], folder, needs_map=True)  # data, scales and MAP are kept for the run
-        if rows < TALL and rows < PAYS * _bright(job, fitted) ** 2:
+        if not on_all_rows and rows < TALL and rows < PAYS * _bright(job, fitted) ** 2:
             job = _job(request, table, title, [*words, *_SHORT])
     fit = fitted.fit if fitted else None
     caveats = [_several_modes(fit.shares.tolist())] if fit and len(fit.shares) > 1 else []
@@ -109,13 +111,32 @@ def _table(request: Request) -> TypedTable:
     return TypedTable(**{**values, **given})
 
 
+def _update(request: Request) -> type[Choice]:
+    """The options of the chains' update. Raises ConfigError for a method whose rounds nothing could judge."""
+    name: Any = "hmc"
+    for one in read(request.overrides):
+        if one.key == "experiment":
+            raise ConfigError(f"{one.text}: fit makes an arm of its own; leave this out")
+        if one.key == "sampler":
+            name = one.value
+            if not issubclass(schema("sampler", name), ThetaUpdate):
+                chains = chosen_by("sampler", lambda cls: issubclass(cls, ThetaUpdate))
+                raise ConfigError(f"{one.text}: fit runs chains until they agree; choose from {chains}")
+    return schema("sampler", name)
+
+
 def _keys(request: Request) -> set[str]:
     return {word.partition("=")[0] for word in request.overrides}
 
 
 def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
-    """One arm with these words and those typed, which win."""
-    words = [word for word in words if word.partition("=")[0] not in _keys(request)]
+    """One arm with these words and those typed, which win; its update's settings as far as it has them."""
+    typed, known = _keys(request), [f"sampler.{key}" for key in keys(_update(request))]
+    words = [
+        word
+        for word in words
+        if (key := word.partition("=")[0]) not in typed and (key in known or not key.startswith("sampler."))
+    ]
     others = [word for word in request.overrides if not word.startswith("dataset.")]  # `table` has these
     name = request.name if request.name is not None else run_name(request.file)
     job = compose_job(["dataset=table", "protocol=fit", *words, f"name={name}", *others])

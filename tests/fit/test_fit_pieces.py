@@ -6,7 +6,10 @@ from scipy import optimize, special, stats
 
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
+from flyrun.config.catalogue import options
 from flyrun.config.compose import compose_job
+from flyrun.config.sampler.chain import ThetaUpdate
+from flyrun.config.schema import SCHEMAS
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import choose, coefficients
@@ -179,3 +182,45 @@ def test_a_table_shows_two_figures_of_every_sd():
     (view,) = fit_report.views(full)
     assert view.rows[0][:4] == ("income", "1.601e-05", "1.2e-07", "-1.235e-05")
     assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")
+
+
+def small(folder, strength=1.0):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=120)
+    np.savez(folder / "mine.npz", x=x, y=(strength * x + rng.normal(size=120) > 0).astype(int))
+    return [str(folder / "mine.npz"), "--target", "y", "--results-dir", str(folder)]
+
+
+CHAINS = [name for name, cls in SCHEMAS["sampler"].items() if issubclass(cls, ThetaUpdate)]
+
+
+@pytest.mark.parametrize("name", [*options("sampler"), "nuts"])
+def test_a_method_that_is_no_chain_is_refused_in_a_line_of_those_that_are(name, tmp_path):
+    """A word that fit's machinery cannot serve is refused as a word, not met later as an AttributeError."""
+    words = [*small(tmp_path), f"sampler={name}", "bound=none", "brightness=none"]
+    if name in CHAINS:
+        assert choose.problem(arguments.parse(words)).job.arms[0].sampler.name == name
+        return
+    with pytest.raises(ConfigError, match=r"choose from .*hmc") as told:
+        choose.problem(arguments.parse(words))
+    assert f"sampler={name}" in str(told.value) or f"sampler.name={name}" in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["hmc", "random_walk", "slice"])
+@pytest.mark.parametrize("strength", [1.0, 30.0])
+def test_settings_of_another_update_are_not_forced_on_the_one_typed(name, strength, tmp_path):
+    """Whether Firefly Monte Carlo pays or not."""
+    arm = choose.problem(arguments.parse([*small(tmp_path, strength), f"sampler={name}"])).job.arms[0]
+    assert (arm.sampler.name, arm.bound.firefly) == (name, strength == 1.0)
+
+
+@pytest.mark.parametrize("word", ["bound=none", "brightness=none"])
+def test_all_rows_are_asked_for_with_one_word(word, tmp_path):
+    """What fit adds of its own accord gives way to what is typed: no refusal names a word that was not."""
+    arm = choose.problem(arguments.parse([*small(tmp_path), word])).job.arms[0]
+    assert (arm.bound.name, arm.brightness.name, arm.sampler.metric) == ("none", "none", "hessian")
+
+
+def test_an_experiment_has_no_place_in_a_fit(tmp_path):
+    with pytest.raises(ConfigError, match="fit makes an arm of its own"):
+        choose.problem(arguments.parse([*small(tmp_path), "experiment=toy_flymc"]))
