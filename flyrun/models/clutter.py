@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
-from flyrun.models.passes import added, over_blocks
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log1p_unit
 
@@ -143,14 +142,4 @@ def expected_pseudo_likelihood(model: Clutter, predictors: np.ndarray, variance:
     return 0.5 * beyond * variance[:, 0, 0]
 
 
-def collapse(bound: ByJensen, model: Clutter, features: Linear) -> Quadratic:
-    """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, target = features.rows[block].astype(np.float64), model.target[block]
-        height, share = bound.curve[block, 0], bound.curve[block, 1]
-        weighted = rows * share[:, None]
-        return rows.T @ weighted, target @ weighted, (height - 0.5 * share * target**2).sum()
-
-    precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return quadratic((precision + precision.T) / 2.0, linear, constant)
+implements(bent, ByJensen)(lambda bound, model, block: bound.curve[block, 1])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.numerics.compiled import implements, inlined
+from flyrun.numerics.compiled import generic, implements, inlined
 
 
 @inlined
@@ -31,6 +31,12 @@ def enter(bound, theta):
 
 
 implements(enter, object)(lambda bound, theta: None)
+
+
+@generic
+def bent(bound, model, block):
+    """−∂² log B_n/∂η² of a block of data: (n,), or (n, K, K), or of K classes that all bend alike 1.0, short
+    for ½(I − 11ᵀ/K). Python only."""
 
 
 class Quadratic(NamedTuple):

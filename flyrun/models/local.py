@@ -19,8 +19,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.special import gammaln as log_gamma
 
 from flyrun.models.base import dense, log_base, log_beyond
-from flyrun.models.likelihood import Quadratic, enter, log_bound, quadratic
-from flyrun.models.passes import added, over_blocks
+from flyrun.models.likelihood import bent, enter, log_bound
 from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit
 from flyrun.numerics.rows import first_dot
 
@@ -94,16 +93,8 @@ class LocalBound(NamedTuple):
         """Put the bounds within E lower, in place, by so much of the log density each, (N,)."""
         self.parabola[:, 1] -= by
 
-    def collapse(self, model: Any, features: Any) -> Quadratic:
-        """Σ_n log B_n within E as a quadratic in θ about θ̂; O(N D²), once."""
 
-        def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-            rows, curve = features.rows[block].astype(np.float64), self.parabola[block]
-            return rows.T @ (rows * curve[:, 3:]), curve[:, 2] @ rows, curve[:, 1].sum()
-
-        precision, linear, constant = added(over_blocks(len(features.rows), work))
-        made = quadratic((precision + precision.T) / 2.0, linear, constant)
-        return made._replace(centre=self.region.centre)
+implements(bent, LocalBound)(lambda bound, model, block: bound.parabola[block, 3])
 
 
 @implements(enter, LocalBound)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.likelihood import Quadratic, enter, log_bound, quadratic
+from flyrun.models.likelihood import bent, enter, log_bound
 from flyrun.models.local import Ellipsoid, enter_region
 from flyrun.numerics.compiled import implements
 
@@ -35,20 +35,11 @@ class LocalClasses(NamedTuple):
         """Put the bounds within E lower, in place, by so much of the log density each, (N,)."""
         self.tangent[:, -2] -= by
 
-    def collapse(self, model: Any, features: Any) -> Quadratic:
-        """Σ_n log B_n within E as a quadratic in θ about θ̂; O(N K²D²), once."""
-        n_classes = model.n_predictors
 
-        def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-            rows, tangent = features.rows[block].astype(np.float64), self.tangent[block]
-            p, factor = tangent[:, n_classes:-2], tangent[:, -1]
-            slopes = np.eye(n_classes)[model.labels[block]] - p
-            bent = np.where(factor[:, None, None] > 0.0, factor[:, None, None] * _bend(p), _everywhere(p))
-            return passes.weighted_gram(rows, bent), (slopes.T @ rows).ravel(), tangent[:, -2].sum()
-
-        precision, linear, constant = passes.added(passes.over_blocks(len(features.rows), work))
-        made = quadratic((precision + precision.T) / 2.0, linear, constant)
-        return made._replace(centre=self.region.centre)
+@implements(bent, LocalClasses)
+def _bent(bound, model, block):
+    p, factor = bound.tangent[block, model.n_predictors : -2], bound.tangent[block, -1, None, None]
+    return np.where(factor > 0.0, factor * _bend(p), _everywhere(p))
 
 
 implements(enter, LocalClasses)(enter_region)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.models.features import Linear, signed
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
-from flyrun.models.passes import added, over_blocks
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log1p_unit
@@ -142,15 +141,7 @@ def expected_pseudo_likelihood(model: Logistic, predictors: np.ndarray, variance
     return 0.125 * ratio * (4.0 * square * s2 + 3.0 * s2**2)
 
 
-def collapse(bound: JaakkolaJordan, model: Logistic, features: Linear) -> Quadratic:
-    """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, curve = features.rows[block].astype(np.float64), bound.curve[block]
-        return rows.T @ (rows * (-2.0 * curve[:, :1])), rows.sum(axis=0), curve[:, 1].sum()
-
-    precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return quadratic((precision + precision.T) / 2.0, 0.5 * linear, constant)
+implements(bent, JaakkolaJordan)(lambda bound, model, block: -2.0 * bound.curve[block, 0])
 
 
 @implements(subtract_expansion, Logistic)

@@ -19,8 +19,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from flyrun.models.features import Linear, signed
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
-from flyrun.models.passes import added, over_blocks
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.models.taylor import BothSides, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements, plain_jit
 
@@ -163,15 +162,7 @@ def expected_pseudo_likelihood(model: Probit, predictors: np.ndarray, variance: 
     return 0.5 * _parts(predictors[:, 0]).left * variance[:, 0, 0]
 
 
-def collapse(bound: UnitParabola, model: Probit, features: Linear) -> Quadratic:
-    """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, tangent = features.rows[block].astype(np.float64), bound.tangent[block]
-        return rows.T @ rows, tangent[:, 0] @ rows, tangent[:, 1].sum()
-
-    precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return quadratic((precision + precision.T) / 2.0, linear, constant)
+implements(bent, UnitParabola)(lambda bound, model, block: 1.0)
 
 
 @implements(subtract_expansion, Probit)

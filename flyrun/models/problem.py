@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 import flyrun.data
 from flyrun import files
 from flyrun.data import mapped
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
 from flyrun.models.base import dense, draw_base, log_base
+from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import MapFit, find_map
 from flyrun.models.fits.modes import Modes, find_modes
@@ -34,6 +35,8 @@ from flyrun.numerics.compiled import jit, outer_jit
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
+MOST_ROUNDING = 0.1
+"""Root mean square of rounding in the log density, from where on it is no longer the posterior's."""
 
 
 class Fit(NamedTuple):
@@ -138,17 +141,31 @@ def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
 
 
-def look_at_map(module: Any, problem: Problem) -> passes.Look:
-    """The likelihood about the MAP, to second order, recalled where it was looked at before; N queries."""
+def look_at_map(arm: Any, problem: Problem) -> passes.Look:
+    """The likelihood about the MAP, to second order, recalled where it was looked at before; N queries.
+
+    Raises DataError where predictors have no digits to tell positions near the MAP apart by.
+    """
     path = problem.stored and problem.stored.with_name(problem.stored.name.replace("setup", "look"))
-    if path is not None:
-        with contextlib.suppress(files.DamagedFile):
-            stored = files.read_arrays(path)
-            return passes.Look(float(stored.pop("value")), **stored)
-    found = passes.look(module, problem.model, problem.features, problem.fit.theta_map)
-    if path is not None:
-        files.write_arrays(path, found._asdict())
+    found = _read_look(path) if path is not None else None
+    if found is None:
+        found = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
+        if path is not None:
+            files.write_arrays(path, found._asdict())
+    if found.rounding > MOST_ROUNDING:
+        remedy = "dataset.standardize=true" if hasattr(arm.dataset, "standardize") else "data nearer to 0"
+        raise DataError(
+            f"dataset={arm.dataset.name}: numbers are so large beside the posterior's width that rounding "
+            f"moves its log density by {found.rounding:.2g}, more than {MOST_ROUNDING:g}; choose {remedy}"
+        )
     return found
+
+
+def _read_look(path: Path) -> passes.Look | None:
+    with contextlib.suppress(files.DamagedFile):
+        stored = files.read_arrays(path)
+        return passes.Look(float(stored.pop("value")), rounding=float(stored.pop("rounding")), **stored)
+    return None
 
 
 def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
@@ -299,7 +316,7 @@ class _Search:
 
             def touching(theta: np.ndarray) -> Any:
                 bound = passes.touching_bound(self.module, model, features, theta)
-                return dense(self.module.collapse(bound, model, features))
+                return dense(collapse(bound, model, features, theta))
 
             found = find_lasso_map(touching, len(features.rows), prior.scale, first)
         self.queries += found.queries

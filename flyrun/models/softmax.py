@@ -13,10 +13,8 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.errors import DataError
-from flyrun.models.kronecker import Kronecker, kronecker
-from flyrun.models.likelihood import log_bound, log_likelihood
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.models.multi_linear import MultiLinear, compact
-from flyrun.models.passes import added, over_blocks
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log_positive
@@ -145,14 +143,7 @@ def expected_pseudo_likelihood(model: Softmax, predictors: np.ndarray, variance:
     return 0.5 * np.einsum("nkm,nkm->n", beyond, variance)
 
 
-def collapse(bound: Bohning, model: Softmax, features: MultiLinear) -> Kronecker:
-    """Σ_n log B_n as a function of θ: curvature A ⊗ Σ x xᵀ. O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, tangent = features.rows[block].astype(np.float64), bound.tangent[block]
-        return rows.T @ rows, tangent[:, :-1].T @ rows, tangent[:, -1].sum()
-
-    return kronecker(*added(over_blocks(len(features.rows), work)))
+implements(bent, Bohning)(lambda bound, model, block: 1.0)
 
 
 @implements(subtract_expansion, Softmax)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import Quadratic, log_bound, log_likelihood, quadratic
-from flyrun.models.passes import added, over_blocks
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import log_positive
@@ -143,17 +142,7 @@ def expected_pseudo_likelihood(model: StudentT, predictors: np.ndarray, variance
     return 0.25 * (model.nu + 1.0) * (4.0 * square * s2 + 3.0 * s2**2) / (model.nu + square) ** 2
 
 
-def collapse(bound: TangentInSquare, model: StudentT, features: Linear) -> Quadratic:
-    """Σ_n log B_n as a quadratic in θ; O(N D²), once."""
-
-    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
-        rows, target = features.rows[block].astype(np.float64), model.target[block]
-        height, weight = bound.curve[block, 0], bound.curve[block, 1] / model.scale**2
-        weighted = rows * (2.0 * weight[:, None])
-        return rows.T @ weighted, target @ weighted, (height - weight * target**2).sum()
-
-    precision, linear, constant = added(over_blocks(len(features.rows), work))
-    return quadratic((precision + precision.T) / 2.0, linear, constant)
+implements(bent, TangentInSquare)(lambda bound, model, block: 2.0 * bound.curve[block, 1] / model.scale**2)
 
 
 @implements(subtract_expansion, StudentT)

@@ -8,6 +8,7 @@ from scipy.linalg import helmert
 from scipy.special import logsumexp
 
 from flyrun.models import gaussian, laplace, logistic, normal, softmax, student_t
+from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_of
@@ -136,7 +137,7 @@ def firefly_target(problem: Toy, gradients: bool = False, bound=None):
     if bound is None:
         coefficients = problem.mode.reshape(model.n_predictors, -1)
         bound = problem.likelihood.map_bound(model, features.rows @ coefficients.T)
-    base = problem.priors.pseudo_prior(problem.prior, problem.likelihood.collapse(bound, model, features))
+    base = problem.priors.pseudo_prior(problem.prior, collapse(bound, model, features))
     return firefly(base, model, bound, features, gradients)
 
 

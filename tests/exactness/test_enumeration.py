@@ -7,6 +7,7 @@ import pytest
 
 from flyrun.models import gaussian, logistic
 from flyrun.models.base import dense
+from flyrun.models.collapse import collapse
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
 from flyrun.samplers.chain.brightness.implicit import implicit
@@ -35,7 +36,7 @@ BOUNDS = {
 
 def _target(bound, theta=None, z=()):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    base = gaussian.pseudo_prior(PRIOR, logistic.collapse(bound, logistic.Logistic(), ROWS))
+    base = gaussian.pseudo_prior(PRIOR, collapse(bound, logistic.Logistic(), ROWS))
     target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from flyrun.models import clutter, gaussian, laplace, probit, softmax, student_t
 from flyrun.models.base import log_base
+from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
@@ -83,8 +84,8 @@ def _on_the_way(target, theta, gradient):
 
 def _target(problem, bound, theta, z):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    likelihood, model, features, priors, prior, _ = problem
-    base = priors.pseudo_prior(prior, likelihood.collapse(bound, model, features))
+    _, model, features, priors, prior, _ = problem
+    base = priors.pseudo_prior(prior, collapse(bound, model, features))
     target = firefly(base, model, bound, features, gradients=True)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)

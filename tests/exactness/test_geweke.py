@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from flyrun.models import gaussian, laplace, logistic, softmax, student_t
+from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk, slice
 from flyrun.samplers.chain.brightness.explicit import explicit
@@ -77,7 +78,7 @@ def _on_full_data(problem, gradients):
 def _bounds_everywhere(problem, gradients):
     likelihood, model, features = problem.likelihood, problem.model, problem.features
     bound = likelihood.untuned_bound(model, features, 0.5)
-    base = problem.priors.pseudo_prior(problem.prior, likelihood.collapse(bound, model, features))
+    base = problem.priors.pseudo_prior(problem.prior, collapse(bound, model, features))
     return firefly(base, model, bound, features, gradients)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import local
+from flyrun.models.collapse import collapse
 from flyrun.models.passes import look
 from flyrun.samplers.chain.bounds.local import within
 from flyrun.samplers.chain.targets.firefly import firefly
@@ -24,8 +25,8 @@ def local_bound(problem: Toy, radius: float, slack: float = 0.0) -> tuple[local.
 def two_bases(problem: Toy, bound: local.LocalBound) -> local.TwoLevels:
     """The pseudo-priors on both sides."""
     made = (
-        bound.collapse(problem.model, problem.features),
-        problem.likelihood.collapse(bound.beyond, problem.model, problem.features),
+        collapse(bound, problem.model, problem.features, bound.region.centre),
+        collapse(bound.beyond, problem.model, problem.features, bound.region.centre),
     )
     return local.TwoLevels(*(problem.priors.pseudo_prior(problem.prior, part) for part in made), bound.region)
 

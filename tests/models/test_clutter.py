@@ -8,6 +8,7 @@ from flyrun.config.dataset import Clutter
 from flyrun.data import clutter as data
 from flyrun.gold.problem import arm_of
 from flyrun.models import clutter
+from flyrun.models.collapse import collapse
 from flyrun.models.problem import bind
 from tests.models.calls import log_bound, log_likelihood
 
@@ -70,7 +71,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds():
     rows, theta = RNG.standard_normal((60, 3)), RNG.standard_normal(3)
     model, features = clutter.bind(rows, Y, 0.3, 7.0)
     bound = clutter.map_bound(model, rows[:, :1])
-    found = clutter.collapse(bound, model, features)
+    found = collapse(bound, model, features)
     value = found.constant[0] + found.linear @ theta - 0.5 * theta @ found.precision @ theta
     assert value == pytest.approx(_bound_at(bound, rows @ theta[:, None])[0].sum(), rel=1e-12)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.models import gaussian, logistic, student_t
+from flyrun.models.collapse import collapse
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.likelihood import enter, log_bound
 from flyrun.models.local import ellipsoid, inside, mass_beyond
@@ -148,7 +149,7 @@ def _mass_beyond(n_data, separation, radius):
     mode = find_newton_map(logistic, model, features, prior, 0.0, np.zeros(2)).theta
     curvature = look(logistic, model, features, mode).curvature + ridge
     bound, _ = within(logistic, model, features, ellipsoid(mode, curvature, radius))
-    precision = bound.collapse(model, features).precision + ridge
+    precision = collapse(bound, model, features, bound.region.centre).precision + ridge
     root = np.linalg.inv(np.linalg.cholesky(curvature)).T
     axis = np.linspace(-14, 14, 561)
     places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -5,6 +5,7 @@ import pytest
 
 from flyrun.models import softmax
 from flyrun.models.base import log_base
+from flyrun.models.collapse import collapse
 from flyrun.models.likelihood import enter, log_bound
 from flyrun.models.local import brought_in, ellipsoid, mass_beyond
 from flyrun.models.local_classes import bend_factor, within
@@ -56,7 +57,7 @@ def _places(region, rng, count, low, high):
 def test_they_are_bounds_within_and_their_product_is_what_they_collapse_into(radius):
     model, features, region, rng = _problem(radius)
     bound, expected = within(softmax, model, features, region)
-    product = bound.collapse(model, features)
+    product = collapse(bound, model, features, bound.region.centre)
     assert (expected > 0).all()
     for theta in _places(region, rng, 100, 0.0, 1.0):
         _, values, slopes, likelihoods = _at(bound, model, features, theta)
@@ -142,7 +143,7 @@ def test_negative_controls_half_the_range_or_the_curvature_alone_is_no_bound():
 def test_the_mass_beyond_is_proved_to_be_little_among_many_data():
     model, features, region, _ = _problem(9.0, 40_000)
     bound, _ = within(softmax, model, features, region)
-    precision = bound.collapse(model, features).precision + np.eye(K * D)
+    precision = collapse(bound, model, features, bound.region.centre).precision + np.eye(K * D)
     assert mass_beyond(bound, precision) < 1e-4
     few, some, near, _ = _problem(9.0, 40)
     assert not mass_beyond(within(softmax, few, some, near)[0], np.eye(K * D)) < 1e-2

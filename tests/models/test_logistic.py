@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from flyrun.models import logistic
+from flyrun.models.collapse import collapse
 from flyrun.models.features import Linear
 from tests.models.calls import log_bound, log_likelihood
 
@@ -59,7 +60,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed):
     theta = rng.normal(size=4) * 3
     _, features = logistic.bind(x, t)
     xi = rng.normal(size=30) * 4
-    quadratic = logistic.collapse(logistic.tight_at(xi), logistic.Logistic(), features)
+    quadratic = collapse(logistic.tight_at(xi), logistic.Logistic(), features)
     _, _, log_b, _ = _evaluate(features.rows @ theta, xi)
     collapsed = -0.5 * theta @ quadratic.precision @ theta + quadratic.linear @ theta + quadratic.constant[0]
     np.testing.assert_allclose(collapsed, log_b.sum(), rtol=1e-12)

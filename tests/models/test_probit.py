@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import log_ndtr
 
 from flyrun.models import logistic, probit, taylor
+from flyrun.models.collapse import collapse
 from flyrun.models.factors import Factors, Gaussians, tilted
 from flyrun.numerics.compiled import jit
 from tests.models.calls import log_bound, log_likelihood
@@ -126,7 +127,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
     theta, xi = rng.normal(size=4) * 3, rng.normal(size=30) * 4
     _, features = probit.bind(x, t)
     assert features.rows.dtype == dtype
-    quadratic = probit.collapse(probit.tight_at(xi), MODEL, features)
+    quadratic = collapse(probit.tight_at(xi), MODEL, features)
     collapsed = -0.5 * theta @ quadratic.precision @ theta + quadratic.linear @ theta + quadratic.constant[0]
     np.testing.assert_allclose(collapsed, _bound(features.rows @ theta, xi)[0].sum(), rtol=1e-11, atol=1e-10)
 

@@ -11,6 +11,7 @@ from flyrun.errors import DataError
 from flyrun.models import gaussian, kronecker
 from flyrun.models import softmax as model_file
 from flyrun.models.base import dense
+from flyrun.models.collapse import collapse
 from flyrun.models.features import predict, pull_back
 from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.numerics.compiled import jit
@@ -134,7 +135,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, n_classes, whole):
     model, features, x, rng = _data(seed, n_classes, whole)
     psi, theta = rng.normal(size=(31, n_classes)) * 3, rng.normal(size=n_classes * 4) * 2
     bound = model_file.tight_at(psi, model.labels)
-    base = gaussian.pseudo_prior(gaussian.prior(0.7), model_file.collapse(bound, model, features))
+    base = gaussian.pseudo_prior(gaussian.prior(0.7), collapse(bound, model, features))
     eta = x @ theta.reshape(n_classes, 4).T
     _, _, log_b, _ = _evaluate(eta, psi, model.labels)
     log_prior = -0.5 * theta @ theta / 0.49 - len(theta) * np.log(0.7 * np.sqrt(2 * np.pi))
@@ -168,6 +169,6 @@ def test_one_class_is_refused():
 
 def test_a_kronecker_base_never_makes_the_full_matrix():
     model, features, _, _ = _data(3, 3, False)
-    base = model_file.collapse(model_file.untuned_bound(model, features, 0.0), model, features)
+    base = collapse(model_file.untuned_bound(model, features, 0.0), model, features)
     assert isinstance(base, kronecker.Kronecker)
     assert max(np.size(part) for part in base) == 4 * 4

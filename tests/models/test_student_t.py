@@ -9,6 +9,7 @@ from scipy.stats import t as scipy_t
 
 from flyrun.models import gaussian, laplace, student_t
 from flyrun.models.base import dense, draw_base
+from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from tests.models.calls import log_base, log_bound, log_likelihood
 
@@ -85,7 +86,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
     assert features.rows.dtype == dtype
     tight = rng.normal(size=40) * 3
     bound = student_t.tight_at(model, tight)
-    base = laplace.pseudo_prior(laplace.prior(0.4), student_t.collapse(bound, model, features))
+    base = laplace.pseudo_prior(laplace.prior(0.4), collapse(bound, model, features))
     _, _, log_b, _ = _evaluate((y - x.astype(float) @ theta) / 0.7, tight, 4.0, 0.7)
     log_prior = -np.abs(theta).sum() / 0.4 - 4 * np.log(0.8)
     gradient = np.zeros(4)
@@ -109,7 +110,7 @@ def test_laplace_draws_and_their_stand_in():
     assert np.sign(draws).mean() == pytest.approx(0.0, abs=4 / np.sqrt(2e5))
     x = rng.normal(size=(40, 3))
     model, features = student_t.bind(x, rng.normal(size=40))
-    bounds = student_t.collapse(student_t.untuned_bound(model, features, 0.0), model, features)
+    bounds = collapse(student_t.untuned_bound(model, features, 0.0), model, features)
     # a Laplace prior of scale b has variance 2b²
     expected = bounds.precision + np.eye(3) / (2 * 0.3**2)
     np.testing.assert_allclose(dense(laplace.pseudo_prior(prior, bounds)).precision, expected, rtol=1e-10)
@@ -125,7 +126,7 @@ def test_collapsed_bounds_of_tiny_noise_keep_their_digits(priors):
     model, features = student_t.bind(x, y, scale, 4.0)
     residuals = np.longdouble(y) - np.longdouble(x) @ np.longdouble(truth)
     bound = student_t.tight_at(model, np.asarray(residuals / scale, float))
-    base = priors.pseudo_prior(priors.prior(1.0), student_t.collapse(bound, model, features))
+    base = priors.pseudo_prior(priors.prior(1.0), collapse(bound, model, features))
     sd = np.sqrt(np.diag(np.linalg.inv(dense(base).precision)))
     positions = truth + sd * rng.normal(size=(20, 3))
     rest = np.longdouble(y)[:, None] - np.longdouble(x) @ np.longdouble(positions).T

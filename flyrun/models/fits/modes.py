@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.base import Penalty, dense
+from flyrun.models.base import Penalty
+from flyrun.models.collapse import collapse
 from flyrun.models.fits.map_fit import MapFit
 from flyrun.models.fits.newton_fit import REWEIGHTINGS, Climb
 
@@ -117,7 +118,7 @@ def _least_squares(climb: Climb, which: np.ndarray) -> np.ndarray:
     """The maximum of these rows' untuned bounds, parabolas of one curvature: no likelihood is looked at."""
     module, features = climb.module, type(climb.features)(climb.features.rows[which])
     model = module.part(climb.model, which)
-    parabola = dense(module.collapse(module.untuned_bound(model, features, 0.0), model, features))
+    parabola = collapse(module.untuned_bound(model, features, 0.0), model, features)
     nowhere = np.zeros(len(parabola.linear))
     found = climb.best(parabola.precision, parabola.linear, nowhere)
     return nowhere if found is None else found

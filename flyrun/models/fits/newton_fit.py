@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from flyrun.models import passes
 from flyrun.models.base import Penalty
+from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit
 
@@ -72,7 +73,7 @@ class Climb:
         here = self.look(theta)
         height = here.value - self._lost(theta)
         for _ in range(MAX_STEPS):
-            after = self.best(here.curvature, here.gradient + here.curvature @ theta, theta)
+            after = self.best(here.curvature, here.gradient, theta)
             if after is not None:
                 move = after - theta
                 bent = here.curvature @ move + self.penalty.ridge * move
@@ -94,12 +95,12 @@ class Climb:
     def _by_bounds(self, theta: np.ndarray) -> np.ndarray:
         self.queries += len(self.features.rows)
         bound = passes.touching_bound(self.module, self.model, self.features, theta)
-        quadratic = self.module.collapse(bound, self.model, self.features)
+        quadratic = collapse(bound, self.model, self.features, theta)
         after = self.best(quadratic.precision, quadratic.linear, theta)
         return theta if after is None else after
 
-    def best(self, precision: np.ndarray, linear: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
-        """The θ that maximises −½θᵀPθ + hᵀθ less the penalty; None where P is not positive definite."""
+    def best(self, precision: np.ndarray, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
+        """Where −½δᵀPδ + gᵀδ less the penalty is highest, δ from θ; None where P is not positive definite."""
         # a trace of damping makes a direction that the data say nothing of definite
         damping = 1e-10 * abs(np.trace(precision)) / len(theta) if self.penalty.ridge == 0.0 else 0.0
         precision = precision + (self.penalty.ridge + damping) * np.eye(len(theta))
@@ -107,10 +108,9 @@ class Climb:
             factor = cho_factor(precision)
         except LinAlgError:
             return None
-        linear = linear + damping * theta
         if self.penalty.rate == 0.0:
-            return cho_solve(factor, linear)
-        return lasso(precision, linear, self.penalty.rate, theta)
+            return theta + cho_solve(factor, gradient - self.penalty.ridge * theta)
+        return lasso(precision, gradient + precision @ theta, self.penalty.rate, theta)
 
     def _lost(self, theta: np.ndarray) -> float:
         return float(0.5 * self.penalty.ridge * theta @ theta + self.penalty.rate * np.abs(theta).sum())

@@ -8,6 +8,7 @@ import numpy as np
 from flyrun.errors import DensityError
 from flyrun.models import local, passes
 from flyrun.models.base import dense
+from flyrun.models.collapse import collapse
 from flyrun.models.factors import Gaussian
 from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, look_at_map, posterior_curvature, prior_curvature
@@ -33,7 +34,7 @@ class Setup:
     def look(self) -> passes.Look:
         """The likelihood about the MAP, to second order."""
         self.queries += self.n_data
-        return look_at_map(self.module, self.problem)
+        return look_at_map(self.arm, self.problem)
 
     @cached_property
     def curvature(self) -> np.ndarray:
@@ -69,15 +70,20 @@ class Setup:
         return passes.touching_bound(self.module, self.problem.model, self.problem.features, theta)
 
     def collapse(self, bound: Any) -> Any:
-        """The pseudo-prior: the prior times all bounds."""
-        if hasattr(bound, "region"):  # two levels
-            within = self._times_prior(bound.collapse(self.problem.model, self.problem.features))
-            if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
-                self.mass_beyond = local.mass_beyond(bound, dense(within).precision)
-            return local.TwoLevels(within, self.collapse(bound.beyond), bound.region)
-        return self._times_prior(self.module.collapse(bound, self.problem.model, self.problem.features))
+        """The pseudo-prior: the prior times all bounds, those of two levels about the same centre."""
+        theta_map = self.problem.fit.theta_map
+        centre = theta_map if theta_map.size else np.zeros(self.n_params)
+        if not hasattr(bound, "region"):
+            made = self._times_prior(bound, centre)
+            # without a MAP only now is it known where it peaks
+            return made if theta_map.size else self._times_prior(bound, dense(made).top())
+        within = self._times_prior(bound, centre)
+        if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
+            self.mass_beyond = local.mass_beyond(bound, dense(within).precision)
+        return local.TwoLevels(within, self._times_prior(bound.beyond, centre), bound.region)
 
-    def _times_prior(self, collapsed: Any) -> Any:
+    def _times_prior(self, bound: Any, centre: np.ndarray) -> Any:
+        collapsed = collapse(bound, self.problem.model, self.problem.features, centre)
         return priors_of(self.arm).pseudo_prior(self.problem.prior, collapsed)
 
     def surrogate(self, order: int) -> taylor.Surrogate:

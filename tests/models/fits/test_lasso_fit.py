@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from flyrun.models import laplace, logistic, softmax, student_t
 from flyrun.models.base import dense
+from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import find_lasso_map, lasso
 from flyrun.samplers.chain.targets.full_data import full_data
 from tests.densities import log_density
@@ -59,7 +60,7 @@ def test_the_mode_meets_its_optimality_conditions(name, scale):
 
     def touching(theta):
         predictors = features.rows @ theta.reshape(model.n_predictors, -1).T
-        return dense(module.collapse(module.map_bound(model, predictors), model, features))
+        return dense(collapse(module.map_bound(model, predictors), model, features))
 
     fit = find_lasso_map(touching, len(y), scale, np.zeros(size))
     assert fit.queries % len(y) == 0

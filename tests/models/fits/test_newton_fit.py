@@ -7,6 +7,7 @@ from flyrun.config.compose import compose_job
 from flyrun.models import gaussian, laplace, logistic, passes, student_t
 from flyrun.models import problem as setup
 from flyrun.models.base import Penalty
+from flyrun.models.collapse import collapse
 from flyrun.models.fits import newton_fit
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import find_map
@@ -68,7 +69,7 @@ def test_mode_under_a_laplace_prior_is_that_of_the_bounds(name, scale):
     module, model, features = case
 
     def touching(theta):
-        return module.collapse(passes.touching_bound(module, model, features, theta), model, features)
+        return collapse(passes.touching_bound(module, model, features, theta), model, features)
 
     found, other = _fit(case, laplace, scale), find_lasso_map(touching, 3000, scale, np.zeros(7))
     assert _sds(*case, found.theta, other.theta) < 1e-6
@@ -104,7 +105,7 @@ def test_the_number_of_threads_leaves_every_bit_as_it_is(monkeypatch):
     for cores in (1, 2, 5):
         monkeypatch.setattr(passes, "cores", lambda cores=cores: cores)
         bound = passes.touching_bound(module, model, features, theta)
-        collapsed = module.collapse(bound, model, features)
+        collapsed = collapse(bound, model, features)
         found = _fit(case, laplace, 0.1)
         results.append([*passes.look(*case, theta), bound.curve, *collapsed, found.theta])
     for other in results[1:]:
@@ -151,7 +152,7 @@ def test_modes_of_the_published_problems_are_those_of_the_other_optimisers(exper
     else:
 
         def touching(theta):
-            return module.collapse(passes.touching_bound(module, model, features, theta), model, features)
+            return collapse(passes.touching_bound(module, model, features, theta), model, features)
 
         other = find_lasso_map(touching, len(features.rows), problem.fit.scale, np.zeros(size))
     assert _sds(module, model, features, problem.fit.theta_map, other.theta) < CLOSE_SDS

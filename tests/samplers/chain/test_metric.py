@@ -5,6 +5,7 @@ import pytest
 
 from flyrun.models import gaussian, laplace, softmax
 from flyrun.models.base import dense, log_base, log_beyond
+from flyrun.models.collapse import collapse
 from flyrun.models.likelihood import quadratic
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.metric import (
@@ -29,7 +30,7 @@ def _bounds(n_classes):
     if n_classes == 1:
         return quadratic(rows.T @ rows, RNG.normal(size=5), 0.0)
     model, features = softmax.bind(rows, np.arange(30) % n_classes)
-    return softmax.collapse(softmax.untuned_bound(model, features, 1.0), model, features)
+    return collapse(softmax.untuned_bound(model, features, 1.0), model, features)
 
 
 BASES = {

@@ -1,0 +1,50 @@
+"""The product of all bounds, as a function of θ: O(N D²), once.
+
+It is expanded about a position near the posterior's mode. About 0 its terms are sums of (y_n/σ)², millions of
+times what is left of their differences where noise is small beside the data, or the data far from 0.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.kronecker import kronecker
+from flyrun.models.likelihood import bent, enter, log_bound, quadratic
+from flyrun.models.passes import added, block_predictors, over_blocks, weighted_gram
+from flyrun.numerics.compiled import jit
+
+
+@jit
+def _enter(bound, theta):
+    enter(bound, theta)
+
+
+@jit
+def _log_bounds(bound, model, index, eta, values, slopes):
+    log_bound(bound, model, index, eta, values, slopes)
+
+
+def collapse(bound: Any, model: Any, features: Any, centre: np.ndarray | None = None) -> Any:
+    """Σ_n log B_n, a Quadratic or Kronecker, about a centre, (P,), by default 0; of bounds of two levels, those of the centre's side."""
+    n_predictors, size = model.n_predictors, features.rows.shape[1]
+    centre = np.zeros(n_predictors * size) if centre is None else centre
+    _enter(bound, centre)
+
+    def work(block: slice) -> tuple[np.ndarray, np.ndarray, float]:
+        eta, rows = block_predictors(model, features, centre, block), features.rows[block].astype(np.float64)
+        values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
+        _log_bounds(bound, model, np.arange(block.start, block.stop), eta, values, slopes)
+        return _gram(rows, bent(bound, model, block)), slopes.T @ rows, values.sum()
+
+    gram, linear, constant = added(over_blocks(len(features.rows), work))
+    gram = (gram + gram.T) / 2.0
+    for_all = len(gram) < linear.size  # classes
+    made = kronecker(gram, linear, constant) if for_all else quadratic(gram, linear.ravel(), constant)
+    return made._replace(centre=np.array(centre, np.float64))
+
+
+def _gram(rows: np.ndarray, weight: Any) -> np.ndarray:
+    """Σ_n w_n ⊗ x_n x_nᵀ. rows: (n, D); weight: 1.0, (n,) or (n, K, K)."""
+    if np.ndim(weight) == 3:
+        return weighted_gram(rows, weight)
+    return rows.T @ (rows * weight[:, None] if np.ndim(weight) else rows)

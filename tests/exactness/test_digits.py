@@ -1,0 +1,80 @@
+"""Numbers far from 0 beside a narrow posterior: constants that are differences of sums keep their digits, or
+one line says that there are none."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flyrun.errors import DataError
+from flyrun.models import gaussian, laplace, student_t
+from flyrun.models.base import log_base
+from flyrun.models.fits.newton_fit import find_newton_map
+from flyrun.models.problem import Fit, Problem
+from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.bounds import local
+from flyrun.samplers.chain.setup import Setup
+
+PRIORS = {"gaussian": gaussian, "laplace": laplace}
+
+
+def _setup(offset, noise, n_data, prior="gaussian", scale=1e8):
+    """y = offset + 2a − b + noise·t₄ at its mode."""
+    rng, module = np.random.default_rng(1), PRIORS[prior]
+    rows = np.c_[rng.normal(size=(n_data, 2)), np.ones(n_data)]
+    y = rows @ [2.0, -1.0, offset] + noise * rng.standard_t(4, n_data)
+    model, features = student_t.bind(rows, y, noise, 4.0)
+    made = module.prior(scale)
+    mode = find_newton_map(student_t, model, features, module.penalty(made), 0.0, np.zeros(0)).theta
+    code = {"model": student_t, "prior": module}
+    arm = SimpleNamespace(**{key: SimpleNamespace(code=value) for key, value in code.items()})
+    arm.dataset = SimpleNamespace(name="table", standardize=False)
+    return Setup(arm, Problem(None, model, features, made, Fit(scale, noise, mode)))
+
+
+@outer_jit
+def _on_both_sides(base, theta):
+    return log_base(base.beyond, theta, None) - log_base(base.within, theta, None)
+
+
+def _exactly(bound, model, rows, theta):
+    """Σ log B_n beyond less within at θ, from predictors without rounding."""
+    at = [Fraction(value) for value in theta]
+    eta = [sum((Fraction(x) * t for x, t in zip(row, at, strict=True)), Fraction()) for row in rows.tolist()]
+    r = np.array([float(Fraction(y) - e) for y, e in zip(model.target, eta, strict=True)]) / model.scale
+    away = np.array([float(e - Fraction(tight)) for e, tight in zip(eta, bound.parabola[:, 0], strict=True)])
+    tight, slope, bent = bound.parabola[:, 1:].T
+    within = tight + (slope - 0.5 * bent * away) * away
+    return float((bound.beyond.curve[:, 0] - bound.beyond.curve[:, 1] * r * r - within).sum())
+
+
+WHERE = [
+    (1e7, 1.0, 2000),
+    (1e6, 1.0, 20_000),
+    (1e9, 1.0, 500),
+    (0.0, 1.0, 100_000),
+    (1e3, 1e-4, 500),
+    (0.0, 1e-6, 2000),
+    (0.0, 1e-8, 500),
+    (1e5, 1e-8, 500),
+    (1e9, 1e-8, 500),
+]
+
+
+@pytest.mark.parametrize(("offset", "noise", "n_data"), WHERE)
+def test_the_constant_between_two_levels_has_digits_or_is_refused(offset, noise, n_data):
+    """Two levels whose difference decides where a chain goes: a thousandth off exact rationals at most."""
+    setup = _setup(offset, noise, n_data)
+    config = SimpleNamespace(mass_outside=0.5, slack=0.5)
+    if offset * 1e-16 > 0.01 * noise:
+        with pytest.raises(DataError, match=r"dataset=table: .* choose dataset.standardize=true"):
+            local.build(config, setup, True)
+        return
+    bound, _ = local.build(config, setup, True)
+    base = setup.collapse(bound)
+    root = np.linalg.cholesky(np.linalg.inv(setup.curvature))
+    for z in ([-3.0, 2.0, 3.0], [0.0, 0.0, 0.0], [1.0, -1.0, 1.0])[: 1 if n_data > 2000 else 3]:
+        theta = bound.region.centre + root @ z
+        wanted = _exactly(bound, setup.problem.model, setup.problem.features.rows, theta)
+        assert _on_both_sides(base, theta) == pytest.approx(wanted, abs=1e-3)
