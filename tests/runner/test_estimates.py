@@ -82,8 +82,8 @@ def test_a_budget_ends_a_chain_at_the_step_that_reaches_it(tmp_path, budget):
 
 def test_a_budget_that_ends_in_burn_in_says_what_to_change(tmp_path):
     result = budget_run(tmp_path, queries=700.0)
-    assert "protocol.budget: is spent at iteration 10" in result.failed[0].message
-    assert "protocol.burn_in=" in result.failed[0].message
+    assert "protocol.budget.queries=700: is spent at iteration 10" in result.failed[0].message
+    assert "within burn-in; take protocol.budget.queries=" in result.failed[0].message
 
 
 def test_a_budget_counts_one_thing():
