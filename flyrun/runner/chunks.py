@@ -87,8 +87,10 @@ class _Run:
         self.state: Any = restored.state
         self.iteration = restored.iteration
         begun = {"burn_in_s": 0.0, "sampling_s": 0.0, "wall_s": 0.0, "sessions": 0, "queries": 0.0}
-        self.book = begun | restored.book
+        self.book: dict[str, Any] = begun | {"processors": []} | restored.book
         self.book["sessions"] += 1
+        here = str(environment.processor())
+        self.book["processors"] = list(dict.fromkeys([*self.book["processors"], here]))
         self.wall_before = self.book["wall_s"]
         self.rate, self.row_limit, self.saving_s = 0.0, float(_FIRST_CHUNK), 0.0
         for note in restored.notes:
@@ -252,7 +254,12 @@ class _Run:
             "means": means,
             "unit": self.method.unit,
             "shown": self.method.shown,
-            "environment": {**self.task.environment, **environment.blas()},
+            "environment": {
+                **self.task.environment,
+                **environment.machine(),
+                "cpu": ", then ".join(self.book["processors"]),
+                **environment.blas(),
+            },
             "timings": {
                 **{name: self.book[name] for name in ("sampling_s", "burn_in_s", "wall_s")},
                 "compile_s": self.task.compile_s,

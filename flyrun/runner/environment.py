@@ -37,13 +37,20 @@ def one_thread() -> Iterator[None]:
 
 def describe() -> dict[str, Any]:
     """Versions, machine and load now; what cannot be found out is None."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "flyrun": flyrun.__version__,
         "commit": _commit(),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
-        "cpu": _cpu(),
+        **machine(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, system and load of the machine that this process is on."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "cpu": processor(),
         "cores": cores(),
         "platform": platform.platform(),
         "load_average": load and round(load, 2),
@@ -84,7 +91,8 @@ def _version(package: str) -> str | None:
     return None
 
 
-def _cpu() -> str | None:
+def processor() -> str | None:
+    """The processor's name, which the last digits of draws depend on."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):

@@ -185,6 +185,7 @@ def test_caveats(tmp_path):
     assert "map_tuned: its estimates rest on few effective draws (0 by R-CODA" in said
     assert "differ in iterations after burn-in" in said
     assert "2 different machines" in said
+    assert "different processors (A processor; Another)" in said
     assert "regular:" not in said
     assert _row(result.table, "map_tuned")["ess_per_1000"] == 0
 

@@ -10,7 +10,7 @@ from runner_fakes import assert_same, draws_of
 
 from flyrun.errors import ConfigError, DataError, StoreError
 from flyrun.runner import cell as cell_module
-from flyrun.runner import chunks, store
+from flyrun.runner import chunks, environment, store
 from flyrun.runner.launch import run
 
 
@@ -162,6 +162,16 @@ def test_a_chain_that_can_be_extended_goes_on_from_where_it_ended(tmp_path, unbr
     np.testing.assert_array_equal(first, draws_of(wanted.run_dir)["one", 1]["posterior/theta"][:, :300])
     again = to(fakes.ITERATIONS)
     assert_same(draws_of(again.run_dir), draws_of(wanted.run_dir))
+
+
+def test_every_processor_that_a_cell_ran_on_is_noted(tmp_path, monkeypatch):
+    """Bits are the same on like processors only, so a cell that moved from one to another says so."""
+    for iterations, cpu in ((600, "one kind"), (900, "another"), (fakes.ITERATIONS, "another")):
+        monkeypatch.setattr(environment, "processor", lambda cpu=cpu: cpu)
+        job = fakes.make_job(tmp_path, arms=("one",), seeds=1, extend=True, iterations=iterations)
+        result = run(job, None, fakes.prepare)
+    (cell,) = store.open_cells(result.run_dir)
+    assert cell.info["environment"]["cpu"] == "one kind, then another"
 
 
 def test_a_run_given_a_time_stops_at_a_chunk_border_and_goes_on_later(tmp_path, unbroken, monkeypatch):

@@ -60,9 +60,13 @@ def unfinished(run: Run, arm: ArmResult) -> list[str]:
 def _caveats(run: Run) -> list[str]:
     environments = [info.get("environment", {}) for arm in run.done for info in arm.infos]
     machines = {tuple(str(one.get(key)) for key in _MACHINE) for one in environments}
+    processors = sorted({str(one.get("cpu")) for one in environments})
     lines = []
     if len(machines) > 1:
         lines.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")
+    if len(processors) > 1:
+        known = "; ".join(processors)
+        lines.append(f"Cells ran on different processors ({known}): the same seed may differ in last digits.")
     for arm in run.done:
         times = [
             info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
