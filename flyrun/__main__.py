@@ -4,6 +4,8 @@ import _signal as signal  # Python's own module with nothing imported: Ctrl-C ma
 import os
 import sys
 
+from flyrun.exit_codes import INTERRUPTED  # imports nothing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +19,7 @@ def _end(*_: object) -> None:
             stream.flush()
         except Exception:  # in the middle of a line, or nobody reads it
             continue
-    os._exit(130)
+    os._exit(INTERRUPTED)
 
 
 def _interrupted(*_: object) -> None:

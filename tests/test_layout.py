@@ -11,27 +11,27 @@ PACKAGE = Path(flyrun.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
-def imports(tree):
+def imports(tree, whole="flyrun"):
     """(line, dotted name) of every import of a module, those inside functions included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             base = (
-                [f"flyrun.{alias.name}" for alias in node.names] if node.module == "flyrun" else [node.module]
+                [f"{whole}.{alias.name}" for alias in node.names] if node.module == whole else [node.module]
             )
             yield from ((node.lineno, name) for name in base)
         elif isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
-def arrows(root):
-    """Package or top module -> those that it imports."""
-    found = {}
+def arrows(root, whole=None):
+    """Package or module of `root`, whose dotted name is `whole` -> those that it imports."""
+    found, whole = {}, whole or root.name
     for file in sorted(root.rglob("*.py")):
         here = file.relative_to(root).parts[0].removesuffix(".py")
-        for _, name in imports(ast.parse(file.read_text())):
-            parts = name.split(".")
-            if parts[0] == root.name and len(parts) > 1 and parts[1] != here:
-                found.setdefault(here, set()).add(parts[1])
+        for _, name in imports(ast.parse(file.read_text()), whole):
+            other = name.removeprefix(f"{whole}.").partition(".")[0]
+            if name.startswith(f"{whole}.") and other != here:
+                found.setdefault(here, set()).add(other)
     return found
 
 
@@ -52,6 +52,11 @@ def circle(found):
 
 def test_no_circle_between_packages():
     assert circle(arrows(PACKAGE)) == []
+
+
+def test_no_circle_between_files_of_the_runner():
+    """Files that import each other, be it late, cannot be read one after the other."""
+    assert circle(arrows(PACKAGE / "runner", "flyrun.runner")) == []
 
 
 def test_a_circle_is_found(tmp_path):

@@ -1,6 +1,5 @@
 """The `flyrun` command: verbs are dispatched here, all else goes to Hydra. Imports nothing heavy.
 
-Exit codes: 0; 1 when a cell failed; 2 for what a person can mend, told in one line; 130 after Ctrl-C.
 FLYRUN_DEBUG=1 shows tracebacks.
 """
 
@@ -15,6 +14,7 @@ from flyrun.cli.messages import explain, print_error
 from flyrun.config.catalogue import SHOWN, options, plural
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
+from flyrun.exit_codes import DONE, FAILED, INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,10 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         print_error("interrupted; what was finished is kept")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader went away, as in `flyrun list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return FAILED
     except Exception as error:
         return explain(error)
 
@@ -40,7 +40,7 @@ def _dispatch(words: list[str]) -> int:
         return _help([word for word in words if word not in ("-h", "--help")])
     if "--version" in words:
         print(f"flyrun {__version__}")
-        return 0
+        return DONE
     first, rest = words[0], words[1:]
     if first in verbs.VERBS:
         return verbs.run(first, rest)
@@ -60,7 +60,7 @@ def _help(words: list[str]) -> int:
         raise ConfigError(_no_such_verb(verb, []))
     else:
         print(help_text())
-    return 0
+    return DONE
 
 
 def _no_such_verb(word: str, rest: list[str]) -> str:

@@ -4,6 +4,7 @@ import os
 import sys
 
 from flyrun.errors import FlyrunError
+from flyrun.exit_codes import FAILED, REFUSED
 
 
 def explain(error: Exception) -> int:
@@ -12,15 +13,15 @@ def explain(error: Exception) -> int:
         raise error
     if isinstance(error, FlyrunError):
         print_error(f"error: {error}")
-        return 2
+        return REFUSED
     if isinstance(error, OSError) and error.filename:  # a name too long, a folder closed to us
         print_error(f"error: {error.filename}: {error.strerror}; name another place")
-        return 2
+        return REFUSED
     if isinstance(error, RuntimeError) and "home directory" in str(error):  # Path.expanduser's
         print_error("error: a path begins with ~ and the name of nobody here; write the folder in full")
-        return 2
+        return REFUSED
     print_error(f"error: unexpected {type(error).__name__}: {error}; FLYRUN_DEBUG=1 shows where it came from")
-    return 1
+    return FAILED
 
 
 def print_error(text: str) -> None:

@@ -54,8 +54,8 @@ class Screen:
             print_error(text)
 
     def failures(self, result: Any) -> None:
-        """Tell of failed cells and of how to go on, as `warn` does."""
-        for outcome in result.failed if self.console is None else ():
-            print_error(summary(outcome))
-        if result.interrupted:
-            self.warn(f"interrupted; to go on: {result.resume_command}")
+        """Tell of cells that failed or were lost and of how to go on, as `warn` does."""
+        if self.console is None:
+            lines = [*map(summary, result.of("failed", "lost")), result.how_to_go_on]
+            for line in filter(None, lines):
+                print_error(line)

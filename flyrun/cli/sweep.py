@@ -30,6 +30,7 @@ from flyrun.config.hydra_errors import one_line
 from flyrun.config.overrides import Entry, from_hydra, known_keys, read, to_hydra
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
+from flyrun.exit_codes import DONE, FAILED, INTERRUPTED
 from flyrun.paths import conf_dir
 
 #: flags of flyrun's own -> the keys that they set
@@ -80,16 +81,16 @@ def run(argv: Sequence[str]) -> int:
             # The overrides go together: between flags, argparse would not take them.
             _call_hydra(line, [*translated, *flags])
         except KeyboardInterrupt:
-            if 130 not in line.codes:  # otherwise the runner has told how to go on
+            if INTERRUPTED not in line.codes:  # otherwise the runner has told how to go on
                 raise
-        if line.sweep and 130 not in line.codes:
+        if line.sweep and INTERRUPTED not in line.codes:
             from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
             screen = outputs.Screen(output)
             path = sweep.build(sweep.read(Path(folder)), screen.tables)
             if path is not None:
                 screen.tell("sweep", path, csv=path)
-    return max(line.codes, default=0)
+    return max(line.codes, default=DONE)
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
         except _JobEndedBadly as end:
             line.codes.append(end.args[0])
         except SystemExit as end:
-            line.codes.append(end.code if isinstance(end.code, int) else 0)
+            line.codes.append(end.code if isinstance(end.code, int) else DONE)
         except (ValueError, TypeError, AssertionError) as error:
             # Hydra's own complaints about flags; the task lets none out.
             raise ConfigError(f"{error}; see `flyrun --help`") from error
@@ -198,12 +199,12 @@ def _job(line: _CommandLine) -> None:
         from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
         keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
-        problem = problem or ("some cells failed" if line.codes[-1] == 1 else "")
+        problem = problem or ("some cells failed" if line.codes[-1] == FAILED else "")
         ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
         ended.write(Path(line.sweep))  # for the table of all jobs
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
-    if line.codes[-1] == 130:
+    if line.codes[-1] == INTERRUPTED:
         raise KeyboardInterrupt
 
 
@@ -259,8 +260,7 @@ def _execute(job: Job, screen: Any) -> int:
 
     result = run_cells(job, screen.console, summarise=summarise)
     screen.failures(result)
-    if result.interrupted:
-        return 130
-    build(result.run_dir, screen.tables)
-    screen.table(result.run_dir)
-    return 1 if result.failed else 0
+    if not result.interrupted:
+        build(result.run_dir, screen.tables)
+        screen.table(result.run_dir)
+    return result.exit_code

@@ -1,4 +1,4 @@
-"""A cell, (arm, seed): the unit of work; its key, its folder, its log, how it ended."""
+"""A cell, (arm, seed): the unit of work; its key, its folder, its log."""
 
 import contextlib
 import functools
@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +67,6 @@ class Task:
     ends: float | None = None  # When the run's time is over, as time.time(); None: never
     turns: int = 1
     """Cells that the worker has to run by then, this one and those after it: they share the time equally."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a cell ended. state: "cached", "done", "stopped" (resumable), "failed" or "unwritable"."""
-
-    cell: Cell
-    state: str
-    message: str = ""
-    info: dict[str, Any] = field(default_factory=dict)
 
 
 class CellLog:

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import math
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from flyrun import files
-from flyrun.errors import ConfigError, FlyrunError, StoreError
+from flyrun.errors import ConfigError, FlyrunError
 from flyrun.runner import environment, estimates, store
-from flyrun.runner.cell import Cell, CellLog, Outcome, Task
+from flyrun.runner.cell import CellLog, Task
 from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
+from flyrun.runner.outcomes import Outcome, failed
 from flyrun.runner.posterior import PosteriorFile
 from flyrun.runner.progress import summary
 from flyrun.samplers.method import Facts, Method
@@ -278,19 +278,6 @@ def _finished(folder: Path) -> store.StoredCell:
         why = f": {cell.message}" if cell.message else ""
         raise FlyrunError(f"needs arm {cell.arm}, seed={cell.seed}, which is {cell.state}{why}")
     return cell
-
-
-def failed(cell: Cell, error: Exception) -> Outcome:
-    """Keep an error's traceback in the cell's log and its one line in `failed`."""
-    message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError):
-        message = f"out of memory ({error}); fewer cells at once need less: executor.workers=1"
-    message = " ".join(message.split())
-    with contextlib.suppress(OSError):
-        cell.folder.mkdir(parents=True, exist_ok=True)
-        CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
-        files.write_json(cell.folder / store.FAILED, {"message": message, "time": store.now()})
-    return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
 
 
 def _round_up(value: float) -> int:

@@ -8,9 +8,11 @@ tasks, events and outcomes travel. A cell whose worker dies goes on elsewhere fr
 import contextlib
 import logging
 import os
+import queue
 import signal
 import tempfile
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -23,12 +25,12 @@ import threadpoolctl
 
 from flyrun import children
 from flyrun.children import cores
-from flyrun.errors import ConfigError, StoreError
-from flyrun.runner import store
-from flyrun.runner.cell import Outcome, Task, cell_key
-from flyrun.runner.chunks import failed, run_cell
-from flyrun.runner.environment import ONE_THREAD
-from flyrun.runner.executors import RESTARTS, Report, died, gave_up
+from flyrun.config.schema import listing
+from flyrun.errors import ConfigError, FlyrunError, StoreError
+from flyrun.runner import slurm, store
+from flyrun.runner.cell import Task, cell_key
+from flyrun.runner.chunks import run_cell
+from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,
@@ -38,46 +40,84 @@ _SETTINGS = {
     # Looks at the workers' stacks a hundred times a second, for a dashboard that nobody has asked for.
     "distributed.worker.profile.enabled": False,
 }
+_WORKER = "dask worker {} --nthreads 1"
 _PATIENCE_S = 30.0
 _REPEAT_S = 1.0
+_LOOK_EVERY_S = 1.0
+_SAY_AFTER_S, _SAY_EVERY_S = 3.0, 30.0
 
 
 class DaskPool:
     """The workers of one Dask cluster, for one run."""
 
-    def __init__(self, settings: Any, cells: int, report: Report):
-        self.settings, self.cells, self.report = settings, cells, report
+    def __init__(self, settings: Any, cells: int, display: Any):
+        self.settings, self.cells, self.display = settings, cells, display
         self._run = f"flyrun-{uuid.uuid4().hex[:12]}"
         self._stopped, self._ended = threading.Event(), threading.Event()
         self._begun: Counter[tuple[str, int]] = Counter()
         self._cluster: Any = None
+        self._jobs = slurm.Jobs(settings.slurm)
+        self._idle_since, self._told = 0.0, 0.0
+        self._why_lost = "its Dask scheduler is gone"
+        self._logged: list[str] = []
 
     def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
-        """Run the tasks, in order of their start."""
+        """Run the tasks, in order of their start. Raises ConfigError where SLURM refuses a job."""
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_logged_by_libraries(self._logged))
             client = self._connect(stack)
             stack.callback(self._ended.set)
             client.subscribe_topic(self._run, self._heard)
-            threading.Thread(target=self._pass_on_stop, args=(client,), daemon=True).start()
-            futures, deaths = {}, Counter[str]()
+            running: dict[str, tuple[Any, int, Task]] = {}
+            deaths, ended = Counter[str](), queue.SimpleQueue[Any]()
 
-            def submit(i: int, task: Task) -> Any:
+            def submit(i: int, task: Task) -> None:
                 key = f"{self._run}-{i}-{deaths[str(task.cell)]}"
                 future = client.submit(_work, _absolute(task), self._run, key=key, priority=-i, pure=False)
-                futures[future] = i, task
-                return future
+                running[key] = future, i, task
+                future.add_done_callback(ended.put)
 
-            running = distributed.as_completed([submit(i, task) for i, task in enumerate(tasks)])
-            for future in running:
-                i, task = futures.pop(future)
+            for i, task in enumerate(tasks):
+                submit(i, task)
+            threading.Thread(target=self._pass_on_stop, args=(client, running), daemon=True).start()
+            while running:
+                try:
+                    future = ended.get(timeout=_LOOK_EVERY_S)
+                except queue.Empty:
+                    self._look(client, running)
+                    continue
+                _, i, task = running.pop(future.key)
                 if future.status == "error" and isinstance(future.exception(), distributed.KilledWorker):
                     # Dask blames all that waited for the dead worker; only what it had begun is to blame.
                     deaths[str(task.cell)] += 1
                     begun = self._begun[task.cell.arm.name, task.cell.seed]
                     if max(begun, deaths[str(task.cell)]) <= RESTARTS:
-                        running.add(submit(i, task))
+                        submit(i, task)
                         continue
-                yield _outcome(future, task)
+                yield self._outcome(future, task)
+
+    def _look(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
+        """While no cell ends: say what is waited for where no worker is there; end what can never come."""
+        self._jobs.raise_refusal()
+        if self._stopped.is_set() or client.status != "running" or client.scheduler_info()["workers"]:
+            self._idle_since = 0.0
+            return
+        now = time.monotonic()
+        self._idle_since = self._idle_since or now
+        if now - self._idle_since > _PATIENCE_S and self._logged:
+            raise FlyrunError(
+                f"executor=dask: no worker comes ({self._logged[0]}); run the same command again"
+            )
+        by_slurm = self.settings.slurm.jobs is not None
+        if by_slurm and self._jobs.ended():
+            logs = self.settings.slurm.logs or "slurm-JOB.out here"
+            self._why_lost = f"SLURM has ended all jobs ({listing(self._jobs.sent)}); their output: {logs}"
+            client.cancel([future for future, _, _ in running.values()], force=True)
+        elif now - max(self._idle_since, self._told) > (_SAY_EVERY_S if self._told else _SAY_AFTER_S):
+            self._told = now
+            worker = f"start some with `{_WORKER.format(self.settings.address or client.scheduler.address)}`"
+            what = self._jobs.waiting() if by_slurm else f"the cluster has no worker; {worker}"
+            self.display.say(f"waiting: {what}")
 
     def stop(self) -> None:
         """End cells at their next chunk border; start no other."""
@@ -100,13 +140,30 @@ class DaskPool:
             if settings.address is not None:
                 return stack.enter_context(_client_at(settings.address))
             if settings.slurm.jobs is not None:
-                self._cluster = stack.enter_context(slurm_cluster(settings.slurm))
+                self._cluster = stack.enter_context(self._jobs.cluster())
                 self._cluster.scale(jobs=settings.slurm.jobs)
             else:
                 scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="flyrun-dask-"))
                 workers = min(settings.workers or cores(), self.cells)
                 self._cluster = stack.enter_context(_local_cluster(workers, scratch))
             return stack.enter_context(distributed.Client(self._cluster))
+
+    def _outcome(self, future: Any, task: Task) -> Outcome:
+        """How a task ended, in terms of this machine's folders."""
+        try:
+            outcome = replace(future.result(), cell=task.cell)
+        except distributed.KilledWorker:
+            return gave_up(task.cell)
+        except distributed.CancelledError:
+            asked = self._stopped.is_set()
+            return Outcome(task.cell, *("stopped", "before its end") if asked else ("lost", self._why_lost))
+        except Exception as error:
+            return failed(task.cell, error)
+        if outcome.state == "done" and not (task.cell.folder / store.DONE).exists():
+            hidden = f"{task.cell.folder}: is not where the workers wrote to"
+            shared = "results_dir must be a folder that they and this machine share"
+            return failed(task.cell, StoreError(f"{hidden}; {shared}"))
+        return outcome
 
     def _heard(self, event: tuple[float, dict]) -> None:
         """Show an event of a worker. A cell that begins twice has lost its worker."""
@@ -117,32 +174,51 @@ class DaskPool:
             if message["kind"] == "start":
                 self._begun[cell] += 1
                 if self._begun[cell] > 1:
-                    self.report(died(*cell))
-            self.report(message)
+                    self.display.event(died(*cell))
+            self.display.event(message)
 
-    def _pass_on_stop(self, client: Any) -> None:
-        """Tell the workers to stop once this run is to; again and again, for some may have come since."""
+    def _pass_on_stop(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
+        """Tell the workers to stop once this run is to; again and again, for some may have come since.
+
+        What no worker has may wait for ever, so it is called off.
+        """
         while not self._ended.wait(0.1):
             if self._stopped.is_set():
                 with contextlib.suppress(Exception):
+                    at_work = {key for keys in client.processing().values() for key in keys}
+                    client.cancel([one[0] for key, one in list(running.items()) if key not in at_work])
                     client.run(_stop, self._run, on_error="ignore")
                 self._ended.wait(_REPEAT_S)
 
 
-def slurm_cluster(slurm: Any) -> Any:
-    """Cluster whose workers are jobs of SLURM: processes of one thread each, this Python's."""
-    from dask_jobqueue import SLURMCluster  # late: only SLURM needs it
+class _Keep(logging.Handler):
+    """Keeps what is logged, a line each."""
 
-    one_thread = [f"export {name}={value}" for name, value in ONE_THREAD.items()]
-    alike = ("cores", "memory", "walltime", "queue", "account", "interface")
-    return SLURMCluster(
-        job_name="flyrun",
-        processes=slurm.cores,
-        log_directory=slurm.logs,
-        job_extra_directives=list(slurm.directives),
-        job_script_prologue=[*one_thread, *slurm.prologue],
-        **{key: getattr(slurm, key) for key in alike},
-    )
+    def __init__(self, lines: list[str]):
+        super().__init__(logging.ERROR)
+        self.lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take the error that is logged with its traceback, or the text."""
+        error = record.exc_info[1] if record.exc_info else None
+        text = f"{type(error).__name__}: {error}" if error is not None else record.getMessage()
+        self.lines.append(" ".join(text.split()))
+
+
+@contextlib.contextmanager
+def _logged_by_libraries(lines: list[str]) -> Iterator[None]:
+    """Keep the errors of what libraries run off our thread, which they would print with tracebacks."""
+    keep, loggers = _Keep(lines), [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
+    before = [(logger, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(keep)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, propagate in before:
+            logger.removeHandler(keep)
+            logger.propagate = propagate
 
 
 def _local_cluster(workers: int, scratch: str) -> Any:
@@ -164,7 +240,7 @@ def _client_at(address: str) -> Any:
     except (OSError, ValueError, ImportError) as error:
         raise ConfigError(
             f"executor.address={address}: no Dask scheduler answers there ({error}); start one with "
-            "`dask scheduler` and its workers with `dask worker ADDRESS --nthreads 1`"
+            f"`dask scheduler` and its workers with `{_WORKER.format('ADDRESS')}`"
         ) from error
     try:
         client.wait_for_workers(1, timeout=_PATIENCE_S)
@@ -172,7 +248,7 @@ def _client_at(address: str) -> Any:
         client.close()
         raise ConfigError(
             f"executor.address={address}: the scheduler has no worker; start some with "
-            f"`dask worker {address} --nthreads 1`"
+            f"`{_WORKER.format(address)}`"
         ) from error
     return client
 
@@ -181,22 +257,6 @@ def _absolute(task: Task) -> Task:
     """The task with folders that mean the same whatever a worker's current one is."""
     cell = replace(task.cell, folder=task.cell.folder.absolute())
     return replace(task, cell=cell, setup_folder=task.setup_folder.absolute())
-
-
-def _outcome(future: Any, task: Task) -> Outcome:
-    """How a task ended, in terms of this machine's folders."""
-    try:
-        outcome = replace(future.result(), cell=task.cell)
-    except distributed.KilledWorker:
-        return gave_up(task.cell)
-    except distributed.CancelledError:
-        return Outcome(task.cell, "stopped", "with its cluster")
-    except Exception as error:
-        return failed(task.cell, error)
-    if outcome.state == "done" and not (task.cell.folder / store.DONE).exists():
-        hidden = f"{task.cell.folder}: is not where the workers wrote to; results_dir must be a folder that"
-        return failed(task.cell, StoreError(f"{hidden} they and this machine share"))
-    return outcome
 
 
 _one_at_a_time = threading.Lock()

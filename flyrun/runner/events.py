@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from flyrun.runner import store
-from flyrun.runner.cell import Outcome
+from flyrun.runner.outcomes import Outcome
 from flyrun.runner.plan import Planned
 
 
@@ -78,7 +78,7 @@ class Events:
                 seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
                 told = {"iterations": info["iterations"], "seconds": seconds, "means": info["means"]}
                 self.write("cell_finished", **cell, **told, folder=folder)
-            elif outcome.state == "stopped":
+            elif outcome.state in ("stopped", "lost"):
                 self.write("cell_stopped", **cell, text=outcome.message)
             else:
                 self.write("cell_failed", **cell, text=outcome.message, log=folder / store.LOG)

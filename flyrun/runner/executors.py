@@ -25,45 +25,37 @@ import threadpoolctl
 from flyrun.children import cores
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
-from flyrun.runner.cell import Cell, Outcome, Task
-from flyrun.runner.chunks import failed, run_cell
+from flyrun.runner import slurm
+from flyrun.runner.cell import Task
+from flyrun.runner.chunks import run_cell
+from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
 
 Report = Callable[[dict], None]
-#: times that a cell whose worker process died is tried again
-RESTARTS = 3
 # A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
 # and one that is killed leaves neither a lock held nor half a message.
 _MESSAGE_BYTES = 4000
 
 
 def check(settings: Any) -> None:
-    """Raise ConfigError where the executor that the configuration names is not installed."""
+    """Raise ConfigError where the executor that the configuration names is not there."""
     needed = ("distributed", "dask_jobqueue") if settings.name == "dask" else ()
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise ConfigError(
             f"executor={settings.name}: needs {listing(missing)}; "
             f"install with `pip install 'flyrun[{settings.name}]'`"
         )
+    if settings.name == "dask":
+        slurm.check(settings.slurm)
 
 
-def executor(settings: Any, cells: int, report: Report) -> Any:
-    """Make the executor that the configuration names, for that many cells."""
+def executor(settings: Any, cells: int, display: Any) -> Any:
+    """Make the executor that the configuration names, for that many cells, which tells the display."""
     if settings.name == "dask":
         from flyrun.runner.dask_executor import DaskPool  # late: an extra
 
-        return DaskPool(settings, cells, report)
+        return DaskPool(settings, cells, display)
     workers = min(settings.workers or cores(), cells)
-    return InProcess(report) if workers <= 1 else WorkerPool(workers, report)
-
-
-def gave_up(cell: Cell) -> Outcome:
-    """The end of a cell whose worker died once too often."""
-    return failed(cell, RuntimeError(f"its worker process died {1 + RESTARTS} times; out of memory?"))
-
-
-def died(arm: str, seed: int) -> dict[str, Any]:
-    """The event of a worker's death that costs its cell a start."""
-    return {"kind": "note", "arm": arm, "seed": seed, "text": "its worker process died; starting another"}
+    return InProcess(display.event) if workers <= 1 else WorkerPool(workers, display.event)
 
 
 class InProcess:
@@ -170,12 +162,13 @@ class WorkerPool:
                 except IndexError:
                     return
                 for _ in range(1 + RESTARTS):
-                    pool = pool or self._pool(slot)
                     try:
+                        pool = pool or self._pool(slot)
                         outcome = pool.submit(_work, task).result()
                         break
                     except BrokenProcessPool:
-                        pool.shutdown()
+                        if pool is not None:
+                            pool.shutdown()
                         pool = None
                         self._workers.pop(slot, None)
                         outcome = Outcome(task.cell, "stopped", "with its worker process")

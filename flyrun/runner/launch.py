@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +20,15 @@ from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.paths import cache_dir
 from flyrun.runner import environment, executors, progress, store
-from flyrun.runner.cell import Cell, Outcome, Task, cells, run_dir
-from flyrun.runner.chunks import failed
+from flyrun.runner.cell import Cell, Task, cells, run_dir
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
+from flyrun.runner.outcomes import Outcome, RunResult, failed
 from flyrun.runner.plan import plan
 from flyrun.samplers.method import prepare as default_prepare
 
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
 _PARTS = ("arena", "held_out", "quadrature")  # of the report, which experiments ask for
-
-
-@dataclass
-class RunResult:
-    """How a run ended: one outcome per cell that was looked at, cached ones included."""
-
-    run_dir: Path
-    resume_command: str
-    outcomes: list[Outcome] = field(default_factory=list)
-    interrupted: bool = False
-
-    def of(self, state: str) -> list[Outcome]:
-        """Outcomes in a state: "cached", "done", "stopped" or "failed"."""
-        return [outcome for outcome in self.outcomes if outcome.state == state]
-
-    @property
-    def failed(self) -> list[Outcome]:
-        """Cells that ended with an error; their logs hold it."""
-        return self.of("failed")
-
-    @property
-    def exit_code(self) -> int:
-        """130 after Ctrl-C, 1 when a cell failed, else 0."""
-        return 130 if self.interrupted else 1 if self.failed else 0
 
 
 def run(
@@ -89,8 +65,8 @@ def run(
             launch.run(wanted, prepare or default_prepare, summarise, left)
     except KeyboardInterrupt:
         result.interrupted = True
-    if result.interrupted:
-        screen.say(f"interrupted; finished cells are kept. To go on: {result.resume_command}")
+    if result.how_to_go_on:
+        screen.say(result.how_to_go_on)
     return result
 
 
@@ -171,7 +147,7 @@ class _Launch:
     def execute(self, tasks: list[Task], stop_after_s: float | None) -> None:
         """Run the tasks, those that others read first, and add their outcomes.
 
-        Those left out by Ctrl-C or the end of time count as stopped.
+        Those left out by Ctrl-C or the end of time count as stopped, others as lost.
         """
         ends = None if stop_after_s is None else time.time() + stop_after_s
         for _, wave in itertools.groupby(tasks, lambda task: task.cell.depth):
@@ -179,12 +155,14 @@ class _Launch:
                 self.execute_wave(list(wave), ends)
         known = {outcome.cell.folder for outcome in self.result.outcomes}
         left = [task.cell for task in tasks if task.cell.folder not in known]
-        self.result.outcomes += [Outcome(cell, "stopped", "before its end") for cell in left]
+        asked = self.result.interrupted or ends is not None
+        state = "stopped" if asked else "lost"
+        self.result.outcomes += [Outcome(cell, state, "before its end") for cell in left]
 
     def execute_wave(self, tasks: list[Task], ends: float | None) -> None:
         """Run tasks none of which reads another's cell."""
         display = progress.display(self.console, len(tasks), self.terse, bars=True)
-        executor = executors.executor(self.job.executor, len(tasks), display.event)
+        executor = executors.executor(self.job.executor, len(tasks), display)
         timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
         timer.daemon = True
         if ends is not None:

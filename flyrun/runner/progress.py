@@ -12,8 +12,8 @@ from string import Formatter
 from typing import Any
 
 from flyrun.runner import plan, store
-from flyrun.runner.cell import Outcome
 from flyrun.runner.events import Events
+from flyrun.runner.outcomes import Outcome
 from flyrun.runner.plan import Planned
 
 _PLAIN_EVERY_S = 10.0
@@ -159,6 +159,8 @@ def summary(outcome: Outcome) -> str:
         return f"{outcome.cell}: {', '.join(words)}"
     if outcome.state == "stopped":
         return f"{outcome.cell}: stopped {outcome.message}"
+    if outcome.state == "lost":
+        return f"{outcome.cell}: cut short: {outcome.message}"
     log = outcome.cell.folder / store.LOG
     where = f"; traceback in {log}" if outcome.state == "failed" and log.exists() else ""
     return f"{outcome.cell}: failed: {outcome.message}{where}"

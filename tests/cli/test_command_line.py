@@ -13,16 +13,9 @@ from flyrun.cli.verbs import VERBS
 from flyrun.config.brightness import Implicit
 from flyrun.config.catalogue import options
 from flyrun.errors import DataError, StoreError
+from flyrun.runner.outcomes import Outcome, RunResult
 
 EXPERIMENT = "experiment=mnist_logreg"
-
-
-@dataclass
-class Result:
-    run_dir: Path
-    failed: list = field(default_factory=list)
-    interrupted: bool = False
-    resume_command: str = "flyrun"
 
 
 @dataclass
@@ -38,7 +31,7 @@ class Runs:
         self.jobs.append(job)
         if self.error:
             raise self.error
-        return Result(job.results_dir / "runs" / job.name, **self.answer)
+        return RunResult(job.results_dir / "runs" / job.name, "flyrun", **self.answer)
 
     def build(self, run_dir, console=None):
         self.reports.append(run_dir)
@@ -131,7 +124,12 @@ def test_a_bad_job_of_a_sweep_does_not_stop_the_others(runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "reports"), [({"failed": ["cell"]}, 1, 1), ({"interrupted": True}, 130, 0)]
+    ("answer", "code", "reports"),
+    [
+        ({"outcomes": [Outcome(None, "failed"), Outcome(None, "done")]}, 1, 1),
+        ({"outcomes": [Outcome(None, "done"), Outcome(None, "lost")]}, 1, 1),
+        ({"interrupted": True}, 130, 0),
+    ],
 )
 @pytest.mark.parametrize("sweep", [[], ["-m"]])
 def test_exit_codes(runs, answer, code, reports, sweep):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +14,7 @@ from flyrun.config.arm import ARM_GROUPS, GROUPS
 from flyrun.config.overrides import JOB_KEYS, read
 from flyrun.config.schema import SCHEMAS, keys
 from flyrun.errors import FlyrunError
+from flyrun.runner.outcomes import RunResult
 
 _FIELDS = sorted(
     {f"{group}.{key}" for group, known in SCHEMAS.items() for cls in known.values() for key in keys(cls)}
@@ -140,7 +140,7 @@ def stand_ins(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "flyrun.runner.launch.run",
-            lambda job, console, summarise: SimpleNamespace(interrupted=False, failed=[], run_dir=folder),
+            lambda job, console, summarise: RunResult(folder, "flyrun"),
         )
         patch.setattr("flyrun.report.build.build", lambda run_dir, console=None: None)
         patch.chdir(folder)

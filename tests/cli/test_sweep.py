@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from flyrun.cli.main import main
 from flyrun.errors import StoreError
+from flyrun.runner.outcomes import Outcome, RunResult
 
 SWEEP = ["-m", "experiment=mnist_logreg", "only=[regular, map_tuned]"]
 COLUMNS = "experiment,arm,seeds,seeds_wanted,queries_per_iter,queries_per_iter_sd,note"
-
-
-@dataclass
-class Result:
-    run_dir: Path
-    failed: list = field(default_factory=list)
-    interrupted: bool = False
-    resume_command: str = "flyrun"
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +26,8 @@ def jobs(monkeypatch, tmp_path):
         scale = job.arms[0].prior.scale
         if scale == 5:
             raise StoreError("results: cannot be written; make room")
-        return Result(job.results_dir / "runs" / job.name, ["cell"] * (scale == 3), scale == 4)
+        outcomes = [Outcome(None, "failed" if scale == 3 else "done")]
+        return RunResult(job.results_dir / "runs" / job.name, "flyrun", outcomes, scale == 4)
 
     def build(run_dir, console=None):
         run_dir.mkdir(parents=True)

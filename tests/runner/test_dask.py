@@ -1,10 +1,14 @@
 """executor=dask: the draws are those of local runs, whatever becomes of the workers."""
 
+import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import runner_fakes as fakes
@@ -93,6 +97,74 @@ def test_a_running_cluster_by_its_address(tmp_path, unbroken, monkeypatch):
     assert_same(draws_of(result.run_dir), unbroken)
 
 
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Scheduler and worker as processes of their own, and the scheduler's address."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.setenv("FAKE_SLEEP", "0.003")
+    with contextlib.ExitStack() as stack:
+
+        def start(tool, *words):
+            command = [sys.executable, "-m", f"distributed.cli.dask_{tool}", "--no-dashboard", *words]
+            with open(tmp_path / f"{tool}.txt", "w") as log:
+                process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            stack.callback(process.wait)
+            stack.callback(kill_group, process.pid)
+            return process
+
+        file = tmp_path / "scheduler.json"
+        scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+        worker = start("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny")
+        while not file.exists():
+            time.sleep(0.02)
+        yield scheduler, worker, json.loads(file.read_text())["address"]
+
+
+def kill_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen, monkeypatch):
+    scheduler, _, address = cluster
+    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, scheduler.kill))
+    kill.start()
+    began = time.monotonic()
+    result = run(job(tmp_path, address=address), screen.console, fakes.prepare)
+    kill.join()
+    assert time.monotonic() - began < 30
+    assert result.exit_code == 1
+    assert result.of("lost")
+    assert "cut short: its Dask scheduler is gone" in str(screen)
+    assert re.search(
+        r"cut short; \d of 4 cells are finished, .* To go on: flyrun experiment=walk", str(screen)
+    )
+    monkeypatch.delenv("FAKE_SLEEP")
+    again = run(fakes.make_job(tmp_path), screen.console, fakes.prepare)
+    assert again.exit_code == 0
+    assert "resume seed" in str(screen)
+    assert_same(draws_of(again.run_dir), unbroken)
+
+
+def test_a_cluster_without_workers_is_told_and_a_signal_ends_it(tmp_path, cluster, screen, monkeypatch):
+    monkeypatch.setattr("flyrun.runner.dask_executor._SAY_AFTER_S", 0.2)
+    _, worker, address = cluster
+
+    def press():
+        while "waiting: the cluster has no worker; start some with" not in str(screen):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, worker.kill))
+    kill.start()
+    threading.Thread(target=press, daemon=True).start()
+    result = run(job(tmp_path, address=address), screen.console, fakes.prepare)
+    kill.join()
+    assert f"dask worker {address} --nthreads 1" in str(screen)
+    assert result.exit_code == 130
+    assert not result.of("lost", "failed")
+
+
 def test_nobody_at_the_address(tmp_path, monkeypatch):
     monkeypatch.setattr("flyrun.runner.dask_executor._PATIENCE_S", 0.5)
     with pytest.raises(ConfigError, match=r"executor\.address=tcp://127\.0\.0\.1:9: no Dask scheduler"):
@@ -121,7 +193,7 @@ def test_settings_that_do_not_go_together(settings, text):
 
 
 def test_the_script_that_slurm_gets():
-    from flyrun.runner.dask_executor import slurm_cluster
+    from flyrun.runner.slurm import Jobs
 
     wanted = Slurm(
         jobs=3,
@@ -133,7 +205,7 @@ def test_the_script_that_slurm_gets():
         directives=("--constraint=avx2",),
         prologue=("module load python",),
     )
-    with slurm_cluster(wanted) as cluster:
+    with Jobs(wanted).cluster() as cluster:
         script = cluster.job_script()
     for line in (
         "#SBATCH -J flyrun",
@@ -149,20 +221,3 @@ def test_the_script_that_slurm_gets():
     assert f"{sys.executable} -m distributed.cli.dask_worker" in script
     assert "--nworkers 2" in script
     assert "--nthreads 1" in script
-
-
-@pytest.mark.slow
-def test_jobs_that_a_stand_in_for_slurm_runs(tmp_path, unbroken, monkeypatch):
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "sbatch").write_text(
-        '#!/bin/sh\nnohup sh "$1" >/dev/null 2>&1 &\necho "Submitted batch job $!"\n'
-    )
-    (tools / "scancel").write_text('#!/bin/sh\nkill "$1"\n')
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    result = run(job(tmp_path, slurm={"jobs": 2, "memory": "1GB"}), None, fakes.prepare)
-    assert result.exit_code == 0
-    assert_same(draws_of(result.run_dir), unbroken)

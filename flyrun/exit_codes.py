@@ -1,0 +1,10 @@
+"""What an exit code of `flyrun` means; which end of a run gives which is in flyrun/runner/outcomes.py."""
+
+#: all that was asked for is there
+DONE = 0
+#: something is not: a cell failed or was lost, a check differs, an error of our own
+FAILED = 1
+#: nothing to retry before a person has mended what one line names: a key, a file, a full disk
+REFUSED = 2
+#: Ctrl-C, or a signal that asks for an end; the same command goes on
+INTERRUPTED = 130
