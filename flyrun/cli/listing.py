@@ -65,7 +65,7 @@ def _width(words: Iterable[str]) -> int:
 
 def _describe(group: str, name: str, path: Path | None) -> str:
     """An option's rows; a plug-in's, which has no file, from its class."""
-    values = load(path) if path else plugins.defaults(name)
+    values = load(path) if path else plugins.defaults(group, name)
     rows: list[tuple[str, str]] = [("what", first_comment(path))] if path else []
     if group == "experiment":
         rows += _experiment_rows(name, values)

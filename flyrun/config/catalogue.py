@@ -37,7 +37,7 @@ def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
 def described(group: str, folders: Iterable[str | Path] = ()) -> dict[str, str]:
     """Return option -> one line of description."""
     found = {name: first_comment(path) for name, path in files(group, folders).items()}
-    for name in plugins.names() if group == "sampler" else ():
+    for name in plugins.names(group):
         found.setdefault(name, in_short(SCHEMAS[group][name]))
     return found
 

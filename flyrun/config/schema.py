@@ -107,6 +107,8 @@ class Choice(Section):
     suggests: ClassVar[tuple[str, ...]] = ()
     #: package of the option's code, which is the file <name>.py in it; "" where it has none
     home: ClassVar[str] = ""
+    #: the module of the option's code where that is another; in another package by default the class's own
+    kernel: ClassVar[str] = ""
     #: whether a method is the same without this choice, so that random numbers are not keyed by it
     neutral: ClassVar[bool] = False
     #: whether it says that the group is not made use of, so that it may stand where nobody needs the group
@@ -123,7 +125,8 @@ class Choice(Section):
     @property
     def path_of_code(self) -> str:
         """Dotted name of the module that holds the option's code."""
-        return f"{self.home}.{self.name}"
+        elsewhere = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
+        return self.kernel or (type(self).__module__ if elsewhere else f"{self.home}.{self.name}")
 
     @property
     def code(self) -> types.ModuleType:

@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.data import checks, registry, shards
 from flyrun.data.dataset import Dataset
+from flyrun.errors import DataError
 
 __all__ = ["Dataset", "fingerprint", "load"]
 
@@ -32,4 +33,9 @@ def fingerprint(config: Any) -> str:
     A loader of files that are in no registry has its own `fingerprint(config)`.
     """
     own = getattr(config.code, "fingerprint", None)
+    if own is None and config.name not in registry.names():
+        raise DataError(
+            f"dataset={config.name}: {config.path_of_code} has no fingerprint(config), which digests what "
+            "decides the content; add it"
+        )
     return own(config) if own else str(registry.entry(config.name)["sha256"])

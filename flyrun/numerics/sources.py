@@ -15,16 +15,17 @@ from pathlib import Path
 import flyrun
 from flyrun import files, paths
 
-#: entry point group of other packages' samplers
-GROUP = "flyrun.samplers"
+#: group of choices -> the entry point group by which other packages bring some
+GROUPS = {group: f"flyrun.{group}s" for group in ("sampler", "dataset", "model", "prior")}
 #: what draws do not depend on: settings have a place of their own in a cell's key
 _ASIDE = ("config", "errors", "paths", "files", "children")
 PACKAGE = Path(flyrun.__file__).parent
 
 
 def plugin_points() -> list[metadata.EntryPoint]:
-    """The entry points of installed plug-ins, by name; none is imported."""
-    return sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name)
+    """The entry points of installed plug-ins, by group and name; none is imported."""
+    found = (point for group in GROUPS.values() for point in metadata.entry_points(group=group))
+    return sorted(found, key=lambda point: (point.group, point.name))
 
 
 def digest(files: Iterable[Path], root: Path) -> str:

@@ -1,4 +1,4 @@
-"""The entry point group flyrun.samplers, with a package installed by nothing but its place on the path."""
+"""Entry points of other packages, installed by nothing but their place on the path."""
 
 import csv
 import os
@@ -30,23 +30,26 @@ def site(tmp_path):
     return folder
 
 
-def install(folder, entry_points):
-    told = folder / "flyrun_barker-1.0.dist-info"
+def install(folder, *entry_points, package="flyrun-barker"):
+    """As pip would leave a package: entry points of samplers, or of the group before a colon."""
+    told = folder / f"{package.replace('-', '_')}-1.0.dist-info"
     told.mkdir(parents=True)
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: flyrun-barker\nVersion: 1.0\n")
-    (told / "entry_points.txt").write_text(f"[flyrun.samplers]\n{entry_points}\n")
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    grouped = [point.rpartition(": ") for point in entry_points]
+    lines = [f"[flyrun.{group or 'samplers'}]\n{point}\n" for group, _, point in grouped]
+    (told / "entry_points.txt").write_text("\n".join(lines))
 
 
-def python(site, *words):
+def python(site, *words, **variables):
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
     return subprocess.run(
         [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=120
     )
 
 
-def flyrun(site, *words):
-    return python(site, "-m", "flyrun", *words)
+def flyrun(site, *words, **variables):
+    return python(site, "-m", "flyrun", *words, **variables)
 
 
 def digests(site):
@@ -132,6 +135,46 @@ def test_a_broken_plug_in_harms_only_those_who_choose_it(tmp_path, entry, text):
     assert "the package flyrun-barker" in done.stderr
     assert done.stderr.count("\n") == 1
     assert flyrun(site, "list", "samplers").returncode == 0
+
+
+PROBLEM = {
+    "dataset": "drifts = flyrun_quakes:Drifts",
+    "model": "logistic_noise = flyrun_quakes:LogisticNoise",
+    "prior": "elastic_net = flyrun_quakes:ElasticNet",
+}
+
+
+def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(tmp_path):
+    """What needed a fork: data, a likelihood with its bound under Firefly Monte Carlo, and a prior."""
+    install(tmp_path, *(f"{group}s: {point}" for group, point in PROBLEM.items()), package="flyrun-quakes")
+    shutil.copy(EXAMPLE.with_name("flyrun_quakes.py"), tmp_path)
+    words = [f"{group}={point.split()[0]}" for group, point in PROBLEM.items()]
+    words += ["bound=map", "sampler=random_walk", "protocol=smoke", "protocol.seeds=1", "executor.workers=1"]
+    done = flyrun(tmp_path, *words, NUMBA_DISABLE_JIT="1")  # compiling takes longer than 300 iterations
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader((tmp_path / "results/runs/random_walk-map/table.csv").open())
+    assert (row["dataset"], row["model"], row["n_data"]) == ("drifts", "logistic_noise", "40")
+    assert float(row["bright_mean"]) < 20
+    for group, point in PROBLEM.items():
+        assert point.split()[0] in flyrun(tmp_path, "list", group).stdout
+    assert "model.scale=0.4" in flyrun(tmp_path, "info", "logistic_noise").stdout
+    text = (tmp_path / "flyrun_quakes.py").read_text()
+    (tmp_path / "flyrun_quakes.py").write_text(text.replace("def fingerprint", "def digest"))
+    said = flyrun(tmp_path, *words, NUMBA_DISABLE_JIT="1").stderr
+    assert "dataset=drifts: flyrun_quakes has no fingerprint(config)" in said
+    assert said.count("\n") == 1
+
+
+def test_a_broken_plug_in_of_any_group_harms_only_those_who_choose_it(tmp_path):
+    """A choice that cannot be made was tried where another's remedies were listed, and ended that run."""
+    install(tmp_path, *(f"{group}s: broken = nowhere:Broken" for group in (*PROBLEM, "sampler")))
+    usual = {"dataset": "toy_2d", "model": "logistic", "prior": "gaussian", "sampler": "gibbs"}
+    for group in (*PROBLEM, ""):
+        chosen = usual | {group: "broken"}
+        done = flyrun(tmp_path, *(f"{key}={value}" for key, value in chosen.items() if key))
+        said = f"{group}=broken: cannot be loaded" if group else "with this model choose random_walk, "
+        assert said in done.stderr
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_none_takes_the_place_of_flyruns_own(site):

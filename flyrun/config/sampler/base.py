@@ -9,12 +9,11 @@ from flyrun.config.schema import Choice, build, chosen_by
 class Sampler(Choice):
     """A method.
 
-    `family` names the module whose `prepare(arm, folder)` makes it runnable, `kernel` the one of its own code
-    where that is not the file <name>.py of `home`. In another package both are by default where the class is.
+    `family` names the module whose `prepare(arm, folder)` makes it runnable; in another package it is by
+    default where the class is.
     """
 
     family: ClassVar[str] = ""
-    kernel: ClassVar[str] = ""
     #: kinds of model that it serves
     kinds: ClassVar[tuple[str, ...]] = ("rows",)
     #: groups that its arms need besides the model's
@@ -36,12 +35,6 @@ class Sampler(Choice):
     def path_of_family(self) -> str:
         """Dotted name of the module that holds `prepare`."""
         return self.family or type(self).__module__
-
-    @property
-    def path_of_code(self) -> str:
-        """As in the base class."""
-        elsewhere = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
-        return self.kernel or (type(self).__module__ if elsewhere else super().path_of_code)
 
     def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """Arms whose finished cells, of the same seed, this arm's method reads."""
