@@ -121,6 +121,13 @@ def read_json(path: Path) -> Any:
         raise DamagedFile(f"{path}: {error}") from error
 
 
+def keep(write: Callable[[Path, Any], object], path: Path, value: Any) -> None:
+    """Write what only saves time later; where the file system refuses, nothing is kept."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, value)
+
+
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays (no objects) and their digest as .npz."""
     arrays = {name: np.asarray(array) for name, array in arrays.items()}

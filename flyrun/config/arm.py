@@ -91,10 +91,7 @@ class Arm:
 
     def key_settings(self) -> dict[str, Any]:
         """Return `settings()` without what leaves a seed's draws unchanged (seeds, names, chunk lengths)."""
-        return {
-            group: {key: value for key, value in choice.settings().items() if key not in choice.free}
-            for group, choice in self.choices().items()
-        }
+        return {group: choice.key_settings() for group, choice in self.choices().items()}
 
 
 @dataclass(frozen=True)

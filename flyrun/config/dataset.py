@@ -15,6 +15,11 @@ class Dataset(Choice):
     home: ClassVar[str] = "flyrun.data"
     kind: ClassVar[str] = "rows"
 
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Where a file lies: what is in it has a digest of its own, and is the same wherever it lies."""
+        return ("path",)
+
     def unfit(self, arm: Any) -> str:
         """As in the base class."""
         wanted = getattr(arm.model, "reads", arm.model.kind)

@@ -122,6 +122,10 @@ class Choice(Section):
         """Fields that leave a seed's draws as they are, so that they do not belong in a cell's key."""
         return ()
 
+    def key_settings(self) -> dict[str, Any]:
+        """`settings()` without those that leave a seed's draws as they are."""
+        return {key: value for key, value in self.settings().items() if key not in self.free}
+
     @property
     def path_of_code(self) -> str:
         """Dotted name of the module that holds the option's code."""

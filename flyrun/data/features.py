@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun import paths
+from flyrun import files, paths
 from flyrun.data import archive
 from flyrun.errors import ConfigError, DataError
 
@@ -56,8 +56,7 @@ def cached(
     with contextlib.suppress(OSError, DataError):
         return archive.from_bytes(path.read_bytes(), names, str(path))
     arrays = compute()
-    with contextlib.suppress(OSError):
-        archive.write(path, archive.to_bytes(arrays, compress=False))
+    files.keep(archive.write, path, archive.to_bytes(arrays, compress=False))
     return arrays
 
 

@@ -151,7 +151,7 @@ def look_at_map(arm: Any, problem: Problem) -> passes.Look:
     if found is None:
         found = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
         if path is not None:
-            files.write_arrays(path, found._asdict())
+            files.keep(files.write_arrays, path, found._asdict())
     if found.rounding > MOST_ROUNDING:
         remedy = "dataset.standardize=true" if hasattr(arm.dataset, "standardize") else "data nearer to 0"
         raise DataError(
@@ -244,7 +244,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
     elif not needs_map and "estimated" not in scales:
         return Fit(float(scales[0]), float(scales[1])), None
     choices = (arm.dataset, arm.model, arm.prior)
-    settings = [choice.settings() for choice in choices]
+    settings = [choice.key_settings() for choice in choices]
     code = sources.of_modules([*(choice.path_of_code for choice in choices), __name__])
     wanted = [*settings, dataset.sha256, code]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
@@ -252,8 +252,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
     if (stored := _read(path)) is not None:
         return stored, path
     fit = _Search(arm, dataset).run()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_arrays(path, fit._asdict())
+    files.keep(files.write_arrays, path, fit._asdict())
     return fit, path
 
 

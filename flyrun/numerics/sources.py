@@ -1,7 +1,6 @@
 """Digests of source files: what compiled code, and what a cell's draws, depend on."""
 
 import ast
-import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -94,9 +93,7 @@ class _Known:
     def keep(self) -> None:
         """Write what is new."""
         if self.new:
-            with contextlib.suppress(OSError):
-                self.place.parent.mkdir(parents=True, exist_ok=True)
-                files.write_json(self.place, self.found)
+            files.keep(files.write_json, self.place, self.found)
 
 
 def _imports(content: bytes) -> list[list[str]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.config.schema import flat, show
+from flyrun.data import fingerprint
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.paths import cache_dir
 from flyrun.runner import environment, executors, progress, store
@@ -130,8 +131,7 @@ class _Launch:
         for cell in pending:
             if cell.key not in compiled:
                 try:
-                    with store.writing(setup):
-                        compiled[cell.key] = _compile(cell, setup, self.screen.say, prepare)
+                    compiled[cell.key] = _compile(cell, setup, self.screen.say, prepare)
                 except FlyrunError:
                     raise
                 except Exception as error:
@@ -216,13 +216,20 @@ def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
 def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
     """What run.json is to hold."""
     keys = {cell.arm.name: cell.key for cell in wanted}
+
+    def told(arm: Any, settings: dict[str, Any]) -> dict[str, Any]:
+        """A person's file is told from another by what is in it, not by its place."""
+        if getattr(arm.dataset, "path", None) is None:
+            return settings
+        return settings | {"dataset": settings["dataset"] | {"sha256": fingerprint(arm.dataset)}}
+
     arms = [
         {
             "name": arm.name,
             "key": keys[arm.name],
             "seeds": list(arm.protocol.seed_list),
-            "problem": arm.problem(),
-            "settings": arm.key_settings(),
+            "problem": told(arm, arm.problem()),
+            "settings": told(arm, arm.key_settings()),
             **({} if arm.swept is None else {"sweep": asdict(arm.swept)}),
         }
         for arm in job.arms
@@ -234,7 +241,8 @@ def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
 
 def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
     """Prepare a cell's arm and compile its loop; seconds that compiling took, bytes at the peak of it all."""
-    setup.mkdir(parents=True, exist_ok=True)
+    with store.writing(setup):
+        setup.mkdir(parents=True, exist_ok=True)
     environment.reset_peak()
     arm = cell.arm
     with progress.when_slow(say, f"{arm.name}: setting up (once; kept in {setup})"):

@@ -5,6 +5,7 @@ that died, and process numbers come again (in containers always the same few).
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from flyrun.errors import StoreError
 
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
 
 @contextlib.contextmanager
 def locked(path: Path, wait_s: float = 0.0) -> Iterator[str]:
@@ -22,12 +25,21 @@ def locked(path: Path, wait_s: float = 0.0) -> Iterator[str]:
     Raises StoreError naming the holder when it is still held after wait_s, OSError when unwritable.
     """
     deadline = time.monotonic() + wait_s
-    while (descriptor := _try(path)) is None:
+    try:
+        descriptor = _try(path)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        path.unlink(missing_ok=True)
+        yield ""  # a file system without locks: who starts a run twice is not stopped
+        return
+    while descriptor is None:
         if time.monotonic() >= deadline:
             raise StoreError(
                 f"{path.parent} is in use by {_holder(path)}; wait for it, end it, or choose another name"
             )
         time.sleep(0.1)
+        descriptor = _try(path)
     try:
         stale = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
         os.ftruncate(descriptor, 0)

@@ -183,9 +183,7 @@ def _sha256(path: Path, size: int, *state: int) -> str:
         if len(known := note.read_text(encoding="ascii")) == 64:
             return known
     found = _digest(path)
-    with contextlib.suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        files.write_text(note, found)
+    files.keep(files.write_text, note, found)
     return found
 
 
@@ -197,8 +195,7 @@ def _digest(path: Path) -> str:
 
 
 def _folder(config: Table, file: _File) -> Path:
-    settings = {key: value for key, value in config.settings().items() if key not in ("name", "path")}
-    text = json.dumps([ENCODING, file.digest, settings, np.__version__], sort_keys=True)
+    text = json.dumps([ENCODING, file.digest, config.key_settings(), np.__version__], sort_keys=True)
     stem = file.path.name.partition(".")[0][:40]
     return paths.cache_dir("tables") / f"{stem}-{archive.sha256(text.encode())[:12]}"
 

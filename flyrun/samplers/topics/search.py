@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
     """Search, or recall what was found from `folder`."""
-    choices = [choice.settings() for choice in (arm.dataset, arm.model, arm.sampler)]
+    choices = [choice.key_settings() for choice in (arm.dataset, arm.model, arm.sampler)]
     code = [sources.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]
     key = hashlib.sha256(json.dumps([choices, code], sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"step-{key}.json"
@@ -54,6 +54,5 @@ def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
     chosen = min(tried, key=lambda one: one[-1])[:3]
     queries, visits = map(int, spent)
     found = Found(tuple(chosen), tried, queries, visits, time.perf_counter() - started)
-    files.make_folder(folder)
-    files.write_json(path, found._asdict())
+    files.keep(files.write_json, path, found._asdict())
     return found
