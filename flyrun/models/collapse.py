@@ -25,7 +25,10 @@ def _log_bounds(bound, model, index, eta, values, slopes):
 
 
 def collapse(bound: Any, model: Any, features: Any, centre: np.ndarray | None = None) -> Any:
-    """Σ_n log B_n, a Quadratic or Kronecker, about a centre, (P,), by default 0; of bounds of two levels, those of the centre's side."""
+    """Σ_n log B_n, a Quadratic or Kronecker, about a centre, (P,), by default 0.
+
+    Of bounds of two levels, those on the centre's side.
+    """
     n_predictors, size = model.n_predictors, features.rows.shape[1]
     centre = np.zeros(n_predictors * size) if centre is None else centre
     _enter(bound, centre)

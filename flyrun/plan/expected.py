@@ -94,7 +94,7 @@ class _Planner:
                 found.append(self._thinned("mh_ss", order, left, words, passes[order]))
         for order in (1, 2):
             if self.alone and self.arm.prior.smooth and 3 in self.orders:
-                found.append(self._zigzag(order, passes[order]))
+                found.append(self._zigzag(order, passes[order] + self.n_data))
         return sorted(found, key=lambda one: one.queries)
 
     def _height(self, order: int, phis: np.ndarray) -> np.ndarray:

@@ -13,8 +13,14 @@ from flyrun.models.base import log_base
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.problem import Fit, Problem
 from flyrun.numerics.compiled import outer_jit
+from flyrun.samplers.chain.acceptance import delayed, thinned
+from flyrun.samplers.chain.acceptance.austerity import austerity
+from flyrun.samplers.chain.acceptance.rule import decide
+from flyrun.samplers.chain.acceptance.sequential import target as reading_batches
 from flyrun.samplers.chain.bounds import local
 from flyrun.samplers.chain.setup import Setup
+from flyrun.samplers.chain.targets.full_data import full_data
+from tests.exactness.chains import begin
 
 PRIORS = {"gaussian": gaussian, "laplace": laplace}
 
@@ -78,3 +84,37 @@ def test_the_constant_between_two_levels_has_digits_or_is_refused(offset, noise,
         theta = bound.region.centre + root @ z
         wanted = _exactly(bound, setup.problem.model, setup.problem.features.rows, theta)
         assert _on_both_sides(base, theta) == pytest.approx(wanted, abs=1e-3)
+
+
+def _rules(setup):
+    """Every rule that has a polynomial in its ratio, with its target; all are exact."""
+    problem, order = setup.problem, SimpleNamespace(order=3)
+    for kind in (thinned.FACTORISED, thinned.POISSON, thinned.SPARED):
+        rule = thinned.thinned(kind, setup.remainder(3), 1e-5)
+        yield rule, thinned.target(order, setup, False)
+    batches = SimpleNamespace(order=2, at_map=True)
+    yield austerity(setup.n_data, 50, 0.0), reading_batches(batches, setup, False)
+    full = full_data(problem.prior, problem.model, problem.features, setup.n_params, False)
+    yield delayed.build(order, setup), full
+
+
+def test_where_polynomials_have_no_digits_the_likelihood_alone_decides():
+    """Steps of 10⁹ sds, as before tuning: none out there is accepted, and each back is.
+
+    A cubic is 10²⁵ there: subtracted from what it was added to it left rounding of 10⁹, which decided.
+    """
+    setup, rng = _setup(0.0, 1e-8, 200), np.random.default_rng(3)
+    mode, unit = setup.problem.fit.theta_map, 1e-8 / np.sqrt(200)
+    for rule, target in _rules(setup):
+        for _ in range(6):
+            far = mode + 1e9 * unit * rng.standard_normal(3)
+            at = mode.copy()
+            begin(target, rng, at)
+            assert decide(rule, rng, target, at, far, 0.0) == 0.0
+            np.testing.assert_array_equal(at, mode)
+            if isinstance(rule, delayed.Delayed):  # whose first stage may refuse the way back
+                continue
+            at = far.copy()
+            begin(target, rng, at)
+            assert decide(rule, rng, target, at, mode, 0.0) == 1.0
+            np.testing.assert_array_equal(at, mode)

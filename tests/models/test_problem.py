@@ -12,10 +12,11 @@ from flyrun.config.dataset import Mnist7v9, Table
 from flyrun.config.model import StudentT
 from flyrun.config.prior import Gaussian, Laplace
 from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import Hmc, Slice
+from flyrun.config.sampler.chain import Hmc, Mala, RandomWalk, Slice
+from flyrun.config.schema import SCHEMAS
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-from flyrun.models import passes
+from flyrun.models import passes, student_t
 from flyrun.models.fits import noise_fit
 from flyrun.models.problem import posterior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo, lowered
@@ -45,7 +46,7 @@ def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
     assert n == 12_214
     assert facts["map_queries"] >= 5 * n
     assert facts["map_queries"] % n == 0
-    assert facts["setup_queries"] == facts["map_queries"] + 2 * n
+    assert facts["setup_queries"] == facts["map_queries"] + 3 * n  # bounds, the curvature that scales steps
     regular = prepare(compose_job(["experiment=mnist_logreg", "only=regular"]).arms[0], tmp_path)
     assert regular.facts().setup_queries == n
 
@@ -235,7 +236,8 @@ AT_PRIOR, AT_MAP = (Protocol(iterations=300, burn_in=100, init=init) for init in
         (0, {**UNTUNED, "protocol": AT_PRIOR, "sampler": Hmc()}),
         (1, {**UNTUNED, "protocol": AT_PRIOR, "sampler": Hmc(metric="hessian")}),
         (1, {**UNTUNED, "protocol": AT_MAP}),
-        (1, {**FIREFLY, "protocol": AT_PRIOR}),  # the bounds
+        (1, {**FIREFLY, "protocol": AT_PRIOR, "sampler": Slice(width=0.1)}),  # the bounds
+        (2, {**FIREFLY, "protocol": AT_PRIOR}),  # and the curvature, in whose units the first width is
         (2, {**FIREFLY, "protocol": AT_MAP}),
         (2, {**FIREFLY, "protocol": AT_PRIOR, "bound": Map(offset_sds=2.0)}),
         (2, {**FIREFLY, "protocol": AT_MAP, "bound": Map(offset_sds=2.0)}),  # one curvature for both
@@ -258,6 +260,72 @@ def test_every_pass_of_the_setup_is_charged_once(looks, groups, tmp_path, monkey
     assert facts["bound_queries"] == 600 * looks
     assert facts["setup_queries"] == facts["map_queries"] + facts["bound_queries"] + 600
     assert seen[0] == facts["map_queries"] + facts["bound_queries"]
+
+
+@pytest.mark.parametrize("sampler", [RandomWalk(), Mala(), Slice()])
+def test_round_steps_are_guessed_in_the_units_of_the_posterior(sampler, tmp_path, monkeypatch):
+    """A guess in units of θ never comes down to a posterior of sd 10⁻⁹, and no step is ever accepted."""
+    steps = []
+    for scale in (0.3, 1e-9):
+        groups = {**PLAIN, "model": StudentT(scale=scale), "protocol": AT_MAP, "sampler": sampler}
+        made = _regression(tmp_path, monkeypatch, **groups)
+        sd = np.trace(made.setup.curvature / made.n_params) ** -0.5
+        steps.append(made.parts[2].step.current[0] / sd)
+    assert steps[0] == pytest.approx(steps[1], rel=1e-12)
+    assert 0.01 < steps[0] < 3.0
+    fixed = type(sampler)(**{"width" if isinstance(sampler, Slice) else "step": 0.2})
+    assert _regression(tmp_path, monkeypatch, **{**groups, "sampler": fixed}).parts[2].step.current[0] == 0.2
+
+
+def _words(text):
+    """Choices of groups by 'group=name key=value …' of each, between semicolons."""
+    chosen = {}
+    for part in filter(None, text.split(";")):
+        (group, name), *settings = (word.split("=") for word in part.split())
+        chosen[group] = SCHEMAS[group][name](**{key: int(value) for key, value in settings})
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"acceptance={rule} order={order}" for rule in ("delayed", "mh_ss") for order in (1, 2, 3)),
+        "acceptance=smh",
+        "acceptance=tuna order=0",
+        "acceptance=austerity order=0;sampler=random_walk step=1",
+        "acceptance=austerity order=2",
+        "acceptance=confidence order=1",
+        "acceptance=pseudo_marginal;sampler=random_walk step=1",
+        "acceptance=mh_ss;sampler=surrogate_transition",
+        "bound=local;brightness=per_datum;sampler=slice",
+        "bound=local;brightness=per_datum;sampler=hmc",
+        "bound=map;brightness=per_datum;sampler=slice",
+        "bound=untuned;brightness=implicit;sampler=slice",
+        "sampler=elliptical_slice",
+    ],
+)
+def test_the_setup_charges_the_likelihoods_that_a_spy_sees(words, tmp_path, monkeypatch):
+    """Cost is what methods are compared by: one charge for each predictor at which a likelihood, a derivative
+    or a bound that touches it is worked out, whoever asks; predictors alone are none."""
+    seen = {}
+
+    def spy(owner, name, place):
+        plain = getattr(owner, name)
+
+        def spied(*given):
+            seen[id(given[place])] = given[place]  # kept, so that no other takes its id
+            return plain(*given)
+
+        monkeypatch.setattr(owner, name, spied)
+
+    spy(passes, "_log_likelihoods", 2)
+    for name in ("curvature", "map_bound", "local_curvature", "expected_pseudo_likelihood", "derivative"):
+        spy(student_t, name, 1)
+    chosen = {"bound": NoBound(), "brightness": NoBrightness(), "sampler": RandomWalk(), "protocol": AT_MAP}
+    model = StudentT(scale=0.3)
+    made = _regression(tmp_path, monkeypatch, prior=Gaussian(), model=model, **{**chosen, **_words(words)})
+    facts = made.facts().plain()
+    assert sum(map(len, seen.values())) == facts["map_queries"] + facts["bound_queries"]
 
 
 def test_the_noise_scale_that_is_estimated_is_charged(tmp_path, monkeypatch):

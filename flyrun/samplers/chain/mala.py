@@ -53,20 +53,22 @@ def _mala(kernel, rng, target, theta):
     half = 0.5 * step * step
     # The gradient here comes from what is kept, also after a change of brightness: it costs no query.
     here[:] = 0.0
-    log_here = log_base(target.base, theta, here) + kept_log_data(target, here)
+    log_ratio = -log_base(target.base, theta, here)
+    data_ratio = -kept_log_data(target, here)
     covariance_times(kernel.metric, here, drift)
     normals(kernel.stream, rng, noise)
     scale_noise(kernel.metric, noise, proposal)
     for d in range(theta.shape[0]):
         proposal[d] = theta[d] + half * drift[d] + step * proposal[d]
     there[:] = 0.0
-    log_ratio = log_base(target.base, proposal, there) + log_data(target, proposal, there) - log_here
+    log_ratio += log_base(target.base, proposal, there)
+    data_ratio += log_data(target, proposal, there)
     covariance_times(kernel.metric, there, way_back)
     # log of the density of the way back over that of the way there; P itself drops out
     for d in range(theta.shape[0]):
         log_ratio -= 0.5 * (proposal[d] - theta[d]) * (here[d] + there[d])
         log_ratio += 0.25 * half * (here[d] * drift[d] - there[d] * way_back[d])
-    return settle(kernel.rule, rng, target, theta, proposal, log_ratio)
+    return settle(kernel.rule, rng, target, theta, proposal, log_ratio, data_ratio)
 
 
 implements(tune, Mala)(tune_step)

@@ -18,6 +18,7 @@ from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
+from flyrun.samplers.chain.update import StepSize
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
@@ -115,6 +116,9 @@ class Chain(Method):
         if hasattr(self.module, "chosen"):
             shape += (self.module.chosen(config, self._expected_bright),)
         kernel = self.module.build(config, self.n_params, *shape)
+        step = getattr(kernel, "step", None)
+        if metric == "identity" and isinstance(step, StepSize) and not step.fixed:
+            step.current[0] *= setup.unit
         return kernel._replace(rule=rule.code.build(rule, setup)) if rule else kernel
 
     @property

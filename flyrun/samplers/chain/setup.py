@@ -53,6 +53,15 @@ class Setup:
             ) from None
 
     @cached_property
+    def unit(self) -> float:
+        """What a round step's first guess counts in: the sd of the coordinates' mean curvature at the MAP; 1
+        where there is no MAP."""
+        if not self.problem.fit.theta_map.size:
+            return 1.0
+        mean = np.trace(self.curvature) / self.n_params
+        return float(mean**-0.5) if mean > 0.0 else 1.0
+
+    @cached_property
     def ep(self) -> Gaussian:
         """Of expectation propagation, from the MAP."""
         made, state, queries = near(self.arm.sampler.inner_arms(self.arm)[0], self.problem, EP_PASSES)
@@ -102,8 +111,7 @@ class Setup:
 
     @cached_property
     def _predictors(self) -> np.ndarray:
-        """η_n at the MAP, (N, K): a pass, which leverages share."""
-        self.queries += self.n_data
+        """η_n at the MAP, (N, K): no likelihood is looked at."""
         problem = self.problem
         return taylor.predictors_at(problem.model, problem.features, problem.fit.theta_map)
 

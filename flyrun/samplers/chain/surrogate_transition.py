@@ -17,7 +17,7 @@ from flyrun.samplers.chain.acceptance.exact import Exact
 from flyrun.samplers.chain.acceptance.rule import settle
 from flyrun.samplers.chain.metric import Reference
 from flyrun.samplers.chain.targets.surrogate import SurrogateData, SurrogateMemory, surrogate_memory
-from flyrun.samplers.chain.targets.target import log_data
+from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.samplers.chain.update import tune, update
 
 LABEL = "Surrogate transition"
@@ -55,8 +55,8 @@ def _surrogate_transition(kernel, rng, target, theta):
     )
     for _ in range(kernel.moves):
         update(kernel.inner, rng, surrogate, proposal)
-    log_data(target, proposal, None)
-    return settle(kernel.rule, rng, target, theta, proposal, 0.0)
+    moved = log_data(target, proposal, None) - kept_log_data(target, None)
+    return settle(kernel.rule, rng, target, theta, proposal, -moved, moved)
 
 
 implements(tune, SurrogateTransition)(lambda kernel, acceptance, iteration, burn_in: None)

@@ -205,6 +205,7 @@ def process_of(arm: Any, problem: Problem, setup: Setup, order: int, local: bool
         bend = module.curvature(part, at)[:, 0, 0]
         return np.column_stack([at[:, 0], passes.slopes(part, at)[:, 0], bend, lengths])
 
+    setup.queries += len(rows)
     known = passes.gathered(len(rows), work)
     kappa = module.remainder_constants(model, eta, order, local)
     bounds = kappa * setup.roots_of_leverages**order / order

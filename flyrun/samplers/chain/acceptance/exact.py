@@ -30,5 +30,5 @@ def _exact(rule, rng, target, theta, proposal, log_ratio):
 
 
 @implements(settle, Exact)
-def _settle(rule, rng, target, theta, proposal, log_ratio):
-    return metropolis(rng, target, theta, proposal, log_ratio)
+def _settle(rule, rng, target, theta, proposal, log_ratio, data_ratio):
+    return metropolis(rng, target, theta, proposal, log_ratio + data_ratio)

@@ -24,9 +24,10 @@ def decide(rule, rng, target, theta, proposal, log_ratio):
 
 
 @inlined
-def settle(rule, rng, target, theta, proposal, log_ratio):
-    """As `decide` where the target's data part, last evaluated at the proposal, is already in log_ratio: for
-    updates that asked for it, with its gradient. Rules that have none serve no such update."""
+def settle(rule, rng, target, theta, proposal, log_ratio, data_ratio):
+    """As `decide` where the target's data part is already evaluated at the proposal: for updates that asked
+    for it, with its gradient. data_ratio: what it is there less what it is at theta, not in log_ratio.
+    Rules that have none serve no such update."""
 
 
 @plain_jit

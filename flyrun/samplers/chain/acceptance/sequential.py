@@ -17,7 +17,7 @@ from flyrun.numerics.compiled import copy_into, implements, inline_jit
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.acceptance.rule import decide, probability
 from flyrun.samplers.chain.targets.proxies import UNAIDED, compare, proxies_of
-from flyrun.samplers.chain.targets.subset import read, subset, whole_difference
+from flyrun.samplers.chain.targets.subset import read, subset, unaided_difference, whole_difference
 from flyrun.samplers.chain.targets.target import keep
 
 
@@ -67,10 +67,13 @@ def _sequential(rule, rng, target, theta, proposal, log_ratio):
     n_data, n_stages = target.proposed.shape[0], rule.sizes.shape[0]
     u = rng.random()
     by_proxies, width = compare(target.proxies, theta, proposal)
-    log_ratio += by_proxies
-    level = (log(u) - log_ratio) / n_data if u > 0.0 else -np.inf
     count, mean, squares = 0, 0.0, 0.0
     accepted, chance = False, 0.0
+    if by_proxies != by_proxies:
+        chance, n_stages = probability(log_ratio + unaided_difference(target, theta, proposal)), 0
+        accepted = u < chance
+    log_ratio += by_proxies
+    level = (log(u) - log_ratio) / n_data if u > 0.0 else -np.inf
     for stage in range(n_stages):
         size = rule.sizes[stage]
         while count < size:

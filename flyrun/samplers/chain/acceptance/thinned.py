@@ -14,8 +14,9 @@ With dU_n = R_k,n(θ) − R_k,n(θ') in [−c_nM, c_nM], the three rules are
 - SPARED (Prado, Nemeth & Sherlock 2024, MH-SS): the same with φ = min(0, dU) + c_nM and λ = 0, which accepts
   at least as often as FACTORISED with the same candidates.
 
-All leave the posterior invariant while no bound is exceeded. Where CM + λ is N or more, which the two
-positions know alike, a step of Metropolis & Hastings on all data takes their place.
+All leave the posterior invariant while no bound is exceeded. Where CM + λ is N or more, or Σ T_k so large
+at either position that its rounding counts, both of which the two positions know alike, a step of Metropolis
+& Hastings on all data takes their place, in which the surrogate has no part.
 """
 
 from math import exp, log
@@ -32,6 +33,7 @@ from flyrun.numerics.poisson_count import poisson_count
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.acceptance.rule import decide, metropolis, settle
 from flyrun.samplers.chain.surrogate.remainder import Remainder
+from flyrun.samplers.chain.surrogate.taylor import FAR
 from flyrun.samplers.chain.targets.surrogate import SurrogateData, fetch, left_out, sum_of_all, surrogate_data
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 
@@ -108,27 +110,28 @@ def _candidates(rule, rng, target, theta, proposal, distance, count):
 
 
 @plain_jit
-def thin(rule, rng, target, theta, proposal, log_ratio):
-    """As `settle`: log_ratio holds the surrogate's ratio."""
+def thin(rule, rng, target, theta, proposal, log_ratio, data_ratio):
+    """As `settle`: data_ratio is the surrogate's."""
     memory, bounds = target.memory, rule.remainder
-    if log_ratio != log_ratio:
-        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
     distance = reach(bounds.bounds, theta, proposal, memory.phi[0], memory.phi[1])
     memory.read[0] = 0
     mean = bounds.total * distance
     mean += rule.chi * mean * mean
-    if not mean < target.features.rows.shape[0]:
+    # both ways alike, and also where one is not a number: far out a polynomial overflows
+    if not (mean < target.features.rows.shape[0] and max(abs(memory.kept[0]), abs(memory.kept[1])) < FAR):
         if memory.sums[0] != memory.sums[0]:
             memory.sums[0] = sum_of_all(target, rule.drawn, theta)
         memory.sums[1] = sum_of_all(target, rule.drawn, proposal)
         memory.read[0] = target.features.rows.shape[0]
-        log_ratio += (memory.sums[1] - memory.sums[0]) - (memory.kept[1] - memory.kept[0])
-    else:
-        if rule.kind == FACTORISED:
-            if rng.random() >= exp(min(0.0, log_ratio)):
-                return 0.0  # no data were needed
-            log_ratio = 0.0
-        log_ratio += _candidates(rule, rng, target, theta, proposal, distance, poisson_count(rng, mean))
+        return metropolis(rng, target, theta, proposal, log_ratio + (memory.sums[1] - memory.sums[0]))
+    log_ratio += data_ratio
+    if log_ratio != log_ratio:
+        raise DensityError("the density is not a number at a proposal: look for huge values in the data")
+    if rule.kind == FACTORISED:
+        if rng.random() >= exp(min(0.0, log_ratio)):
+            return 0.0  # no data were needed
+        log_ratio = 0.0
+    log_ratio += _candidates(rule, rng, target, theta, proposal, distance, poisson_count(rng, mean))
     return metropolis(rng, target, theta, proposal, log_ratio)
 
 
@@ -137,5 +140,5 @@ implements(settle, Thinned)(thin)
 
 @implements(decide, Thinned)
 def _decide(rule, rng, target, theta, proposal, log_ratio):
-    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
-    return thin(rule, rng, target, theta, proposal, log_ratio)
+    data_ratio = log_data(target, proposal, None) - kept_log_data(target, None)
+    return thin(rule, rng, target, theta, proposal, log_ratio, data_ratio)

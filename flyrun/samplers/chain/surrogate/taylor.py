@@ -16,6 +16,9 @@ from flyrun.models import passes
 from flyrun.numerics.compiled import dot_jit, jit
 from flyrun.numerics.rows import add_row, first_dot, row_dot
 
+FAR = 1e10
+"""Sums of T_k from where on they are no help: their rounding, 10⁻⁶ there, grows to what decides."""
+
 CUBE_ROWS = 512
 """Rows of a block for the cubic's sum: they and their products stay in a core's own cache."""
 

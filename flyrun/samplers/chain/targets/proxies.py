@@ -14,12 +14,15 @@ from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import generic, implements, inlined, jit
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.surrogate.remainder import leverage_reach
-from flyrun.samplers.chain.surrogate.taylor import Surrogate, summed, to_phi
+from flyrun.samplers.chain.surrogate.taylor import FAR, Surrogate, summed, to_phi
 
 
 @generic
 def compare(proxies, theta, proposal):
-    """Σ_n [T_n(proposal) − T_n(theta)], and the width of the range of what R_n changes by. Both (P,)."""
+    """Σ_n [T_n(proposal) − T_n(theta)], and the width of the range of what R_n changes by. Both (P,).
+
+    NaN where the sums are so large that their rounding counts: proxies are of no use then.
+    """
 
 
 @inlined
@@ -89,7 +92,8 @@ def _sum_at(surrogate, theta, phi):
 @implements(compare, Proxies)
 def _compare(proxies, theta, proposal):
     here, there = proxies.phi[0], proxies.phi[1]
-    total = _sum_at(proxies.surrogate, proposal, there) - _sum_at(proxies.surrogate, theta, here)
+    after, before = _sum_at(proxies.surrogate, proposal, there), _sum_at(proxies.surrogate, theta, here)
+    total = after - before if max(abs(after), abs(before)) < FAR else np.nan
     return total, range_width(proxies.ranges, theta, proposal, here, there)
 
 

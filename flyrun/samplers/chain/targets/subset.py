@@ -116,6 +116,23 @@ def _sum(values):
     return total
 
 
+@jit
+def unaided_difference(target, theta, proposal):
+    """Σ_n [log L_n(proposal) − log L_n(theta)] without proxies, read anew at both: 2N queries."""
+    memory, work, n_data = target.memory, target.work, target.proposed.shape[0]
+    total = 0.0
+    for first in range(0, n_data, BLOCK):
+        index = memory.deck.order[first : first + BLOCK]
+        for sign, where in ((-1.0, theta), (1.0, proposal)):
+            predict(target.features, index, where, work.eta)
+            log_likelihood(target.model, index, work.eta, work.values, None)
+            total += sign * add_up(work.values, index.shape[0])
+    memory.queries[0] += 2 * n_data
+    memory.read[0] = 0
+    memory.total[1] = np.nan
+    return total
+
+
 @inline_jit
 def whole_difference(target):
     """Σ_n of all differences, once all cards are read."""
