@@ -1,14 +1,17 @@
 """From a table and a target to a job: the model, the exact sampler that serves it best, four chains."""
 
 import re
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 import flyrun.data
-from flyrun.config.arm import Job
+from flyrun import files, paths
+from flyrun.config.arm import Arm, Job
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.config.overrides import read
@@ -17,11 +20,10 @@ from flyrun.config.schema import Choice, build, chosen_by, keys, listing, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
+from flyrun.fit import identified
 from flyrun.fit.request import Request, TypedTable
-from flyrun.models.problem import Fit, bind, posterior_curvature
+from flyrun.models.problem import Fit, bind, look_at_map, prior_curvature
 from flyrun.models.problem import Problem as Bound
-from flyrun.runner import store
-from flyrun.runner.cell import run_dir
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
@@ -48,13 +50,14 @@ LOCAL_PAYS = 4
 
 @dataclass(frozen=True)
 class Problem:
-    """A job to run in rounds, and what its draws mean."""
+    """A job to run in rounds, and what its draws mean. set_up_s: seconds that its mode took."""
 
     job: Job
     layout: Layout
     lines: list[str]
     n_params: int
     caveats: list[str]
+    set_up_s: float
 
 
 def problem(request: Request) -> Problem:
@@ -75,20 +78,29 @@ def problem(request: Request) -> Problem:
         words.append("model.scale=estimated")
     table = replace(table, task=dataset.task, sha256=dataset.sha256)  # all that follows reads the same
     title = f"{Path(request.file).name}: {layout.target.name}"
-    fitted, rows = None, len(dataset.target)
+    rows = len(dataset.target)
     local = model != "softmax" or LOCAL_PAYS * rows >= n_params**2
     bound = ("bound=local",) if local else ("bound=map", "bound.slack=0.3")
     on_all_rows = {"bound=none", "brightness=none"} & set(request.overrides)
     job = _job(request, table, title, [*words, *(_SHORT if on_all_rows else (*bound, *_FIREFLY))])
-    if rows < TALL or model == "student_t":
-        folder = run_dir(job) / "setup"
-        with store.writing(folder):
-            fitted = bind(job.arms[0], folder, needs_map=True)  # data, scales and MAP are kept for the run
-        if not on_all_rows and rows < TALL and rows < PAYS * _bright(job, fitted) ** 2:
-            job = _job(request, table, title, [*words, *_SHORT])
-    fit = fitted.fit if fitted else None
-    caveats = [_several_modes(fit.shares.tolist())] if fit and len(fit.shares) > 1 else []
-    return Problem(job, layout, [*_lines(dataset, layout, job, fit), *caveats], n_params, caveats)
+    started = time.monotonic()
+    fitted, curvature = _at_mode(job.arms[0])
+    if not on_all_rows and rows < TALL and rows < PAYS * _bright(job, fitted, curvature) ** 2:
+        job = _job(request, table, title, [*words, *_SHORT])
+    caveats = identified.caveats(job.arms[0], fitted, layout, curvature)
+    if len(fitted.fit.shares) > 1:
+        caveats.append(_several_modes(fitted.fit.shares.tolist()))
+    lines = [*_lines(dataset, layout, job, fitted.fit), *caveats]
+    return Problem(job, layout, lines, n_params, caveats, time.monotonic() - started)
+
+
+def _at_mode(arm: Arm) -> tuple[Bound, np.ndarray]:
+    """The problem, its MAP kept for the chains, and the posterior's curvature there, (P, P)."""
+    folder = paths.cache_dir("setup")
+    with threadpool_limits(1), files.writing(folder, "make room, or set FLYRUN_CACHE to another folder"):
+        fitted = bind(arm, folder, needs_map=True)  # the bits of sums depend on the number of BLAS threads
+        look = look_at_map(arm.model.code, fitted)
+    return fitted, prior_curvature(arm, fitted) + fitted.power * look.curvature
 
 
 def _table(request: Request) -> TypedTable:
@@ -154,11 +166,10 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     )
 
 
-def _bright(job: Job, problem: Bound) -> float:
+def _bright(job: Job, problem: Bound, curvature: np.ndarray) -> float:
     """Expected number of rows bright at the MAP, a linear predictor."""
-    arm = job.arms[0]
-    with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-        pseudo = expected_pseudo(arm, problem, posterior_curvature(arm, problem))
+    with threadpool_limits(1):  # as above
+        pseudo = expected_pseudo(job.arms[0], problem, curvature)
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
 
 
@@ -168,11 +179,12 @@ def run_name(file: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", stem).lstrip(".")[:150] or "fit"
 
 
-def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[str]:
-    """What was read and what will be done, in words. fit: of a regression, whose scale it holds."""
+def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
+    """What was read and what will be done, in words. fit: of a regression it holds the scale."""
     arm, target = job.arms[0], layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
-    shape = f"{layout.rows:,} rows{lost}, {len(layout.features)} columns, {len(layout.names)} coefficients"
+    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
+    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
     shape += " a class" if layout.task == "classes" else ""
     lines = [f"{Path(str(arm.dataset.path)).name}: {shape}"]
     if layout.row_numbers:
@@ -188,7 +200,6 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit | None) -> list[
         each = f"{', '.join(others)}, each against {against}"
         lines.append(f"softmax regression of {target.name}: {each}")
     else:
-        assert fit is not None
         origin = "its maximum likelihood value" if arm.model.scale == "estimated" else "as given"
         lines.append(
             f"regression of {target.name} with Student-t noise of {arm.model.nu:g} degrees of freedom and "

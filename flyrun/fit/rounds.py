@@ -25,6 +25,7 @@ from flyrun.runner.launch import run
 from flyrun.samplers.method import prepare
 
 POSTERIOR = "posterior.nc"
+_SET_UP = "MAP and bounds"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
 _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
@@ -57,7 +58,8 @@ class _Rounds:
     def __init__(self, request: Request, task: Problem, started: float, screen: Any, other: beside.Beside):
         self.request, self.task, self.started, self.screen = request, task, started, screen
         self.other = other
-        self.spent = defaultdict(float, read=time.monotonic() - started)  # seconds by phase
+        began = time.monotonic() - started
+        self.spent = defaultdict(float, {"read": began - task.set_up_s, _SET_UP: task.set_up_s})  # by phase
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol
@@ -161,7 +163,7 @@ class _Rounds:
     def _prepare(self, arm: Any, folder: Path) -> Any:
         """The program, set up once for all rounds, for it knows no length; the MAP once for all fits."""
         if self.program is None:
-            with self.timed("MAP and bounds"):
+            with self.timed(_SET_UP):
                 self.program = prepare(arm, paths.cache_dir("setup"))
         return self.program
 

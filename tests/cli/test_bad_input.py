@@ -151,7 +151,6 @@ FILES = {
         "target y is a in every row",
     ),
     "target of words": ("a.csv", "x,y\n1,a\n2,b\n3,c\n", TABLE, "holds text ('a')"),
-    "no feature": ("a.csv", SIX, f"{TABLE} dataset.drop=[x]", "no column is left"),
     "feature is target": ("a.csv", SIX, f"{TABLE} dataset.features=[y]", "is the target"),
     "ragged": ("a.csv", SIX + "1,2,3\n", TABLE, "Expected 2 fields in line 8, saw 3"),
     "empty": ("a.csv", "", TABLE, "a.csv"),

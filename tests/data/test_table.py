@@ -318,7 +318,6 @@ def numbered(count, last):
         ("x,y\n1,0\n2,1\n", {"target": None}, "name the column"),
         ("x,y\n1,0\n2,1\n", {"features": ("z",)}, r"dataset\.features: .* no column 'z'"),
         ("x,y\n1,0\n2,1\n", {"features": ("y",)}, "is the target"),
-        ("x,y\n1,0\n2,1\n", {"drop": ("x",)}, "no column is left"),
         ("x,y\n1,0\n2,1\n", {"name": "mine.xls"}, "no kind that can be read"),
         ("x,y\n1,0\n2,1\n", {"name": "mine.npz"}, "cannot be read"),
     ],

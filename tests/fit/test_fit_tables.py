@@ -258,7 +258,6 @@ def test_further_keys_of_the_table_are_taken():
         ("--drop X", "--drop: mine.csv has no column 'X' (did you mean x?)"),
         ("--features Age", "--features: mine.csv has no column 'Age' (did you mean age?)"),
         ("--categorical AGE", "--categorical: mine.csv has no column 'AGE' (did you mean age?)"),
-        ("--model student_t --drop x,age", "no column is left"),
     ],
 )
 def test_words_that_do_not_fit_the_table(words, said, capsys):

@@ -168,8 +168,6 @@ def scan(read: Read, target: str, features: list[str], options: Table, what: str
     task, aim = _target(seen[target])
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
     columns = [_feature(seen[name]) for name in features if name not in counted]
-    if not columns:
-        raise DataError(f"{what}: no column is left beside the target {target} and the row numbers")
     layout = Layout(task, aim, columns, rows, dropped, counted)
     for name in layout.names:
         if layout.names.count(name) > 1:

@@ -58,8 +58,6 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
         if config.target in asked[key]:
             raise DataError(f"{config.say(key)}: {config.target} is the target; leave it out there")
     chosen = [name for name in config.features or known if name not in (config.target, *config.drop)]
-    if not chosen:
-        raise DataError(f"{path}: no column is left beside the target {config.target}")
     return config.target, list(dict.fromkeys(chosen))
 
 

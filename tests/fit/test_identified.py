@@ -1,0 +1,182 @@
+"""Where the prior decides and not the table, a line says so and names the columns."""
+
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, special
+from sklearn import datasets
+
+from flyrun import data
+from flyrun.cli.main import main
+from flyrun.cli.verbs.fit import parse
+from flyrun.data.table import loader
+from flyrun.fit import choose, identified
+
+N = 150
+TARGETS = ("two", "three", "numbers")
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def people(rows=N, **columns):
+    """A table of which height, in cm, and age explain something."""
+    rng = np.random.default_rng(4)
+    cm, age = rng.normal(170, 9, rows).round(1), rng.integers(20, 80, rows)
+    signal = (cm - 170) / 9 + (age - 50) / 18
+    noise = rng.logistic(size=rows)
+    return pd.DataFrame({
+        "cm": cm, "age": age, **columns,
+        "two": np.where(signal + noise > 0, "yes", "no"),
+        "three": np.array(["u", "v", "w"])[np.digitize(signal + noise, [-1, 1])],
+        "numbers": signal + noise,
+    })  # fmt: skip
+
+
+def told(frame, target, *words):
+    """What is said of a table's coefficients."""
+    others = [name for name in TARGETS if name != target and name in frame]
+    frame.drop(columns=others).to_csv("mine.csv", index=False)
+    return choose.problem(parse(["mine.csv", "--target", target, *words])).caveats
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_that_say_the_same_are_named_whatever_the_model(target):
+    """A direction that the data leave open is said, not left to intervals that each hold 0."""
+    frame = people()
+    frame["inch"] = (frame.cm / 2.54).round(1)
+    (line,) = told(frame, target)
+    assert line.startswith("cm and inch say nearly the same")
+    remedy = shlex.split(re.search("as with (.*)$", line)[1])
+    assert remedy == ["--drop", "inch"]
+    assert told(frame, target, *remedy) == []
+    # on scales of their own too
+    (line,) = told(frame, target, "dataset.standardize=false")[:1]
+    assert "cm" in line
+    assert "inch" in line
+
+
+def test_groups_are_kept_apart_and_levels_that_fill_a_row_are_found():
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 3, N)
+    frame = people(a=kind == 0, b=kind == 1, c=kind == 2, weight=rng.normal(size=N))
+    frame = frame.astype({"a": int, "b": int, "c": int})
+    frame["pounds"] = 2.2 * frame.weight
+    pair, ones = sorted(told(frame, "numbers"), reverse=True)
+    assert pair.startswith("weight and pounds say nearly the same")
+    assert ones.startswith("a, b and c nearly follow from each other")
+    assert "leave one of them out, as with --drop c" in ones
+    assert told(frame, "numbers", "--drop", "c,pounds") == []
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(2)
+    more = {f"x{k:02}": rng.normal(size=20) for k in range(25)}
+    line, together = told(people(20, **more), "two")
+    assert "and 21 more nearly follow from each other" in line
+    assert "leave 8 of them out" in line  # 27 columns, which 20 rows and an intercept leave 19 dimensions
+    assert together.startswith("the columns together tell")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_ordinary_tables_are_left_in_peace(target):
+    """The control: columns that correlate by .9, a rare level, few rows for their columns."""
+    rng = np.random.default_rng(3)
+    frame = people(rare=np.where(np.arange(N) % 75 == 0, "a", "b"))
+    frame["like"] = frame.cm + rng.normal(0, 4.3, N)
+    assert np.corrcoef(frame.cm, frame.like)[0, 1] > 0.88
+    assert told(frame, target) == []
+    few = {f"x{k}": rng.normal(size=60) for k in range(6)}
+    assert told(people(60, **few), target) == []
+
+
+def test_many_rows_tell_apart_what_few_cannot():
+    """A correlation of .999 is no fault where the rows are enough."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=40_000)
+    near = x + 0.04 * rng.normal(size=len(x))
+    problem = {"x": x, "near": near, "numbers": x - near + rng.normal(size=len(x))}
+    assert told(pd.DataFrame(problem), "numbers") == []
+    assert len(told(pd.DataFrame(problem).head(200), "numbers")) == 1
+
+
+@pytest.mark.parametrize("order", ["mixed", "sorted"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_column_that_separates_two_classes_is_named(order, mapped, monkeypatch):
+    """A likelihood without a mode is said, with the column that takes it away."""
+    monkeypatch.setattr(identified, "_BLOCK", 40)
+    if mapped:
+        monkeypatch.setattr(loader, "IN_MEMORY", 100)
+    frame = people()
+    frame["test"] = np.where(frame.two == "yes", 3.0, 1.0) + np.random.default_rng(0).random(N)
+    if order == "sorted":
+        frame = frame.sort_values("two")
+    (line,) = told(frame, "two")
+    assert line.startswith("test tells no and yes apart in every row: only the prior keeps its coefficient")
+    remedy = shlex.split(re.search("leave it out with (.*)$", line)[1])
+    assert told(frame, "two", *remedy) == []
+    frame.loc[frame.index[frame.two == "no"][0], "test"] = 3.5  # one row among the others
+    assert not any(line.startswith("test") for line in told(frame, "two"))
+
+
+def test_a_word_that_is_the_answer_is_named():
+    frame = people()
+    frame["outcome"] = np.where(frame.two == "yes", "died", "alive")
+    (line,) = told(frame, "two")
+    assert line.startswith("outcome[died] tells no and yes apart")
+    assert line.endswith("leave it out with --drop outcome")
+
+
+def test_one_of_three_classes_is_named():
+    iris = datasets.load_iris(as_frame=True)
+    frame = iris.data.assign(kind=iris.target_names[iris.target])
+    (line,) = [one for one in told(frame, "kind") if "tell" in one]
+    assert "each tell setosa from all others in every row" in line
+    assert line.startswith("petal length (cm) and petal width (cm)")
+
+
+def test_columns_that_separate_only_together():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(60, 2))
+    keep = np.abs(x.sum(axis=1)) > 0.5
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "two": x.sum(axis=1) > 0})[keep]
+    (line,) = told(frame, "two")
+    assert line.startswith("the columns together tell two's classes apart in every row")
+
+
+def test_curvatures_that_have_no_sense_name_nothing():
+    assert identified.groups(np.zeros((1, 1)), np.ones(1)) == []
+    assert identified.groups(np.diag([1.0, 0.0, 0.0]), np.ones(3)) == []
+
+
+def test_an_intercept_alone_is_fitted(capsys):
+    """What is left when no column is, the null model, is a model: its posterior by quadrature."""
+    y = np.arange(40) % 5 == 0
+    pd.DataFrame({"y": y}).to_csv("mine.csv", index=False)
+    assert main(["fit", "mine.csv", "--target", "y"]) == 0
+    assert "mine.csv: 40 rows, no columns, the intercept alone" in capsys.readouterr().out
+    (row,) = pd.read_csv("results/runs/mine/table.csv").itertuples()
+
+    def density(theta):
+        log = special.log_expit(theta) * y.sum() + special.log_expit(-theta) * (~y).sum() - theta**2 / 12.5
+        return np.exp(log + 22.0)
+
+    whole = integrate.quad(density, -10, 10)[0]
+    mean = integrate.quad(lambda t: t * density(t), -10, 10)[0] / whole
+    sd = np.sqrt(integrate.quad(lambda t: (t - mean) ** 2 * density(t), -10, 10)[0] / whole)
+    assert abs(row.mean - mean) < 4.0 * sd / np.sqrt(row.ess_bulk)  # level below 0.0001
+    assert row.sd == pytest.approx(sd, rel=0.1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("words", [("--drop", "cm,age"), ("--drop", "age,cm", "--missing", "drop")])
+def test_dropping_every_column_leaves_the_intercept(target, words):
+    assert told(people(), target, *words) == []
+    rows = data.load(choose._table(parse(["mine.csv", "--target", target, *words])))
+    assert rows.feature_names == ("intercept",)
+    np.testing.assert_array_equal(rows.features, 1.0)
