@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+_WIDEST = 1e15  # what is larger, or smaller than 1e-4, is written with a power of ten
 _PIPE = 400
 
 
@@ -39,7 +40,8 @@ class Column:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number for a table: thousands marked, `digits` significant figures below 1000, "-" for none."""
+    """A number for a table: thousands marked, `digits` significant figures below 1000, powers of ten for what
+    is tiny or huge, "-" for none."""
     if not known(value):
         return NOTHING
     value = float(value)
@@ -50,6 +52,8 @@ def number(value: Any, digits: int = 3) -> str:
     size = math.floor(math.log10(abs(value)))
     if size < -4:
         return f"{value:.1e}"
+    if abs(value) >= _WIDEST:
+        return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(digits - 1 - size, 0)}f}"
 
 
@@ -60,6 +64,8 @@ def plus_minus(value: Any, sd: Any) -> str:
     if not known(sd) or math.isinf(float(value)):
         return number(value)
     value, sd = float(value), float(sd)
+    if abs(value) >= _WIDEST or not (sd == 0 or 1 / _WIDEST < sd < _WIDEST):
+        return f"{number(value)} ± {number(sd)}"
     if sd == 0:
         return f"{value:,.0f} ± 0" if value == round(value) else f"{number(value)} ± 0"
     size = math.floor(math.log10(abs(value))) if value else 0
@@ -108,7 +114,7 @@ def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] |
 
     def delta(row: dict[str, Any]) -> tuple[str, bool] | None:
         ours, papers, sd = row[name], row[f"paper_{name}"], row.get(f"{name}_sd")
-        if not (known(ours) and known(papers)) or float(papers) == 0:
+        if not (known(ours) and known(papers)) or float(papers) == 0 or not math.isfinite(ours - papers):
             return None
         off = float(ours) - float(papers)
         spread = float(sd) if known(sd) else 0.0  # type: ignore[arg-type]
@@ -130,7 +136,7 @@ def decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
 
     def text(row: dict[str, Any]) -> str:
         value = row[name]
-        return f"{float(value):.{places}f}" if known(value) and math.isfinite(value) else number(value)
+        return f"{float(value):.{places}f}" if known(value) and abs(value) < _WIDEST else number(value)
 
     return text
 

@@ -33,6 +33,7 @@ _RESULTS = {"draws": ("result", None), "weighted": ("weighted", "draw"), "densit
 _TRACE_POINTS, _FEWEST_POINTS, _TRACE_QUERIES = 200, 8, 10_000_000
 # A worker whose parent was killed ends at its next chunk border; a new one waits that long for the folder.
 _LOCK_WAIT_S = 60.0
+_COSTLY_PASSES = 1000
 
 
 def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool], methods: dict) -> Outcome:
@@ -164,12 +165,23 @@ class _Run:
             saving = time.perf_counter()
             self.draws.save(Chunk(first, n, draws, seconds, now_estimated), self.state, self.book)
             self.saving_s = time.perf_counter() - saving
+        if not self.iteration and self.draws_come:
+            self.warn_of_cost(float(np.mean(draws.get("queries", 0.0))))
         self.iteration += n
         means = {name: float(np.mean(array)) for name, array in draws.items() if array.ndim == 1}
         total = self.expected()
         shown = {"unit": self.method.unit, "shown": self.method.shown, "means": means}
         self.tell("chunk", iteration=self.iteration, total=total, rate=self.rate, **shown)
         self.log.pace(self.iteration, total, self.rate)
+
+    def warn_of_cost(self, pace: float) -> None:
+        """Say so where a step takes as many queries as thousands of passes over the data would."""
+        n_data, unit = self.method.facts().n_data or 0, self.method.unit
+        if n_data and pace > _COSTLY_PASSES * n_data:
+            passes = f"{pace / n_data:,.0f} passes over all {n_data:,} data"
+            text = f"each {unit} takes {pace:,.0f} likelihood queries, as many as {passes}"
+            self.tell("note", text=f"{text}; another sampler may cost far less")
+            self.log.write(text)
 
     def finish(self) -> dict[str, Any]:
         """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json.

@@ -168,8 +168,8 @@ def summary(outcome: Outcome) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds in words: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
+    if not 10 <= seconds < 1e15:
+        return f"{seconds:.1f} s" if abs(seconds) < 10 else f"{seconds:.3g} s"
     minutes, whole = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
@@ -201,4 +201,4 @@ def _means(told: dict) -> list[str]:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return f"{value:,.0f}" if 10 <= value < 1e15 else f"{value:.2g}"

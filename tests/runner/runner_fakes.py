@@ -32,7 +32,8 @@ ITERATIONS, BURN_IN = 1200, 300
 
 
 class Walk(Method):
-    """x' = x + N(0, 1); iterations cost FAKE_SLEEP seconds each; FAKE_FAULT = kind:arm:seed:iteration."""
+    """x' = x + N(0, 1); iterations cost FAKE_SLEEP seconds and
+    FAKE_QUERIES queries each; FAKE_FAULT = kind:arm:seed:iteration."""
 
     def __init__(self, arm):
         self.arm = arm
@@ -62,7 +63,7 @@ class Walk(Method):
         draws = {
             "theta": theta,
             "log_joint": log_joint,
-            "queries": np.full(n, 7, np.int64),
+            "queries": np.full(n, int(os.environ.get("FAKE_QUERIES", "7")), np.int64),
             "accepted": np.ones(n),
         }
         after = {**state, "iteration": np.array([first + n]), "position": position, **_dump(rng)}

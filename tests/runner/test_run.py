@@ -174,6 +174,18 @@ def test_every_processor_that_a_cell_ran_on_is_noted(tmp_path, monkeypatch):
     assert cell.info["environment"]["cpu"] == "one kind, then another"
 
 
+@pytest.mark.parametrize(("queries", "said"), [("98000", True), ("70", False)])
+def test_steps_that_cost_thousands_of_passes_say_so_while_they_run(
+    tmp_path, screen, monkeypatch, queries, said
+):
+    """As Zig-Zag at a leverage point does: 98,000 queries a slice for a dozen rows, without a word."""
+    monkeypatch.setenv("FAKE_QUERIES", queries)
+    run(fakes.make_job(tmp_path, arms=("one",), seeds=1), screen.console, fakes.prepare)
+    assert (
+        "takes 98,000 likelihood queries, as many as 14,000 passes over all 7 data" in str(screen)
+    ) is said
+
+
 def test_a_run_given_a_time_stops_at_a_chunk_border_and_goes_on_later(tmp_path, unbroken, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.001")
     job = fakes.make_job(tmp_path, arms=("one",))
