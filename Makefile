@@ -100,12 +100,14 @@ hogwild: $(VENV)/run.stamp ## Hogwild Gibbs of Gaussians, Ising models and topic
 	$(FLYRUN) experiment=topics_hogwild $(ARGS)
 	$(FLYRUN) publish hogwild_gaussian chromatic hogwild_ising topics_hogwild out=$(MEASURED)
 
+# apart from `make table1`, whose runs have the same names
+FULL = results_dir=results/runs/full
 full: $(VENV)/run.stamp ## Table 1 with the published lengths (protocol=full), reports into results/measured (over an hour on 2 cores)
-	$(FLYRUN) experiment=mnist_logreg protocol=full $(ARGS)
-	$(FLYRUN) experiment=cifar_softmax protocol=full $(ARGS)
-	$(FLYRUN) experiment=opv_robust protocol=full $(ARGS)
-	$(FLYRUN) table firefly_table1 out=$(MEASURED)/table1
-	$(FLYRUN) publish mnist_logreg cifar_softmax opv_robust out=$(MEASURED)
+	$(FLYRUN) experiment=mnist_logreg protocol=full $(FULL) $(ARGS)
+	$(FLYRUN) experiment=cifar_softmax protocol=full $(FULL) $(ARGS)
+	$(FLYRUN) experiment=opv_robust protocol=full $(FULL) $(ARGS)
+	$(FLYRUN) table firefly_table1 $(FULL) out=$(MEASURED)/table1
+	$(FLYRUN) publish mnist_logreg cifar_softmax opv_robust $(FULL) out=$(MEASURED)
 
 smoke: $(VENV)/run.stamp ## MNIST in seconds, to see that all works
 	$(FLYRUN) experiment=mnist_logreg protocol=smoke name=smoke $(ARGS)

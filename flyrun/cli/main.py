@@ -71,8 +71,8 @@ def _no_such_verb(word: str, rest: list[str]) -> str:
         if word == plural(group):
             return f"{word}: is no command; did you mean `flyrun list {word}`?"
         if word in options(group):
-            how = "run it with `flyrun {}={}`" if group == "experiment" else "chosen by {}={}"
-            how = how.format(group, word)
+            chosen = f"{group}={word}"
+            how = f"run it with `flyrun {chosen}`" if group == "experiment" else f"chosen by {chosen}"
             return f"{word}: is one of the {plural(group)}; {how}; see `flyrun info {word}`"
     close = did_you_mean(word, [*verbs.VERBS, "help", "--version"])
     if not close and (guess := did_you_mean(word, options("experiment"))):

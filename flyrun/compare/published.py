@@ -98,7 +98,7 @@ def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
     remarks = []
     for key, run in runs.items():
         if run is None:
-            remarks.append(f"{key} is not run yet: flyrun experiment={key}.")
+            remarks.append(f"{key} is not run yet: `flyrun experiment={key}`.")
             continue
         absent = table.loc[(table["experiment"] == key) & (table["seeds"] == 0), "arm"]
         remarks += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]

@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from flyrun.config.arm import ARM_GROUPS, GROUPS
-from flyrun.config.schema import SCHEMAS, did_you_mean, keys, listing
+from flyrun.config.schema import SCHEMAS, did_you_mean, keys, listing, quoted
 from flyrun.errors import ConfigError
 
 #: keys of the whole job; all others start with a group's name
@@ -101,7 +101,7 @@ def _split_at_blanks(words: list[str], place: int, multirun: bool) -> str:
     if key in _TEXTS or not ("]" not in value if is_list else value.endswith(",") and len(parts) > 1):
         return ""
     names = ",".join(filter(None, re.split(r"[][,\s]+", " ".join(parts))))
-    return f"{key}=[{names}]" if is_list or not multirun else f"{key}={names}"
+    return quoted(f"{key}=[{names}]") if is_list or not multirun else f"{key}={names}"
 
 
 def _entry(parsed: Override, multirun: bool) -> Entry:
@@ -117,8 +117,9 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
     swept = parsed.is_sweep_override()
     if swept and not multirun:
         values = re.sub(r",\s+", ",", text.partition("=")[2])
+        a_list = quoted(f"{key}=[{values}]")
         raise ConfigError(
-            f"{text}: holds several values; write a list as {key}=[{values}], or add -m to run them in turn"
+            f"{text}: holds several values; write a list as {a_list}, or add -m to run them in turn"
         )
     arm = None
     if key.partition(".")[0] == "arms":

@@ -305,8 +305,8 @@ def show(value: Any) -> str:
 
 
 def quoted(word: str) -> str:
-    """Write a word as a shell takes it."""
-    if re.fullmatch(r"[\w@%+=:,./\[\]-]+", word):
+    """Write a word as a shell takes it, zsh too, for which brackets are patterns."""
+    if re.fullmatch(r"[\w@%+=:,./-]+", word):
         return word
     return shlex.quote(word) if set(word) & set('"$`\\!') else f'"{word}"'
 

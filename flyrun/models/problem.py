@@ -239,7 +239,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
             group = "prior" if scales[0] == "held_out" else "model"
             raise ConfigError(
                 f"{group}.scale=held_out: dataset={arm.dataset.name} keeps no rows apart as it is set up; "
-                f"see its settings with `flyrun info dataset={arm.dataset.name}`, or give a number"
+                f"see its settings with `flyrun info {arm.dataset.name}`, or give a number"
             )
     elif not needs_map and "estimated" not in scales:
         return Fit(float(scales[0]), float(scales[1])), None

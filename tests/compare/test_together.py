@@ -51,7 +51,7 @@ def test_nine_rows_with_the_papers_values_and_what_is_missing(results, capsys):
     assert max(len(line) for line in printed.splitlines() if "±" in line) <= 100
     assert "…" not in printed
     for said in (text.replace("\\", ""), printed):
-        assert "opv_robust is not run yet: flyrun experiment=opv_robust" in said
+        assert "opv_robust is not run yet: `flyrun experiment=opv_robust`" in said
         assert "cifar_softmax, untuned: this run has no finished seed of it" in said
         assert "cifar_softmax, regular: 1 of 2 seeds are finished" in said
         assert "further *" in said
