@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import flyrun.data
-from flyrun import files, paths
+from flyrun import paths
 from flyrun.config.arm import Arm, Job
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
@@ -96,10 +96,9 @@ def problem(request: Request) -> Problem:
 
 def _at_mode(arm: Arm) -> tuple[Bound, np.ndarray]:
     """The problem, its MAP kept for the chains, and the posterior's curvature there, (P, P)."""
-    folder = paths.cache_dir("setup")
-    with threadpool_limits(1), files.writing(folder, "make room, or set FLYRUN_CACHE to another folder"):
-        fitted = bind(arm, folder, needs_map=True)  # the bits of sums depend on the number of BLAS threads
-        look = look_at_map(arm.model.code, fitted)
+    with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        fitted = bind(arm, paths.cache_dir("setup"), needs_map=True)
+        look = look_at_map(arm, fitted)
     return fitted, prior_curvature(arm, fitted) + fitted.power * look.curvature
 
 
