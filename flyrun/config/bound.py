@@ -41,7 +41,7 @@ class Untuned(Bound):
     Student-t noise at residuals of ±xi likelihood scales."""
 
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
-    xi: float = ranged(1.5, at_least=0)
+    xi: float = ranged(1.5, at_least=0, at_most=1e100)
 
 
 @option("bound", "map")
@@ -55,7 +55,7 @@ class Map(Bound):
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
     at_map: ClassVar[bool] = True
     slack: float = ranged(0.0, at_least=0)
-    offset_sds: float = ranged(0.0, at_least=0)
+    offset_sds: float = ranged(0.0, at_least=0, at_most=1e6)
     direction_seed: int = ranged(0, at_least=0)
 
 
@@ -72,7 +72,7 @@ class Local(Bound):
     at_map: ClassVar[bool] = True
     offset_sds: ClassVar[float] = 0.0
     slack: float | Literal["auto"] = ranged("auto", at_least=0)
-    mass_outside: float = ranged(1e-4, above=0, at_most=1)
+    mass_outside: float = ranged(1e-4, at_least=1e-100, at_most=0.999)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; for models whose likelihoods are known to bend how far."""

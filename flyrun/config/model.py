@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import Choice, option, ranged
+from flyrun.config.schema import SCALE, Choice, option, ranged
 
 
 class Likelihood(Choice):
@@ -70,10 +70,10 @@ class StudentT(Likelihood):
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one
-    nu: float = ranged(4.0, above=0, at_most=1e9)
-    scale: float | Literal["held_out", "estimated"] = ranged(1.0, above=0)
+    nu: float = ranged(4.0, at_least=1e-3, at_most=1e9)
+    scale: float | Literal["held_out", "estimated"] = ranged(1.0, **SCALE)
     grid: tuple[float, ...] = ranged(
-        (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), above=0, at_least_one=True
+        (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), **SCALE, at_least_one=True
     )
 
 
@@ -84,7 +84,7 @@ class Mixture(Likelihood):
     task: ClassVar[str] = "regression"
     bounds: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
-    scale: float = ranged(2.5, above=0)
+    scale: float = ranged(2.5, **SCALE)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class."""
@@ -100,8 +100,8 @@ class Clutter(Likelihood):
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "prior.scale=10")
     task: ClassVar[str] = "regression"
     labelled: ClassVar[bool] = True
-    share: float = ranged(0.5, above=0, at_most=0.999)
-    variance: float = ranged(10.0, above=0)
+    share: float = ranged(0.5, at_least=1e-12, at_most=0.999)
+    variance: float = ranged(10.0, **SCALE)
 
 
 @option("model", "normal")
@@ -170,8 +170,8 @@ class GaussianProcess(Choice):
     reads: ClassVar[str] = "rows"
     needs: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str] = "regression"
-    length: float = ranged(1.0, above=0)
-    noise: float = ranged(0.1, above=0)
+    length: float = ranged(1.0, **SCALE)
+    noise: float = ranged(0.1, **SCALE)
     test_rows: int = ranged(4_000, at_least=1)
 
 

@@ -51,7 +51,7 @@ class Protocol(Choice):
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
     init: Literal["prior", "map", "ep", "zero"] = "prior"
-    init_freedom: float | None = ranged(None, above=0)
+    init_freedom: float | None = ranged(None, at_least=1)
     budget: Budget = field(default_factory=Budget)
     chunk_seconds: float = ranged(2.0, above=0)
     extend: bool = False

@@ -56,6 +56,10 @@ def ranged(default: Any, **ends: Any) -> Any:
     return field(default=default, metadata={"range": Range(**ends)})
 
 
+#: of a scale: its square, and that square's inverse, stay numbers
+SCALE = {"at_least": 1e-100, "at_most": 1e100}
+
+
 @dataclass(frozen=True)
 class Section:
     """Settings that belong together. Checks its own fields when made, so that no invalid one can exist.

@@ -153,7 +153,9 @@ def look_at_map(arm: Any, problem: Problem) -> passes.Look:
         if path is not None:
             files.keep(files.write_arrays, path, found._asdict())
     if found.rounding > MOST_ROUNDING:
-        remedy = "dataset.standardize=true" if hasattr(arm.dataset, "standardize") else "data nearer to 0"
+        remedy = "numbers nearer to 0" if np.isnan(problem.fit.model_scale) else "a larger model.scale"
+        if getattr(arm.dataset, "standardize", True) is False:
+            remedy = "dataset.standardize=true"
         raise DataError(
             f"dataset={arm.dataset.name}: numbers are so large beside the posterior's width that rounding "
             f"moves its log density by {found.rounding:.2g}, more than {MOST_ROUNDING:g}; choose {remedy}"

@@ -4,12 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.numerics.compiled import copy_into, jit
+from flyrun.errors import DensityError
+from flyrun.numerics.compiled import copy_into, inline_jit, jit
 from flyrun.numerics.uncounted import uncounted
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.known_base import log_base_at
 from flyrun.samplers.chain.targets.target import bright_count, kept_log_data, start
 from flyrun.samplers.chain.update import tune, update
+
+MOST = 1e13
+"""Nats that a pseudo-prior may take and bright data give back: of their difference rounding leaves 10⁻³."""
 
 
 class Draws(NamedTuple):
@@ -42,6 +46,15 @@ def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draw
     _run(uncounted(rng), target, kernel, brightness, theta, first, burn_in, thin, draws, False)
 
 
+@inline_jit
+def _refuse_without_digits(of_base, of_data):
+    if of_base < -MOST and of_data > MOST:
+        raise DensityError(
+            "the bounds lie so far below the likelihoods here that what is left of both has no digits; "
+            "choose bound=none brightness=none acceptance=exact"
+        )
+
+
 @jit
 def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, begin):
     # beginning is part of this one function: what takes a target is costly to compile, whatever it does
@@ -58,7 +71,10 @@ def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, be
         resample(brightness, rng, target, theta)
         draws.queries[i] = meter[0] - before
         draws.bright[i] = bright_count(target)
-        draws.log_joint[i] = log_base_at(target, theta) + kept_log_data(target, None)
+        of_base, of_data = log_base_at(target, theta), kept_log_data(target, None)
+        if iteration >= burn_in:
+            _refuse_without_digits(of_base, of_data)
+        draws.log_joint[i] = of_base + of_data
         draws.accepted[i] = acceptance
         if (iteration + 1) % thin == 0:
             copy_into(draws.theta[row], theta)

@@ -93,7 +93,13 @@ class Setup:
 
     def _times_prior(self, bound: Any, centre: np.ndarray) -> Any:
         collapsed = collapse(bound, self.problem.model, self.problem.features, centre)
-        return priors_of(self.arm).pseudo_prior(self.problem.prior, collapsed)
+        try:
+            return priors_of(self.arm).pseudo_prior(self.problem.prior, collapsed)
+        except np.linalg.LinAlgError:
+            raise DensityError(
+                "the product of the bounds is so much narrower one way than another that it has no digits; "
+                "choose bound=none brightness=none"
+            ) from None
 
     def surrogate(self, order: int) -> taylor.Surrogate:
         """The likelihood's Taylor polynomial at the MAP; for order 3 one more pass sums the cubic."""
