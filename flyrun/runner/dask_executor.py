@@ -31,6 +31,7 @@ from flyrun.runner import slurm, store
 from flyrun.runner.cell import Task, cell_key
 from flyrun.runner.chunks import run_cell
 from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
+from flyrun.runner.plan import finished
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,
@@ -41,8 +42,9 @@ _SETTINGS = {
     "distributed.worker.profile.enabled": False,
 }
 _WORKER = "dask worker {} --nthreads 1"
+_LOGGERS = ("asyncio", "distributed", "tornado")
 _PATIENCE_S = 30.0
-_REPEAT_S = 1.0
+_REPEAT_S, _CLOSE_S = 1.0, 5.0
 _LOOK_EVERY_S = 1.0
 _SAY_AFTER_S, _SAY_EVERY_S = 3.0, 30.0
 
@@ -134,11 +136,10 @@ class DaskPool:
     def _connect(self, stack: contextlib.ExitStack) -> Any:
         """Client of the cluster that the settings name; the stack closes both."""
         settings = self.settings
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we tell ourselves when a worker dies
         stack.enter_context(dask.config.set(_SETTINGS))
         with children.sigint_blocked():
             if settings.address is not None:
-                return stack.enter_context(_client_at(settings.address))
+                return _closed_by(stack, _client_at(settings.address))
             if settings.slurm.jobs is not None:
                 self._cluster = stack.enter_context(self._jobs.cluster())
                 self._cluster.scale(jobs=settings.slurm.jobs)
@@ -146,7 +147,7 @@ class DaskPool:
                 scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="flyrun-dask-"))
                 workers = min(settings.workers or cores(), self.cells)
                 self._cluster = stack.enter_context(_local_cluster(workers, scratch))
-            return stack.enter_context(distributed.Client(self._cluster))
+            return _closed_by(stack, distributed.Client(self._cluster))
 
     def _outcome(self, future: Any, task: Task) -> Outcome:
         """How a task ended, in terms of this machine's folders."""
@@ -155,6 +156,8 @@ class DaskPool:
         except distributed.KilledWorker:
             return gave_up(task.cell)
         except distributed.CancelledError:
+            if (info := finished(task.cell)) is not None:
+                return Outcome(task.cell, "done", info=info)
             asked = self._stopped.is_set()
             return Outcome(task.cell, *("stopped", "before its end") if asked else ("lost", self._why_lost))
         except Exception as error:
@@ -208,17 +211,16 @@ class _Keep(logging.Handler):
 @contextlib.contextmanager
 def _logged_by_libraries(lines: list[str]) -> Iterator[None]:
     """Keep the errors of what libraries run off our thread, which they would print with tracebacks."""
-    keep, loggers = _Keep(lines), [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
-    before = [(logger, logger.propagate) for logger in loggers]
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _LOGGERS]
+    loggers, keep = [logging.getLogger(name) for name in {*names, *_LOGGERS}], _Keep(lines)
+    before = [(logger.handlers, logger.propagate) for logger in loggers]
     for logger in loggers:
-        logger.addHandler(keep)
-        logger.propagate = False
+        logger.handlers, logger.propagate = [keep], False
     try:
         yield
     finally:
-        for logger, propagate in before:
-            logger.removeHandler(keep)
-            logger.propagate = propagate
+        for logger, (handlers, propagate) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
 
 
 def _local_cluster(workers: int, scratch: str) -> Any:
@@ -250,6 +252,17 @@ def _client_at(address: str) -> Any:
             f"executor.address={address}: the scheduler has no worker; start some with "
             f"`{_WORKER.format(address)}`"
         ) from error
+    return client
+
+
+def _closed_by(stack: contextlib.ExitStack, client: Any) -> Any:
+    """The client, which the stack closes; one that seeks a scheduler in vain would take a minute over it."""
+
+    def close() -> None:
+        with contextlib.suppress(Exception):
+            client.close(timeout=_CLOSE_S)
+
+    stack.callback(close)
     return client
 
 

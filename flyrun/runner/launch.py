@@ -25,7 +25,7 @@ from flyrun.runner.cell import Cell, Task, cells, run_dir
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
 from flyrun.runner.outcomes import Outcome, RunResult, failed
-from flyrun.runner.plan import plan
+from flyrun.runner.plan import finished, plan
 from flyrun.samplers.method import prepare as default_prepare
 
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
@@ -194,7 +194,8 @@ def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
     for cell in begun:
         if fresh and cell.folder.exists():
             shutil.rmtree(cell.folder)
-        (cell.folder / store.DONE).unlink(missing_ok=True)
+        if finished(cell) is None:  # a worker that outlived its run may have ended it since
+            (cell.folder / store.DONE).unlink(missing_ok=True)
 
 
 def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flyrun.runner import store
 from flyrun.runner.cell import Cell
@@ -22,16 +23,27 @@ def plan(cells: Iterable[Cell], run_dir: Path, fresh: bool = False) -> list[Plan
     return [Planned(cell, *_decide(cell, run_dir, fresh)) for cell in cells]
 
 
+def finished(cell: Cell) -> dict[str, Any] | None:
+    """cell.json of a cell that is finished and as long as is asked for; else None."""
+    stored, protocol = store.open_folder(cell.folder), cell.arm.protocol
+    if stored.state != "done" or (protocol.extend and _length(stored, protocol) != protocol.iterations):
+        return None
+    return stored.info
+
+
+def _length(stored: store.StoredCell, protocol: Any) -> int:
+    return stored.info.get("iterations", protocol.iterations)
+
+
 def _decide(cell: Cell, run_dir: Path, fresh: bool) -> tuple[str, str]:
     if fresh:
         return "run", "asked for anew with fresh=true" if cell.folder.exists() else "no results yet"
     stored = store.open_cell(run_dir, cell.arm.name, cell.key, cell.seed)
     done, total = stored.iterations_done, cell.arm.protocol.iterations
     if stored.state == "done":
-        length = stored.info.get("iterations", total)
-        if cell.arm.protocol.extend and length != total:
-            return "resume", f"finished at iteration {length:,}, wanted is {total:,}"
-        return "cached", "finished"
+        if finished(cell) is not None:
+            return "cached", "finished"
+        return "resume", f"finished at iteration {_length(stored, cell.arm.protocol):,}, wanted is {total:,}"
     go_on = "resume" if done else "run"
     if stored.state == "failed":
         return go_on, f"failed before ({stored.message})"
@@ -39,8 +51,8 @@ def _decide(cell: Cell, run_dir: Path, fresh: bool) -> tuple[str, str]:
         return go_on, stored.message
     if done:
         return go_on, f"stopped at iteration {done:,} of {total:,}"
-    finished = cell.folder.parents[1].glob(f"*/seed={cell.seed}/{store.DONE}")
-    if any(path.parent != cell.folder for path in finished):
+    others = cell.folder.parents[1].glob(f"*/seed={cell.seed}/{store.DONE}")
+    if any(path.parent != cell.folder for path in others):
         return "run", "settings, code or data are not those of the stored results"
     return "run", "no results yet"
 

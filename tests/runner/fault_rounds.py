@@ -1,9 +1,10 @@
 """A run is hit by a fault at a random time, started again, and must lose nothing: so many rounds in a row.
 
-    python tests/runner/fault_rounds.py [ROUNDS [SEED]]
+    python tests/runner/fault_rounds.py [ROUNDS [SEED [dask]]]
 
 A cell is lost when it had been finished and was run again, when it began anew although a whole checkpoint
-lay there, or when its draws are not those of an unbroken run, bit for bit.
+lay there, or when its draws are not those of an unbroken run, bit for bit. A run ends wrongly that has
+exit code 0 and not all cells, or does not say how to go on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import runner_fakes as fakes
+from dask_processes import Cluster
 from rich.console import Console
 from runner_fakes import draws_of, workers_of
 
@@ -32,14 +34,15 @@ from flyrun import files
 from flyrun.runner import store
 from flyrun.runner.launch import run
 
-WORKERS = 2
+WORKERS, CELLS = 2, 4
 _SLEEP = "0.0006"  # seconds an iteration: a run takes about a second and a half besides starting
-_LATEST_S = 1.8
 _PATIENCE_S = 60.0
 
 
 class Round:
     """One run in a process group of its own, and a clock that is the same for the same seed."""
+
+    latest_s = 1.8
 
     def __init__(self, folder: Path, clock: random.Random):
         self.folder, self.clock = folder, clock
@@ -48,7 +51,7 @@ class Round:
 
     def start(self) -> subprocess.Popen:
         """Begin the run that is to be hit."""
-        command = [sys.executable, fakes.__file__, str(self.folder), str(WORKERS)]
+        command = [sys.executable, fakes.__file__, str(self.folder), str(WORKERS), *self.executor()]
         return subprocess.Popen(
             command,
             env={**os.environ, "FAKE_SLEEP": _SLEEP},
@@ -58,6 +61,10 @@ class Round:
             text=True,
         )
 
+    def executor(self) -> list[str]:
+        """Words that choose where cells run."""
+        return []
+
     def wait(self) -> None:
         """Let a random time pass: of starting, in one round of eight, else from the first cell's begin on."""
         if self.clock.random() < 1 / 8:
@@ -65,7 +72,7 @@ class Round:
             return
         while self.process.poll() is None and not any(self.folder.glob("runs/*/*/*/*/log.txt")):
             time.sleep(0.01)
-        time.sleep(self.clock.uniform(0, _LATEST_S))
+        time.sleep(self.clock.uniform(0, self.latest_s))
 
     def wait_for_lock(self) -> None:
         """Wait until the run holds its folder, or is over."""
@@ -92,6 +99,8 @@ class Round:
         code = self.end()
         assert code in codes, f"exit {code}: {self.output}"
         assert not clean or "Traceback" not in self.output, self.output
+        finished = [cell.state for cell in _cells(self.folder)].count("done")
+        assert code or finished == CELLS, f"exit 0 with {finished} of {CELLS} cells: {self.output}"
 
 
 def worker(hit: Round) -> None:
@@ -194,15 +203,48 @@ FAULTS = (
 )
 
 
-def play(rounds: int, seed: int = 0, say=print) -> int:
+class DaskRound(Round):
+    """The same on a Dask cluster whose scheduler and workers are processes of their own."""
+
+    latest_s = 1.0
+
+    def executor(self) -> list[str]:
+        """A cluster of this round's own."""
+        self.cluster = Cluster(WORKERS, FAKE_SLEEP=_SLEEP)
+        return ["dask", self.cluster.address]
+
+    def kill(self, group: bool = True) -> None:
+        """SIGKILL the client, and all of the cluster unless it is only the client that is to die."""
+        super().kill(group)
+        if group:
+            self.cluster.__exit__()
+
+
+def scheduler(hit: DaskRound) -> None:
+    """SIGKILL of the scheduler: nothing more can end, and the run says so."""
+    hit.cluster.scheduler.kill()
+    hit.expect(0, 1, 2)  # 2: nobody answers yet at the address
+    assert hit.process.returncode != 1 or "To go on: flyrun experiment=walk" in hit.output, hit.output
+
+
+def dask_worker(hit: DaskRound) -> None:
+    """SIGKILL of a worker: the other takes its cell."""
+    hit.cluster.workers[0].kill()
+    hit.expect(0)
+
+
+DASK_FAULTS = (scheduler, dask_worker, parent)
+
+
+def play(rounds: int, seed: int = 0, say=print, kind=Round, faults=FAULTS) -> int:
     """Play the rounds, the faults in turn; how many cells were lost, and runs that ended wrongly."""
     lost, wrong, hits = 0, 0, Counter()
     with tempfile.TemporaryDirectory(prefix="flyrun-faults-") as scratch:
         reference = run(fakes.make_job(Path(scratch) / "unbroken"), None, fakes.prepare)
         unbroken = draws_of(reference.run_dir)
         for number in range(rounds):
-            fault, folder = FAULTS[number % len(FAULTS)], Path(scratch) / str(number)
-            hit = Round(folder, random.Random(1000 * seed + number))
+            fault, folder = faults[number % len(faults)], Path(scratch) / str(number)
+            hit = kind(folder, random.Random(1000 * seed + number))
             try:
                 hit.wait()
                 there = hit.process.poll() is None
@@ -234,7 +276,7 @@ def _go_on(folder: Path, unbroken: dict) -> tuple[list[str], str]:
         if cell.state == "done":
             finished[cell.arm, cell.seed] = (cell.folder / store.DONE).stat().st_mtime_ns
         elif iteration := _whole_checkpoint(cell.folder):
-            resumable[cell.arm, cell.seed] = iteration
+            resumable[cell.arm, cell.seed] = iteration, len(_begins(cell.folder))
     screen = io.StringIO()
     job = fakes.make_job(folder, workers=WORKERS)
     result = run(job, Console(file=screen, width=500), fakes.prepare)
@@ -244,11 +286,13 @@ def _go_on(folder: Path, unbroken: dict) -> tuple[list[str], str]:
         name = cell.arm, cell.seed
         if name in finished and finished[name] != (cell.folder / store.DONE).stat().st_mtime_ns:
             losses.append(f"{name} had been finished and was run again")
-        if name in resumable and (began := _last_begin(cell.folder)) < resumable[name]:
-            losses.append(f"{name} went on from iteration {began}, not from {resumable[name]}")
+        iteration, begins = resumable.get(name, (0, 0))
+        # where there is no other begin, a worker that outlived its run has ended the cell
+        if len(found := _begins(cell.folder)) > begins and found[-1] < iteration:
+            losses.append(f"{name} went on from iteration {found[-1]}, not from {iteration}")
         if name not in draws or not _same(draws[name], unbroken[name]):
             losses.append(f"{name} has other draws than the unbroken run")
-    began = ", ".join(map(str, sorted(resumable.values()))) or "none"
+    began = ", ".join(str(iteration) for iteration, _ in sorted(resumable.values())) or "none"
     return losses, f"{len(finished)} of {len(unbroken)} cells finished, others resumed from: {began}"
 
 
@@ -276,10 +320,10 @@ def _whole_checkpoint(folder: Path) -> int:
     return 0
 
 
-def _last_begin(folder: Path) -> int:
-    """Iteration at which the cell's log says it last began."""
+def _begins(folder: Path) -> list[int]:
+    """Iterations at which the cell's log says it began."""
     begins = re.findall(r"begins at iteration ([\d,]+) of", (folder / store.LOG).read_text())
-    return int(begins[-1].replace(",", ""))
+    return [int(iteration.replace(",", "")) for iteration in begins]
 
 
 def _newest(hit: Round) -> list[Path]:
@@ -297,4 +341,6 @@ def _same(one: dict, other: dict) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(min(1, play(*([int(word) for word in sys.argv[1:]] or [100]))))
+    given = [int(word) for word in sys.argv[1:] if word != "dask"]
+    on_dask = {"kind": DaskRound, "faults": DASK_FAULTS} if "dask" in sys.argv else {}
+    sys.exit(min(1, play(*(given or [100]), **on_dask)))

@@ -204,7 +204,7 @@ def after_first_checkpoint(folder, action, cells=1):
 
 
 if __name__ == "__main__":
-    # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS [EXECUTOR]
+    # For tests that kill: python runner_fakes.py RESULTS_DIR WORKERS [dask [ADDRESS]]
     import sys
 
     import runner_fakes as fakes
@@ -213,8 +213,9 @@ if __name__ == "__main__":
     from flyrun.__main__ import program
     from flyrun.cli.messages import explain
 
+    settings = {"address": sys.argv[4]} if len(sys.argv) > 4 else {"workers": int(sys.argv[2])}
     executor = Dask if "dask" in sys.argv else Local
-    job = fakes.make_job(sys.argv[1], executor=executor(workers=int(sys.argv[2])))
+    job = fakes.make_job(sys.argv[1], executor=executor(**settings))
 
     def command():
         try:

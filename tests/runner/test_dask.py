@@ -1,7 +1,5 @@
 """executor=dask: the draws are those of local runs, whatever becomes of the workers."""
 
-import contextlib
-import json
 import os
 import re
 import signal
@@ -12,6 +10,7 @@ import time
 
 import pytest
 import runner_fakes as fakes
+from dask_processes import Cluster
 from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
 
 from flyrun.config.executor import Dask, Slurm
@@ -98,39 +97,18 @@ def test_a_running_cluster_by_its_address(tmp_path, unbroken, monkeypatch):
 
 
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """Scheduler and worker as processes of their own, and the scheduler's address."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+def cluster(monkeypatch):
+    """Scheduler and worker as processes of their own."""
     monkeypatch.setenv("FAKE_SLEEP", "0.003")
-    with contextlib.ExitStack() as stack:
-
-        def start(tool, *words):
-            command = [sys.executable, "-m", f"distributed.cli.dask_{tool}", "--no-dashboard", *words]
-            with open(tmp_path / f"{tool}.txt", "w") as log:
-                process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-            stack.callback(process.wait)
-            stack.callback(kill_group, process.pid)
-            return process
-
-        file = tmp_path / "scheduler.json"
-        scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
-        worker = start("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny")
-        while not file.exists():
-            time.sleep(0.02)
-        yield scheduler, worker, json.loads(file.read_text())["address"]
-
-
-def kill_group(process):
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)
+    with Cluster() as made:
+        yield made
 
 
 def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen, monkeypatch):
-    scheduler, _, address = cluster
-    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, scheduler.kill))
+    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, cluster.scheduler.kill))
     kill.start()
     began = time.monotonic()
-    result = run(job(tmp_path, address=address), screen.console, fakes.prepare)
+    result = run(job(tmp_path, address=cluster.address), screen.console, fakes.prepare)
     kill.join()
     assert time.monotonic() - began < 30
     assert result.exit_code == 1
@@ -148,19 +126,18 @@ def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen
 
 def test_a_cluster_without_workers_is_told_and_a_signal_ends_it(tmp_path, cluster, screen, monkeypatch):
     monkeypatch.setattr("flyrun.runner.dask_executor._SAY_AFTER_S", 0.2)
-    _, worker, address = cluster
 
     def press():
         while "waiting: the cluster has no worker; start some with" not in str(screen):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, worker.kill))
+    kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, cluster.workers[0].kill))
     kill.start()
     threading.Thread(target=press, daemon=True).start()
-    result = run(job(tmp_path, address=address), screen.console, fakes.prepare)
+    result = run(job(tmp_path, address=cluster.address), screen.console, fakes.prepare)
     kill.join()
-    assert f"dask worker {address} --nthreads 1" in str(screen)
+    assert f"dask worker {cluster.address} --nthreads 1" in str(screen)
     assert result.exit_code == 130
     assert not result.of("lost", "failed")
 

@@ -11,6 +11,7 @@ from runner_fakes import assert_same, draws_of
 from flyrun.errors import ConfigError, DataError, StoreError
 from flyrun.runner import cell as cell_module
 from flyrun.runner import chunks, environment, store
+from flyrun.runner import launch as launch_module
 from flyrun.runner.launch import run
 
 
@@ -195,3 +196,14 @@ def test_a_run_given_a_time_stops_at_a_chunk_border_and_goes_on_later(tmp_path, 
     monkeypatch.delenv("FAKE_SLEEP")
     run(job, None, fakes.prepare)
     assert_same(draws_of(result.run_dir), {cell: unbroken[cell] for cell in (("one", 0), ("one", 1))})
+
+
+def test_a_cell_that_was_finished_meanwhile_is_not_run_again(tmp_path):
+    """Between plan and run another process may end a cell, as a worker that outlived its run."""
+    job = fakes.make_job(tmp_path, arms=("one",), seeds=1)
+    run(job, None, fakes.prepare)
+    (cell,) = cell_module.cells(job)
+    launch_module._clean([], [cell], fresh=False)
+    outcome = chunks.run_cell(cell_module.Task(cell, fakes.refuse, tmp_path, {}), print, lambda: False, {})
+    assert outcome.state == "done"
+    assert outcome.info["iterations"] == fakes.ITERATIONS

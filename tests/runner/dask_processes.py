@@ -1,0 +1,50 @@
+"""A Dask cluster of processes of its own, each of which can be killed."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+class Cluster:
+    """Scheduler and workers, each in a process group of its own; they end with the `with`."""
+
+    def __init__(self, workers=1, **environment):
+        self._environment = environment
+        self._stack, self._folder = contextlib.ExitStack(), Path(tempfile.mkdtemp(prefix="flyrun-cluster-"))
+        file = self._folder / "scheduler.json"
+        self.scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file
+        )
+        words = ("--scheduler-file", file, "--nthreads", "1", "--no-nanny")
+        self.workers = [self._start("worker", *words) for _ in range(workers)]
+        while not file.exists():
+            assert self.scheduler.poll() is None
+            time.sleep(0.02)
+        self.address = json.loads(file.read_text())["address"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+    def _start(self, tool, *words):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{tool}", "--no-dashboard", *map(str, words)]
+        here = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, env=here, cwd=self._folder, start_new_session=True, **quiet)
+        self._stack.callback(process.wait)
+        self._stack.callback(kill_group, process.pid)
+        return process
+
+
+def kill_group(process):
+    """SIGKILL a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
