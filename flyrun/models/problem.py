@@ -153,14 +153,18 @@ def look_at_map(arm: Any, problem: Problem) -> passes.Look:
         if path is not None:
             files.keep(files.write_arrays, path, found._asdict())
     if found.rounding > MOST_ROUNDING:
-        remedy = "numbers nearer to 0" if np.isnan(problem.fit.model_scale) else "a larger model.scale"
-        if getattr(arm.dataset, "standardize", True) is False:
-            remedy = "dataset.standardize=true"
+        otherwise = "numbers nearer to 0" if np.isnan(problem.fit.model_scale) else "a larger model.scale"
         raise DataError(
             f"dataset={arm.dataset.name}: numbers are so large beside the posterior's width that rounding "
-            f"moves its log density by {found.rounding:.2g}, more than {MOST_ROUNDING:g}; choose {remedy}"
+            f"moves its log density by {found.rounding:.2g}, more than {MOST_ROUNDING:g}; "
+            f"choose {digits_remedy(arm, otherwise)}"
         )
     return found
+
+
+def digits_remedy(arm: Any, otherwise: str) -> str:
+    """What to choose where data are too far from 0 for a narrow posterior."""
+    return "dataset.standardize=true" if getattr(arm.dataset, "standardize", True) is False else otherwise
 
 
 def _read_look(path: Path) -> passes.Look | None:

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import DataError
+from flyrun.config.sampler.approximations import Ep, Weighted
+from flyrun.errors import DataError, FlyrunError
 from flyrun.models import gaussian, laplace, student_t
 from flyrun.models.base import log_base
 from flyrun.models.fits.newton_fit import find_newton_map
@@ -21,6 +22,8 @@ from flyrun.samplers.chain.bounds import local
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.full_data import full_data
 from tests.exactness.chains import begin
+from tests.exactness.posteriors import library
+from tests.exactness.stationarity import method_of
 
 PRIORS = {"gaussian": gaussian, "laplace": laplace}
 
@@ -118,3 +121,16 @@ def test_where_polynomials_have_no_digits_the_likelihood_alone_decides():
             begin(target, rng, at)
             assert decide(rule, rng, target, at, mode, 0.0) == 1.0
             np.testing.assert_array_equal(at, mode)
+
+
+@pytest.mark.parametrize("sampler", [Ep(), Weighted(approximation="laplace")])
+def test_sites_about_0_are_refused_where_their_sums_have_no_digits(sampler, tmp_path, monkeypatch):
+    """Weights and evidence are differences of sums of 10¹⁵ nats there."""
+    (far,) = (one for one in library() if one.name == "far target")
+
+    def first_step():
+        method = method_of(far, tmp_path, monkeypatch, bound=None, brightness=None, sampler=sampler)
+        method.advance(method.init(0), 1)
+
+    with pytest.raises(FlyrunError, match=r"no digits; choose dataset.standardize=true"):
+        first_step()

@@ -11,11 +11,14 @@ import numpy as np
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
 from flyrun.models.powered import priors_of
-from flyrun.models.problem import Problem, bind, of_positions
+from flyrun.models.problem import Problem, bind, digits_remedy, of_positions
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator_state, seeded
 from flyrun.samplers.approximations.certificate import Stand, certify, stand_at
 from flyrun.samplers.method import Facts, Method, State, first_step
+
+MOST = 1e13
+"""Squared distance of the mean from 0, in sds: of sums of so many nats rounding leaves 10⁻³."""
 
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 
@@ -63,6 +66,15 @@ def ridge_of(arm: Any, problem: Problem) -> float:
             "prior=gaussian"
         )
     return float(penalty.ridge)
+
+
+def refuse_without_digits(arm: Any, mean: np.ndarray, precision: np.ndarray) -> None:
+    """FlyrunError where N(mean, precision⁻¹) lies so many sds from 0 that sites about 0 have no digits."""
+    if mean @ precision @ mean > MOST:
+        raise FlyrunError(
+            f"sampler={arm.sampler.name}: the posterior lies so many of its sds from 0 that sums over sites "
+            f"have no digits; choose {digits_remedy(arm, 'sampler=independence')}"
+        )
 
 
 class GaussianAnswer(Method):

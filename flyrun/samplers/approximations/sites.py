@@ -17,7 +17,7 @@ from flyrun.models.base import Penalty
 from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
 from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
-from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts
+from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts, refuse_without_digits
 from flyrun.samplers.method import Facts, Records, State, first_step
 
 _HALVINGS = 6
@@ -197,6 +197,7 @@ class SiteMethod(GaussianAnswer):
         moved = float(np.sqrt(np.mean(((settled["mean"] - state["mean"]) / sd) ** 2)))
         if not np.isfinite(moved) or (step > 1 and moved > _FAR):
             raise self._lost(step, f"the mean moved by {moved:.2g} posterior sds")
+        refuse_without_digits(self.arm, settled["mean"], settled["precision"])
         evidence = summed.evidence + found.evidence.sum() + self._of_gaussian(state, covariance)
         new = {
             "site_precision": sites.precision, "site_linear": sites.linear,

@@ -39,6 +39,7 @@ class Weighted(Method):
         started = time.perf_counter()
         made, state, made_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
         self.mean, self.covariance = q = made.answer(state)
+        method.refuse_without_digits(arm, self.mean, np.linalg.inv(self.covariance))
         try:
             self.stands, sites, self.own, stand_queries = made.stand(state)
         except np.linalg.LinAlgError:
