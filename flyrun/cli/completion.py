@@ -46,6 +46,8 @@ def _of_verb(words: list[str]) -> list[str]:
         return store.runs("results")
     if verb == "table" and place == 1:
         return references()
+    if verb == "prove":
+        return [name for group in ("sampler", "model", "prior") for name in catalogue.options(group)]
     if verb == "check":
         return ["--update", *catalogue.options("experiment")]
     if verb == "fit":

@@ -46,6 +46,11 @@ def names(group: str) -> list[str]:
     return [name for name, cls in SCHEMAS[group].items() if not _is_own(cls)] if group in GROUPS else []
 
 
+def is_foreign(choice: Choice) -> bool:
+    """Whether another package brings it."""
+    return choice.group in GROUPS and choice.name in names(choice.group)
+
+
 def offer_to_hydra() -> None:
     """Let Hydra compose `group=NAME` for the plug-ins, which have no YAML file."""
     from hydra.core.config_store import ConfigStore  # late: only a run needs Hydra

@@ -122,6 +122,13 @@ class Choice(Section):
     name: str = ""
 
     @property
+    def exact(self) -> bool:
+        """Whether its author holds that what it makes follows the posterior, as it is set: another package's
+        sampler, likelihood or prior. Tables say so once `flyrun prove` has passed.
+        """
+        return False
+
+    @property
     def free(self) -> tuple[str, ...]:
         """Fields that leave a seed's draws as they are, so that they do not belong in a cell's key."""
         return ()

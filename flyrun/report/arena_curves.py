@@ -103,9 +103,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     last half in colour (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it (Figure
     6.2).
     """
-    chains = [
-        arm for arm in held(arms) if arm.fact("exact") is not False and arm.infos[0]["answers"] == "draws"
-    ]
+    chains = [arm for arm in held(arms) if arm.exact is True and arm.infos[0]["answers"] == "draws"]
     if not chains:
         return None
     exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))

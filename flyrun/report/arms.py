@@ -55,6 +55,12 @@ class ArmResult:
         """A fact that the method told about this arm."""
         return self.infos[0].get("facts", {}).get(key, default) if self.infos else default
 
+    @property
+    def exact(self) -> bool | str | None:
+        """Whether its answers follow the posterior; "unknown" where nobody knows, None where none is done."""
+        told = self.fact("exact")
+        return "unknown" if self.infos and told is None else told
+
     def fact_mean(self, key: str) -> float:
         """Mean over seeds of a number among the facts; NaN where it is not known."""
         values = [info.get("facts", {}).get(key) for info in self.infos]

@@ -146,8 +146,9 @@ SEEDS = Column("seeds", seeds_text)
 
 
 def exact(no: str) -> Column:
-    """Whether an arm's draws follow the posterior exactly; `no` where they do not."""
-    return Column("exact", lambda row: {True: "yes", False: no}.get(row["exact"], NOTHING))
+    """Whether an arm's draws follow the posterior exactly: yes; `no`; unknown where nobody knows."""
+    said = {True: "yes", False: no, "unknown": "unknown"}
+    return Column("exact", lambda row: said.get(row["exact"], NOTHING))
 
 
 def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:

@@ -21,7 +21,7 @@ from flyrun.numerics.sources import PACKAGE, digest
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.section import Section
-from flyrun.runner import environment, store
+from flyrun.runner import environment, proofs, store
 from flyrun.runner.store import StoredCell
 
 CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
@@ -106,7 +106,7 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
     return ArmResult(
         name=entry["name"],
         wanted=len(cells),
-        infos=tuple(draws.cell.info for draws in chains),
+        infos=tuple(proofs.settled(draws.cell.info) for draws in chains),
         cells=tuple(draws.kept for draws in chains),
         pooled=pooled,
         states=states,

@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun import files
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.runner import environment, estimates, plan, store
+from flyrun.runner import environment, estimates, plan, proofs, store
 from flyrun.runner.cell import CellLog, Task
 from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
@@ -191,9 +191,9 @@ class _Run:
         Chains that can be extended keep their chunks; one that is longer than asked ends where asked.
         """
         folder, protocol, method, arm = self.cell.folder, self.protocol, self.method, self.cell.arm
-        facts, length = method.facts(self.state), self.length()
+        facts, length = proofs.judged(arm, method.facts(self.state)), self.length()
         attrs = {"experiment": arm.experiment or "", "arm": arm.name, "seed": self.cell.seed}
-        attrs["exact"] = bool(facts.exact)
+        attrs["exact"] = "unknown" if facts.exact is None else facts.exact
         sizes, points = (length, self.burn_in, protocol.thin), _trace_points(facts.n_data)
         with _writing(folder), files.replacing(folder / store.POSTERIOR) as temporary:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)

@@ -26,13 +26,13 @@ class Facts:
     """What is known of an arm once it is set up.
 
     update: what the method is called.  exact: whether its answers follow the posterior, but for their
-    number.  coordinates: names of the components of θ.  setup_*: what it cost before the first step, the
-    queries of every fit and bound included; visits, span: None for as many.  tuned: settings learnt or
-    chosen.  more: what this family tells besides.
+    number; None where nobody knows.  coordinates: names of the components of θ.  setup_*: what it cost
+    before the first step, the queries of every fit and bound included; visits, span: None for as many.
+    tuned: settings learnt or chosen.  more: what this family tells besides.
     """
 
     update: str
-    exact: bool = True
+    exact: bool | None = True
     coordinates: tuple[str, ...] = ()
     n_data: int | None = None
     n_params: int | None = None
@@ -50,9 +50,10 @@ class Facts:
         return self.setup_queries, visits, span, self.setup_s
 
     def plain(self) -> dict[str, Any]:
-        """One flat dictionary, for JSON; what is not known is left out."""
+        """One flat dictionary, for JSON; what is not known is left out, but whether it is exact stays."""
         own = {key: value for key, value in asdict(self).items() if key not in ("tuned", "more")}
-        return {key: value for key, value in own.items() if value is not None} | dict(self.more)
+        known = {key: value for key, value in own.items() if value is not None or key == "exact"}
+        return known | dict(self.more)
 
 
 class Method(Protocol):
@@ -81,6 +82,12 @@ class Method(Protocol):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps from `state`, which stays as it is: the same bits wherever they are cut."""
         ...
+
+    def at(self, theta: np.ndarray, tuned: State, seed: int) -> State | None:
+        """A state that stands at θ, (P,), tuned as another is, with random numbers of its own; None where the
+        method has no such states. With it `flyrun prove` tests that exact draws stay exact.
+        """
+        return None
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """E f as it would be handed in now, by estimand; of draws the runner takes them from `of_draws`."""

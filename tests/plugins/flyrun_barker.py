@@ -21,6 +21,7 @@ class Barker(ThetaUpdate):
     """Barker's proposal: each coordinate's step turned towards the gradient; step null is tuned."""
 
     paper: ClassVar[str] = "Livingstone and Zanella 2022"
+    exact: ClassVar[bool] = True
     target_accept: float = ranged(0.57, above=0, at_most=1)
     step: float | None = ranged(None, above=0)
 

@@ -19,7 +19,7 @@ from flyrun.models import laplace
 from flyrun.models import logistic as jj
 from flyrun.models.base import Penalty, add_gaussian, draw_base, log_base
 from flyrun.models.features import Linear
-from flyrun.models.likelihood import log_bound, log_likelihood, quadratic
+from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.numerics.compiled import implements
 
 
@@ -122,10 +122,7 @@ def expected_pseudo_likelihood(model, predictors, variance):
     return 2.0 * jj.expected_pseudo_likelihood(None, u, variance / model.scale**2)
 
 
-def collapse(bound, model, features):
-    weight, rows = -2.0 * bound.curve[:, 0] / model.scale**2, features.rows.astype(float)
-    constant = bound.curve[:, 1].sum() - len(rows) * log(model.scale) - 0.5 * weight @ model.target**2
-    return quadratic(rows.T @ (rows * weight[:, None]), rows.T @ (weight * model.target), constant)
+implements(bent, Parabolas)(lambda bound, model, block: -2.0 * bound.curve[block, 0] / model.scale**2)
 
 
 @option("prior", "elastic_net")

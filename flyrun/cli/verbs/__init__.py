@@ -12,6 +12,7 @@ VERBS = (
     "publish",
     "compare",
     "check",
+    "prove",
     "data",
     "gold",
     "arena",

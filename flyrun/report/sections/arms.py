@@ -24,7 +24,8 @@ def row(run: Run, arm: ArmResult) -> Row:
         values["note"] = f"{arm.done}/{arm.wanted} seeds ({missing})"
     if arm.done:
         values |= {name: arm.setting(name, "name") for name in ("dataset", "model")}
-        values |= {name: arm.fact(name) for name in ("update", "n_data", "n_params", "exact")}
+        values |= {name: arm.fact(name) for name in ("update", "n_data", "n_params")}
+        values |= {"exact": arm.exact}
         values |= {name: arm.infos[0].get(name) for name in ("iterations", "burn_in")}
         values |= {name: arm.fact_mean(name) for name in ("setup_queries", "setup_s")}
     return values
@@ -68,6 +69,11 @@ def _caveats(run: Run) -> list[str]:
         known = "; ".join(processors)
         lines.append(f"Cells ran on different processors ({known}): the same seed may differ in last digits.")
     for arm in run.done:
+        if arm.exact == "unknown":
+            lines.append(
+                f"{arm.name}: nobody knows whether it follows the posterior: of another package's sampler, "
+                "likelihood or prior tables say so once its class does and `flyrun prove NAME` has passed."
+            )
         times = [
             info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
             for info in arm.infos

@@ -51,7 +51,7 @@ def reference(run: Run, of: ArmResult | None = None) -> ArmResult | None:
     """The arm whose posterior counts: the baseline, or the first exact one with draws; on the problem `of`
     an arm, where one is given.
     """
-    exact = [arm for arm in run.arms if _with_draws(arm) and arm.fact("exact") is not False]
+    exact = [arm for arm in run.arms if _with_draws(arm) and arm.exact is True]
     exact = [arm for arm in exact if of is None or arm.problem == of.problem]
     return next((arm for arm in exact if arm is run.baseline), exact[0] if exact else None)
 

@@ -158,7 +158,7 @@ _COST = [
 def label(arm: ArmResult) -> str:
     """What the legend calls an arm: its sampler, its batch sizes, and that it is biased where it is."""
     parts = [str(arm.fact("update") or arm.name), batch_text(arm)]
-    return ", ".join(part for part in parts if part) + ("" if arm.fact("exact", True) else " (biased)")
+    return ", ".join(part for part in parts if part) + (" (biased)" if arm.exact is False else "")
 
 
 def mean_curve(arm: ArmResult, name: str) -> np.ndarray:

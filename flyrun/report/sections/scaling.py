@@ -240,7 +240,7 @@ def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         for own in (own for (_, grows), own in lines.items() if grows == parameter):
             sizes = [sizes_of(arm)[parameter] for arm in own]
             ticks |= set(sizes)
-            label = str(own[0].fact("update")) + ("" if own[0].fact("exact") else " (biased)")
+            label = str(own[0].fact("update")) + (" (biased)" if own[0].exact is False else "")
             for axis, name in zip(pair, ("actual", "us_per_update"), strict=True):
                 axis.plot(
                     sizes, [arm.each(name).mean() for arm in own], color=styles[own[0].name].colour,

@@ -160,12 +160,22 @@ class Chain(Method):
         if region is not None and len(self._starts) < 2:
             with threadpool_limits(1):
                 theta = brought_in(region, theta)
-        rng = seeded(seed, self.arm.method())
+        return self._begin(theta, seeded(seed, self.arm.method()), self._kernel, 0)
+
+    def at(self, theta: np.ndarray, tuned: State, seed: int) -> State:
+        """As in the base class."""
+        asleep = {key: np.zeros_like(one) for key, one in tuned.items() if key.endswith("stream.state")}
+        kernel = with_arrays(self._kernel, tuned | asleep, "kernel")
+        rng = seeded(seed, {**self.arm.method(), "at": seed})
+        return self._begin(theta.copy(), rng, kernel, int(tuned["iteration"][0]))
+
+    def _begin(self, theta: np.ndarray, rng: np.random.Generator, kernel: Any, iteration: int) -> State:
+        """The state of a chain that begins at θ, which costs N queries."""
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)
-        begin_chain(rng, target, self._kernel, self._brightness, theta)
-        return _state(theta, 0, rng, self._kernel, self._brightness, target)
+        begin_chain(rng, target, kernel, self._brightness, theta)
+        return _state(theta, iteration, rng, kernel, self._brightness, target)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations from `state`, which stays as it is.
