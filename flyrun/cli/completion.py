@@ -61,7 +61,7 @@ def _of_fit(words: list[str]) -> list[str]:
     """Flags, and what can follow one; nothing where a file's name can stand: the shell completes these."""
     if (option := words[-1].removeprefix("--")) in fit_verb.CHOICES:
         return list(fit_verb.CHOICES[option])
-    if words[-1] in ("--target", "--features", "--drop", "--categorical"):
+    if words[-1] in ("--target", "--features", "--drop", "--categorical", "--numeric"):
         return fit_verb.columns(next((word for word in words[1:] if not word.startswith("-")), ""))
     return list(fit_verb.OPTIONS) if len(words) > 1 else []
 

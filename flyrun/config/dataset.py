@@ -1,5 +1,6 @@
 """Choices of data: rows of features with a target, or graphs."""
 
+import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -145,12 +146,30 @@ class Table(Rows):
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    na: tuple[str, ...] = ()
     standardize: bool = True
     missing: Literal["refuse", "drop"] = "refuse"
     decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
     task: Literal["auto", "binary", "classes", "regression"] = "auto"
     limit: int | None = ranged(None, at_least=1)
     sha256: str | None = None
+
+    def check(self) -> None:
+        """As in the base class."""
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ConfigError(
+                f"{self.say('encoding', self.encoding)}: no such encoding; name one such as utf-8, cp1252 or "
+                "utf-16"
+            ) from None
+        for name in {*self.numeric} & {*self.categorical}:
+            raise ConfigError(
+                f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"
+            )
 
     def settings(self) -> dict[str, Any]:
         """As in the base class; the file's digest is in no key twice."""
@@ -163,6 +182,17 @@ class Table(Rows):
         if value is not None and isinstance(there := getattr(self, key), tuple):
             value = f"[{','.join(map(_hydra_word, [*there, value]))}]"
         return f"dataset.{key}" if value is None else quoted(f"dataset.{key}={value}")
+
+    def without(self, name: str) -> str:
+        """The remedy for a column that is of no use, as it is typed."""
+        if name == self.target:
+            return f"name another column with {self.say('target')}"
+        return f"leave the column out with {self.say('drop', name)}"
+
+    def missing_as(self, word: str) -> str:
+        """How it is typed that this word stands for a missing value, whose row is left out."""
+        drop = [] if self.missing == "drop" else [self.say("missing", "drop")]
+        return " ".join([self.say("na", word), *drop])
 
 
 def _hydra_word(name: str) -> str:

@@ -18,7 +18,7 @@ from flyrun.config.overrides import read
 from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import Choice, build, chosen_by, keys, listing, schema
 from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Layout
+from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
 from flyrun.fit import identified
 from flyrun.fit.request import Request, TypedTable
@@ -39,6 +39,7 @@ PAYS = 4.0
 # From here on an iteration on all rows is too slow for any table, and nothing is asked.
 TALL = 100_000
 _MOST_PARAMETERS = 3_000
+_MOST_SHOWN = 12  # columns that a fit says a line of
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
 _FIREFLY = ("brightness=per_datum", "sampler=hmc")
 # Of P coefficients of classes, local bounds pay from N = P²/LOCAL_PAYS rows on; else few of them are tighter
@@ -58,6 +59,13 @@ class Problem:
     n_params: int
     caveats: list[str]
     set_up_s: float
+
+
+def look(request: Request) -> list[str]:
+    """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
+    table = _table(request)
+    layout = Layout.from_dict(flyrun.data.load(table).info["layout"])
+    return [*_shape(table, layout), *taken(layout), f"for {_MODELS[layout.task]}; --check fits nothing"]
 
 
 def problem(request: Request) -> Problem:
@@ -119,7 +127,7 @@ def _table(request: Request) -> TypedTable:
             other = {"path": request.file, "task": f"--model {model}"}
             option = other.get(key, TypedTable().say(key))
             raise ConfigError(f"fit: {option} and {typed[f'dataset.{key}'].text} disagree; keep one of them")
-    return TypedTable(**{**values, **given})
+    return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
 
 
 def _update(request: Request) -> type[Choice]:
@@ -181,16 +189,7 @@ def run_name(file: str) -> str:
 def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
     """What was read and what will be done, in words. fit: of a regression it holds the scale."""
     arm, target = job.arms[0], layout.target
-    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
-    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
-    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
-    shape += " a class" if layout.task == "classes" else ""
-    lines = [f"{Path(str(arm.dataset.path)).name}: {shape}"]
-    if layout.row_numbers:
-        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
-    references = [f"{one.name} against {one.levels[0]}" for one in layout.features if one.levels]
-    if references:
-        lines.append(f"categories: {', '.join(references)}")
+    lines = _shape(arm.dataset, layout) + taken(layout, _MOST_SHOWN)
     against, *others = target.levels or [""]
     if layout.task == "binary":
         ones = f"{others[0]} ({int((dataset.target > 0).sum()):,} rows)"
@@ -212,6 +211,34 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
     method = "Firefly-HMC" if firefly_hmc else arm.name.replace("_", " ").upper()
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")
     return lines
+
+
+def _shape(table: Table, layout: Layout) -> list[str]:
+    """How large a table is, and what was left out."""
+    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
+    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
+    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
+    shape += " a class" if layout.task == "classes" else ""
+    lines = [f"{Path(str(table.path)).name}: {shape}"]
+    if layout.row_numbers:
+        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
+    return lines
+
+
+def taken(layout: Layout, most: int | None = None) -> list[str]:
+    """What each column was taken for, the target first; in at most so many lines."""
+    columns = [layout.target, *layout.features]
+    shown = columns if most is None or len(columns) <= most else columns[: most - 1]
+    lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
+    if more := len(columns) - len(shown):
+        lines.append(f"  and {more:,} more columns, which --check shows")
+    return lines
+
+
+def _taken(column: Column) -> str:
+    if column.levels is None:
+        return f"  {column.name}: number {plain(column.low)} … {plain(column.high)}"
+    return f"  {column.name}: {column.levels[0]} (the reference), {', '.join(column.levels[1:])}"
 
 
 def _several_modes(shares: list[float]) -> str:

@@ -8,8 +8,8 @@ from flyrun.config.dataset import Table
 from flyrun.config.schema import quoted
 
 #: options of several columns, and all, as they are without dashes
-LISTS = ("features", "drop", "categorical")
-_TABLE = ("target", "model", *LISTS, "missing", "decimal", "rows")
+LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
+_TABLE = ("target", "model", *LISTS, "missing", "decimal", "encoding", "rows")
 KEYS = (*_TABLE, "prior_scale", "budget", "name", "results_dir", "workers")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -44,19 +44,31 @@ class Request:
     results_dir: str = "results"
     workers: int | None = None
     fresh: bool = False
+    check: bool = False
     overrides: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class TypedTable(Table):
-    """The table of `flyrun fit`, whose errors name this command's options."""
+    """The table of `flyrun fit`, whose errors name this command's options. keys: typed as dataset.KEY."""
+
+    keys: tuple[str, ...] = ()
+
+    def settings(self) -> dict[str, Any]:
+        """As in the base class, whatever was typed how."""
+        return {key: value for key, value in super().settings().items() if key != "keys"}
 
     def say(self, key: str, value: str | None = None) -> str:
-        """An option as it is typed; a column's name joins those of a list."""
+        """An option as it is typed, or was; a column's name joins those of a list."""
+        if key in self.keys:
+            return super().say(key, value)
         typed = "rows" if key == "limit" else key
         flag = dashed(typed) if typed in KEYS else ""
         if value is not None and isinstance(there := getattr(self, key, None), tuple):
             value = ",".join(map(_listed, [*there, value]))
+        if value and value.startswith("--"):
+            return f"{flag}={quoted(value)}"
         return " ".join(word for word in (flag, value and quoted(value)) if word)
 
 

@@ -15,11 +15,12 @@ from flyrun.config.arm import GROUPS
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
+from flyrun.runner import progress
 
 _MODELS = ("logistic", "softmax", "student_t")
 CHOICES = {"model": _MODELS, "missing": ("refuse", "drop"), "decimal": (".", ",")}
 #: all that can be typed
-OPTIONS = (*map(dashed, KEYS), "--fresh", *screens.FLAGS)
+OPTIONS = (*map(dashed, KEYS), "--fresh", "--check", *screens.FLAGS)
 
 
 def run(words: list[str]) -> int:
@@ -31,6 +32,8 @@ def run(words: list[str]) -> int:
     screen = screens.Screen(output)
     try:
         request = parse(words)
+        if request.check:
+            return _check(request, screen)
         started = time.monotonic()
         from flyrun.fit.beside import Beside  # late: what is wrong with the words is told at once
 
@@ -46,9 +49,19 @@ def run(words: list[str]) -> int:
     return code
 
 
+def _check(request: Request, screen: screens.Screen) -> int:
+    """Say what the columns are taken for, and fit nothing."""
+    from flyrun.fit.choose import look  # late: numba
+
+    for line in look(request):
+        progress.display(screen.console, 0).say(line)
+    screen.tell("ended", exit_code=0)
+    return 0
+
+
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`, those on the output taken. Raises ConfigError naming word and remedy."""
-    found, given = take("fit", words, KEYS, ("fresh",), LISTS, _stands_plain)
+    found, given = take("fit", words, KEYS, ("fresh", "check"), LISTS, _stands_plain)
     overrides = [word for word in found if "=" in word and word.partition("=")[0].partition(".")[0] in GROUPS]
     plain = [word for word in found if word not in overrides]
     if len(plain) != 1:
@@ -64,7 +77,7 @@ def parse(words: Sequence[str]) -> Request:
             close = did_you_mean(given[key], known)
             raise ConfigError(f"fit --{key} {given[key]}: must be {listing(known, 'or')}{close}")
     table: dict[str, Any] = {key: _names(given[key]) for key in LISTS if key in given}
-    table |= {key: given[key] for key in ("missing", "decimal") if key in given}
+    table |= {key: given[key] for key in ("missing", "decimal", "encoding") if key in given}
     if "rows" in given:
         table["limit"] = _whole("rows", given["rows"])
     return Request(
@@ -80,6 +93,7 @@ def parse(words: Sequence[str]) -> Request:
         results_dir=given.get("results_dir", "results"),
         workers=_whole("workers", given["workers"]) if "workers" in given else None,
         fresh="fresh" in given,
+        check="check" in given,
         overrides=tuple(overrides),
         words=tuple(word for word in words if word != "--fresh"),
     )

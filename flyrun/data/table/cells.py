@@ -2,6 +2,8 @@
 
 import re
 
+#: whole numbers beyond it are not all told apart as floats
+LAST_EXACT = 1 << 53
 _LONGEST = 60
 _SIGN = "[$€£¥₹]"
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"

@@ -4,8 +4,13 @@ A piece is a pandas frame of some rows of the columns asked for; its index count
 the header. A column without a name is called as pandas calls it, "Unnamed: 0".
 """
 
+import base64
+import codecs
 import contextlib
+import csv
+import gzip
 import io
+import itertools
 import mmap
 import re
 import warnings
@@ -21,14 +26,37 @@ import pandas as pd
 
 from flyrun.children import cores
 from flyrun.config.dataset import Table
+from flyrun.data.table.cells import LAST_EXACT, kind
+from flyrun.data.table.disguised import encoding_of, refuse_disguised
 from flyrun.data.table.formats import FORMATS, is_csv
 from flyrun.errors import DataError
 from flyrun.threads import ahead, in_order
 
 _CELLS = 1 << 19  # values in a piece: what is worked out of it finds it in a cache
 _BYTES = 1 << 21  # of text in a piece that a core parses
+_BLOCK = 1 << 16  # bytes that are looked at while they are in a cache
 _TOO_LONG = "its rows have more values than the header has names"
 _SEPARATORS = ",;\t|"
+#: words for a missing value
+_MISSING = (
+    *(
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+    ),
+    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+ZEROS = "zeros"
+_USUAL = Table()
 _NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
 
@@ -37,10 +65,11 @@ def is_nameless(name: str) -> bool:
     return _NAMELESS.fullmatch(name) is not None
 
 
-def names(path: Path) -> list[str]:
+def names(path: Path, options: Table = _USUAL) -> list[str]:
     """Columns of the file; DataError where it cannot be read or two have one name."""
-    with _explained(path):
-        found = _reader(path).names()
+    with _explained(path, options):
+        refuse_disguised(path)
+        found = _reader(path, options).names()
     repeated = sorted({name for name in found if found.count(name) > 1})
     if repeated:
         raise DataError(f"{path}: two columns are called {repeated[0]!r}; give each a name of its own")
@@ -52,16 +81,47 @@ def pieces(
 ) -> Iterator[pd.DataFrame]:
     """The columns asked for, some rows at a time, in this order; those in `text` as strings, stripped.
 
-    options: decimal, the sign that a CSV file's numbers have; limit.
+    A piece's attrs[ZEROS] are columns of a CSV file in which a cell may begin with a zero and a digit.
     """
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
         rows = min(rows, options.limit)
-    with _explained(path):
-        reader = _reader(path, options.decimal, options.limit is None)
+    with _explained(path, options):
+        reader = _reader(path, options)
         for piece in ahead(reader.pieces(list(columns), rows, set(text))):
             chosen = piece if list(piece.columns) == list(columns) else piece[list(columns)]
-            yield _tidied(chosen, text) if text or not numbers_alone(chosen) else chosen
+            chosen = chosen if not text and numbers_alone(chosen) else _tidied(chosen, text)
+            yield _without(options.na, chosen) if options.na else chosen
+
+
+def place(what: Path | str, row: int, options: Table) -> str:
+    """A row as a person finds it: a text file's by its line."""
+    line, _ = _record(Path(what), row, options)
+    return f"row {row} (line {line} of the file)" if line else f"row {row} (rows count from 0)"
+
+
+def cell(what: Path | str, row: int, column: str, options: Table) -> str:
+    """What stands in a cell of a text file, without blanks around; nothing for other files."""
+    _, cells = _record(Path(what), row, options)
+    place = names(Path(what), options).index(column) if cells else 0
+    return cells[place].strip() if place < len(cells) else ""
+
+
+def _record(path: Path, row: int, options: Table) -> tuple[int, list[str]]:
+    """(line, cells) of a row of a text file; of others (0, [])."""
+    if is_csv(path):
+        reader = _Csv(path, options)
+        with contextlib.suppress(OSError, ValueError, csv.Error), reader.opened() as file:
+            records = csv.reader(file, delimiter=reader.separator, skipinitialspace=True)
+            next(records)
+            line = records.line_num + 1
+            for cells in records:
+                if len(cells) > 1 or any(map(str.strip, cells)):  # empty lines are no rows
+                    if row == 0:
+                        return line, cells
+                    row -= 1
+                line = records.line_num + 1
+    return 0, []
 
 
 def numbers_alone(piece: pd.DataFrame) -> bool:
@@ -69,40 +129,55 @@ def numbers_alone(piece: pd.DataFrame) -> bool:
     return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in piece.dtypes)
 
 
-def _reader(path: Path, decimal: str = ".", whole: bool = True) -> Any:
+def _reader(path: Path, options: Table) -> Any:
     name = path.name.lower()
     if is_csv(path):
-        return _Csv(path, decimal, whole)
+        return _Csv(path, options)
     if name.endswith(".npz"):
         return _Npz(path)
     if name.endswith((".parquet", ".pq")):
-        return _Parquet(path)
+        return _Parquet(path, options)
     raise DataError(f"{path}: is of no kind that can be read; it must end in {FORMATS}")
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path, options: Table) -> Iterator[None]:
     """Libraries' complaints about a file as one line."""
     try:
         yield
+    except UnicodeError as error:
+        guess = encoding_of(path)
+        remedy = f"add {options.say('encoding', guess)}, or " if guess else ""
+        raise DataError(
+            f"{path}: is not in {options.encoding} ({error}); {remedy}save it as UTF-8"
+        ) from error
     # pandas' are ValueErrors, some of zipfile's RuntimeErrors
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        remedy = "save it as UTF-8" if isinstance(error, UnicodeError) else "mend or write it again"
-        raise DataError(f"{path}: cannot be read ({reason[:200]}); {remedy}") from error
+        raise DataError(f"{path}: cannot be read ({reason[:200]}); mend or write it again") from error
 
 
 class _Csv:
     """A text file: pieces of its bytes by all cores where lines are rows, else one after the other."""
 
-    def __init__(self, path: Path, decimal: str, whole: bool):
-        self.path, self.whole = path, whole
-        self.options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True, "decimal": decimal}
+    def __init__(self, path: Path, options: Table):
+        self.path, self.table = path, options
+        self.encoding = codecs.lookup(options.encoding).name
+        signed = {"utf-8": "utf-8-sig"}.get(self.encoding, self.encoding)
+        self.options: dict[str, Any] = {"encoding": signed, "skipinitialspace": True}
+        self.options |= {"decimal": options.decimal}
+        self.separator = self._separator()
+
+    def opened(self) -> Any:
+        """The file's text."""
+        unpacked = gzip.open if self.path.name.lower().endswith(".gz") else open
+        return unpacked(self.path, "rt", encoding=self.options["encoding"], newline="")
 
     def names(self) -> list[str]:
-        # Without a header pandas renames no column that occurs twice.
-        head = pd.read_csv(self.path, sep=self._separator(), header=None, nrows=1, dtype=str, **self.options)
-        found = [str(name).strip() for name in head.iloc[0].fillna("")]
+        # Without a header pandas renames no column that occurs twice; a word in it is no missing value.
+        how = {"sep": self.separator, "header": None, "nrows": 1, "dtype": str, "na_filter": False}
+        head = pd.read_csv(self.path, **how, **self.options)
+        found = [str(name).strip() for name in head.iloc[0]]
         for k, name in enumerate(found):
             if not name:
                 found[k] = f"Unnamed: {k}"
@@ -112,9 +187,11 @@ class _Csv:
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
         # All columns are parsed: told to use some, pandas would cut rows that are longer than the header.
-        how = self.options | {
-            "sep": self._separator(),
-            "names": self.names(),
+        found = self.names()
+        how = self.options | self._missing(found)
+        how |= {
+            "sep": self.separator,
+            "names": found,
             "dtype": dict.fromkeys(text, str),
             "index_col": False,
             "low_memory": False,
@@ -137,7 +214,7 @@ class _Csv:
 
     def _lines_are_rows(self) -> bool:
         """Whether every line feed ends a row, and all rows are wanted; nothing quoted may span two lines."""
-        if not self.whole or self.path.name.lower().endswith(".gz"):
+        if self.table.limit is not None or self.path.name.lower().endswith(".gz") or not self._bytewise():
             return False
         with open(self.path, "rb") as file:
             header = file.readline()
@@ -146,10 +223,67 @@ class _Csv:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 return content.find(b'"', len(header)) < 0
 
+    def _bytewise(self) -> bool:
+        """Whether separators and line feeds are bytes that stand for nothing else."""
+        upper = bytes(range(128, 256)).decode(self.encoding, "replace")
+        ascii_too = bytes(range(128)).decode(self.encoding, "replace") == "".join(map(chr, range(128)))
+        return self.encoding == "utf-8" or (ascii_too and len(upper) == 128)
+
+    def _missing(self, found: list[str]) -> dict[str, Any]:
+        """Which words are missing values: in columns that are said to be categories only those of `na`."""
+        words, own = [*_MISSING, *self.table.na], ["", *self.table.na]
+        kept = self.table.categorical
+        by_name = {name: own if name in kept else words for name in found}
+        return {"keep_default_na": False, "na_values": by_name if kept else words}
+
     def _one_by_one(self, rows: int, how: dict[str, Any]) -> Iterator[pd.DataFrame]:
+        zeros = set(how["names"]) if self._has_zeros_ahead() else set()
         with pd.read_csv(self.path, header=0, chunksize=rows, **how) as reader:
             while (piece := self._next(reader)) is not None:
+                self._refuse_open_quotes(piece)
+                piece.attrs[ZEROS] = zeros
                 yield piece
+
+    def _has_zeros_ahead(self) -> bool:
+        """Whether some cell may begin with a zero and a digit."""
+        if self.table.limit is not None or not self._bytewise():
+            return True
+        unpacked: Any = gzip.open if self.path.name.lower().endswith(".gz") else open
+        with unpacked(self.path, "rb") as file:
+            before = b"\n"
+            while block := file.read(_BYTES):
+                if len(_zeros_ahead(before + block, f'"\r{self.separator}'.encode())):
+                    return True
+                before = block[-2:]
+        return False
+
+    def _refuse_open_quotes(self, piece: pd.DataFrame) -> None:
+        """Hold rows and lines against each other: a stray quote makes one cell of all up to the next."""
+        numbers = [piece[name].dtype.kind in "iuf" for name in piece.columns]
+        for at, name in enumerate(piece.columns):
+            if numbers[at] or piece[name].dtype.kind == "b":
+                continue
+            long = piece[name][piece[name].astype(str).str.contains("\n", regex=False)]
+            for row, text in long.items():
+                if self._takes_in_rows(text, at, numbers):
+                    where = place(self.path, int(row), self.table)
+                    raise DataError(
+                        f"{self.path}: {where}, column {name} takes in rows from its quote to the next; "
+                        "close or delete the quote"
+                    )
+
+    def _takes_in_rows(self, text: str, at: int, numbers: list[bool]) -> bool:
+        """Whether a cell of column `at` is the rest of a row, rows, and the beginning of one."""
+        first, *rows, last = (line.split(self.separator) for line in text.splitlines())
+        whole = len(first) == len(numbers) - at and len(last) == at + 1
+        begun = [[*one, *[""] * at] for one in rows if len(one) == len(numbers)] + [last] * whole
+        return any(
+            all(
+                kind(cell.strip(), self.table.decimal) == "number"
+                for cell in itertools.compress(one, numbers)
+            )
+            for one in begun
+        )
 
     def _next(self, reader: Any) -> pd.DataFrame | None:
         try:
@@ -161,8 +295,8 @@ class _Csv:
 
     def _separator(self) -> str:
         """The one of , ; tab | that the header has most of."""
-        with pd.io.common.get_handle(self.path, "r", encoding="utf-8-sig", compression="infer") as handle:
-            head = str(handle.handle.readline())
+        with self.opened() as file:
+            head = str(file.readline())
         if not head.strip():
             raise DataError(f"{self.path}: begins with an empty line; the first line must name the columns")
         if head.lower().startswith("sep="):
@@ -180,12 +314,46 @@ def _parsed(how: dict[str, Any], lines: bytes) -> pd.DataFrame:
     head = lines.lstrip(b"\r\n").partition(b"\n")[0]
     if head.count(how["sep"].encode()) >= len(how["names"]):
         raise ValueError(_TOO_LONG)
-    how = how | {"encoding": "utf-8", "skipinitialspace": b" " in lines}  # looked for, they cost a fifth
-    return pd.read_csv(io.BytesIO(lines), header=None, **how)
+    encoding = how["encoding"].removesuffix("-sig")
+    how = how | {"encoding": encoding, "skipinitialspace": b" " in lines}  # looked for, they cost a fifth
+    piece = pd.read_csv(io.BytesIO(lines), header=None, **how)
+    if zeros := _zero_columns(lines, how["sep"].encode()):
+        piece.attrs[ZEROS] = {how["names"][column] for column in zeros}
+    return piece
+
+
+def _zeros_ahead(lines: bytes, before: bytes) -> np.ndarray:
+    """Places of zeros that a digit follows and that begin a line, or follow one of these bytes or a blank."""
+    text, found = np.frombuffer(b"\n" + lines, np.uint8), []
+    if b" " in lines:
+        before += b" "
+    for first in range(0, len(lines) - 1, _BLOCK):
+        some = text[first : first + _BLOCK + 2]
+        begins = some[:-2] == 10
+        for byte in before:
+            begins |= some[:-2] == byte
+        begins &= some[1:-1] == 48
+        begins &= some[2:] - np.uint8(48) < 10
+        if begins.any():
+            found.append(first + np.flatnonzero(begins))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _zero_columns(lines: bytes, separator: bytes) -> set[int]:
+    """Columns of cells that begin with a zero and a digit, where lines are rows."""
+    places = _zeros_ahead(lines, separator)
+    if not len(places):
+        return set()
+    text = np.frombuffer(lines, np.uint8)
+    starts = np.r_[0, np.flatnonzero(text == 10) + 1]
+    separators = np.flatnonzero(text == separator[0])
+    line_starts = starts[np.searchsorted(starts, places, side="right") - 1]
+    columns = np.searchsorted(separators, places) - np.searchsorted(separators, line_starts)
+    return set(np.unique(columns).tolist())
 
 
 class _Parquet:
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, options: Table):
         try:
             import pyarrow.parquet as parquet  # late: an extra
         except ImportError:
@@ -193,15 +361,53 @@ class _Parquet:
                 f"{path}: reading Parquet needs pyarrow; install it with `pip install 'flyrun[parquet]'`, "
                 "or write the table as .csv or .npz"
             ) from None
+        self.path, self.options = path, options
         self.file = parquet.ParquetFile(path)
 
     def names(self) -> list[str]:
         return list(self.file.schema_arrow.names)
 
+    def _as_written(self) -> dict[str, Any]:
+        """Type of each column as whoever wrote the file had it."""
+        import pyarrow as arrow  # late: an extra
+
+        schema = self.file.schema_arrow
+        if (kept := (self.file.metadata.metadata or {}).get(b"ARROW:schema")) is not None:
+            with contextlib.suppress(arrow.ArrowInvalid):
+                schema = arrow.ipc.read_schema(arrow.py_buffer(base64.b64decode(kept)))
+        return dict(zip(schema.names, schema.types, strict=True))
+
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
-        first = 0
+        import pyarrow as arrow  # late: an extra
+
+        first, types, stored, now = 0, arrow.types, self._as_written(), self.file.schema_arrow
+        for name in columns:
+            is_bytes = types.is_binary(stored[name]) or types.is_large_binary(stored[name])
+            if is_bytes or types.is_nested(stored[name]):
+                raise DataError(
+                    f"{self.path}: column {name} holds {stored[name]}, neither numbers nor words; "
+                    f"write what is meant in columns of its own, or {self.options.without(name)}"
+                )
+        # Categories of numbers are stored as numbers. Whole numbers that are names must not become floats, as
+        # pandas makes them beside missing ones, for these have not all their digits.
+        named = {
+            name
+            for name in columns
+            if types.is_dictionary(stored[name]) and not types.is_dictionary(now.field(name).type)
+        }
+        words = {name for name in columns if name in text and types.is_integer(stored[name])}
         for batch in self.file.iter_batches(batch_size=rows, columns=columns):
-            piece = batch.to_pandas(ignore_metadata=True)  # which would make its index of a column again
+            table = arrow.Table.from_batches([batch])
+            for name in named | words:
+                cells = table[name].cast(arrow.string())
+                cells = cells.dictionary_encode() if name in named else cells
+                table = table.set_column(table.column_names.index(name), name, cells)
+            piece = table.to_pandas(ignore_metadata=True)  # which would make its index of a column again
+            for name in columns:
+                became_floats = types.is_integer(stored[name]) and piece[name].dtype.kind == "f"
+                if became_floats and piece[name].abs().max() >= LAST_EXACT:
+                    whole = {arrow.int64(): pd.Int64Dtype(), arrow.uint64(): pd.UInt64Dtype()}
+                    piece[name] = table[name].to_pandas(types_mapper=whole.get)
             piece.index = range(first, first + len(piece))
             first += len(piece)
             yield piece
@@ -279,10 +485,12 @@ def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
     """Text stripped, blank cells missing; long and decimal numbers, to pandas objects, as floats."""
     columns = {}
     for name, values in piece.items():
+        if values.dtype.kind == "S":
+            values = values.str.decode("utf-8")
         if name in text:
             # a whole number beside missing ones is a float in its piece, and an integer in others
             if values.dtype.kind == "f":
-                words = values.map(lambda one: repr(float(one)).removesuffix(".0"))
+                words = pd.Series([str(one).removesuffix(".0") for one in values.to_numpy()], values.index)
             else:
                 words = values.astype(str)
             values = words.where(values.notna())
@@ -293,4 +501,15 @@ def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
         elif found in ("integer", "decimal"):
             values = values.astype(np.float64)
         columns[name] = values
-    return pd.DataFrame(columns, index=piece.index)
+    tidied = pd.DataFrame(columns, index=piece.index)
+    tidied.attrs = piece.attrs
+    return tidied
+
+
+def _without(words: Collection[str], piece: pd.DataFrame) -> pd.DataFrame:
+    """The piece with these words missing, and the numbers that they are."""
+    numbers = set()
+    for word in words:
+        with contextlib.suppress(ValueError):
+            numbers.add(float(word))
+    return piece.mask(piece.isin([*words, *numbers]))

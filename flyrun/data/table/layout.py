@@ -11,17 +11,24 @@ from typing import Any
 INTERCEPT = "intercept"
 
 
+def plain(value: float) -> str:
+    """A number as a person writes it, from which it is read again."""
+    return repr(float(value)).removesuffix(".0")
+
+
 @dataclass
 class Column:
-    """One column. levels: of a category, in order; text: whether these stand in the file as they are spelled
-    here, not as numbers; mean, sd: what is taken off a number and what it is divided by, of one of two values
-    the lower and the difference of the two (0 and 1 leave it be)."""
+    """One column. levels: of a category, the reference first; text: whether these stand so in the file and
+    are no numbers; low, high: ends of a number; mean, sd: what is taken off it and what it is divided by, of
+    one of two values the lower and the difference of the two (0 and 1 leave it be)."""
 
     name: str
     levels: list[str] | None = None
     text: bool = False
     mean: float = 0.0
     sd: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
 
     @property
     def encoded(self) -> list[str]:

@@ -26,27 +26,33 @@ class Reading:
         self.config, self.path = config, path
         self.target, self.features = _columns(config, path)
         read = functools.partial(files.pieces, path, [*self.features, self.target], config)
+        self._spelled = lambda names: files.pieces(path, sorted(names), config, names)
         self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
         self.close = self._kept.close
 
     def layout(self) -> Layout:
         """What the columns are."""
-        return scan(self._kept, self.target, self.features, self.config, str(self.path))
+        return scan(self._kept, self.target, self.features, self.config, str(self.path), self._spelled)
 
     def encoded(self, layout: Layout) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Features (n, D) and target (n,) of some rows at a time, in order."""
-        pieces = (piece for piece, _ in usable(self._kept.again(layout.text), self.config, str(self.path)))
+        pieces = (
+            piece
+            for piece, _ in usable(self._kept.again(layout.text), self.config, str(self.path), layout.text)
+        )
         return in_order(lambda piece: encode(piece, layout), pieces, cores())
 
 
 def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
     """(target, features) that the configuration names; DataError for one that the file has not."""
-    if config.decimal != "." and not is_csv(path):
-        raise DataError(f"{config.say('decimal', config.decimal)}: is for CSV files, which {path} is not")
-    known = files.names(path)
+    for key, usual in (("decimal", "."), ("encoding", "utf-8")):
+        if (value := getattr(config, key)) != usual and not is_csv(path):
+            raise DataError(f"{config.say(key, value)}: is for CSV files, which {path} is not")
+    known = files.names(path, config)
     if config.target is None:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
-    asked = {"features": config.features or (), "drop": config.drop, "categorical": config.categorical}
+    asked = {"features": config.features or (), "drop": config.drop}
+    asked |= {"categorical": config.categorical, "numeric": config.numeric}
     for key, names in (("target", (config.target,)), *asked.items()):
         for name in names:
             if name not in known:
