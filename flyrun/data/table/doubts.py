@@ -31,7 +31,7 @@ _DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _PARTED = {point: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}{re.escape(point)}[0-9]{{3}}") for point in ".,"}
 _NAME_OF = {".": "points", ",": "commas"}
 _BELOW_1000 = re.compile(r"[+-]?[0-9]{1,3}")
-_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+[.,]?[0-9]*")
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+([.,]0*)?")
 # letters of other alphabets, and signs, that look like Latin ones
 _LOOKS = str.maketrans(
     "АВЕЅІЈКМНОРСТУХаеѕіјорсухΑΒΕΖΗΙΚΜΝΟΡΤΥΧοѵ‐‑‒–—−’‘ʼ“”",
@@ -46,7 +46,7 @@ def check(seen: list[Seen], spelled: Spelled, last: int) -> None:
     """
     named = [one for one in seen if one.shifts is None]  # what has no name is refused for that, or left out
     numbers = [one for one in named if not one.text and one.name not in one.options.numeric]
-    doubtful = [one for one in numbers if one.zeros or _maybe_thousands(one)]
+    doubtful = [one for one in numbers if _maybe_zeros_ahead(one) or _maybe_thousands(one)]
     if doubtful:
         _look_at_cells(doubtful, spelled, last)
     for one in numbers:
@@ -142,6 +142,11 @@ def _are_days(seen: Seen) -> DataError | None:
 # How numbers are spelled
 
 
+def _maybe_zeros_ahead(seen: Seen) -> bool:
+    """Whether whole numbers, as codes are, may have zeros ahead."""
+    return seen.zeros and seen.whole
+
+
 def _maybe_thousands(seen: Seen) -> bool:
     """Whether a text file's numbers, by their values, may have points that part thousands."""
     return seen.thousands and not seen.whole and is_csv(seen.what)
@@ -149,16 +154,18 @@ def _maybe_thousands(seen: Seen) -> bool:
 
 def _look_at_cells(doubtful: list[Seen], spelled: Spelled, last: int) -> None:
     """Refuse numbers with zeros ahead, as codes have, or with points that may part thousands."""
-    zeros = {one.name for one in doubtful if one.zeros}
+    zeros = {one.name for one in doubtful if _maybe_zeros_ahead(one)}
     points = {one.name: dict[str, tuple[int, str]]() for one in doubtful if _maybe_thousands(one)}
     for piece in spelled(zeros | points.keys()):
         if not zeros and not points:
             return
         for one in doubtful:
             cells = piece[one.name][:last].dropna()
-            for cell, row in zip(cells, cells.index, strict=True) if one.name in zeros else ():
-                if _LEADING_ZERO.fullmatch(cell):
-                    raise _zero_ahead(one, int(row), cell)
+            if one.name in zeros:
+                ahead = cells[cells.str.startswith(("0", "-0", "+0"))]  # quicker than the form alone
+                ahead = ahead[ahead.str.fullmatch(_LEADING_ZERO.pattern)]
+                if len(ahead):
+                    raise _zero_ahead(one, int(ahead.index[0]), ahead.iloc[0])
             if one.name in points and not _may_part(cells, one.options.decimal, points[one.name]):
                 del points[one.name]
         if piece.index[-1] >= last:

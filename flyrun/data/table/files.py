@@ -250,12 +250,8 @@ class _Csv:
             return True
         unpacked: Any = gzip.open if self.path.name.lower().endswith(".gz") else open
         with unpacked(self.path, "rb") as file:
-            before = b"\n"
-            while block := file.read(_BYTES):
-                if len(_zeros_ahead(before + block, f'"\r{self.separator}'.encode())):
-                    return True
-                before = block[-2:]
-        return False
+            before = f'"\r{self.separator}'.encode()
+            return any(len(_zeros_ahead(lines, before)) for lines in iter(partial(_lines, file), b""))
 
     def _refuse_open_quotes(self, piece: pd.DataFrame) -> None:
         """Hold rows and lines against each other: a stray quote makes one cell of all up to the next."""
