@@ -39,7 +39,7 @@ PAYS = 4.0
 # From here on an iteration on all rows is too slow for any table, and nothing is asked.
 TALL = 100_000
 _MOST_PARAMETERS = 3_000
-_MOST_SHOWN = 12  # columns that a fit says a line of
+_MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
 _FIREFLY = ("brightness=per_datum", "sampler=hmc")
 # Of P coefficients of classes, local bounds pay from N = P²/LOCAL_PAYS rows on; else few of them are tighter
@@ -238,7 +238,9 @@ def taken(layout: Layout, most: int | None = None) -> list[str]:
 def _taken(column: Column) -> str:
     if column.levels is None:
         return f"  {column.name}: number {plain(column.low)} … {plain(column.high)}"
-    return f"  {column.name}: {column.levels[0]} (the reference), {', '.join(column.levels[1:])}"
+    first, *others = column.levels
+    more = f" and {len(others) - _MOST_SHOWN:,} more" if len(others) > _MOST_SHOWN else ""
+    return f"  {column.name}: {first} (the reference), {', '.join(others[:_MOST_SHOWN])}{more}"
 
 
 def _several_modes(shares: list[float]) -> str:

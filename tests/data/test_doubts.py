@@ -361,6 +361,8 @@ def test_check_says_what_each_column_is_taken_for_and_fits_nothing(capsys):
     assert not Path("results").exists()
     lines = choose.taken(layout("mine.csv", "--target", "y"), 3)
     assert lines[-1] == "  and 2 more columns, which --check shows"
+    write(many=[f"level {k % 20:02}" for k in range(N)])
+    assert choose.taken(layout("mine.csv", "--target", "y"))[2].endswith(", level 11, level 12 and 7 more")
 
 
 @pytest.mark.parametrize("task", ["", "student_t", "logistic"])
