@@ -15,6 +15,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.arm import GROUPS
+from flyrun.data.table import doubts
 from flyrun.data.table import files as table_files
 from flyrun.errors import FlyrunError
 from flyrun.fit import choose
@@ -177,6 +178,40 @@ def test_a_value_far_out_is_found_over_pieces_and_ends_that_are_not_are_not(monk
         assert "is -999 in 40 rows, far from all others" in refusal(file, "--target", "y")
         found = column("v", file, "--target", "y", "--na", "-999", "--missing", "drop")
         assert found.low > 0
+
+
+def test_every_rule_is_tried():
+    """A rule without a table that it refuses is none."""
+    tried_ones = set()
+    rules = {*doubts.NUMBERS, *doubts.TEXTS, *doubts.NAMES}
+    for name, (cells, *_) in DOUBTFUL.items():
+        write(**{name: cells})
+        with pytest.MonkeyPatch.context() as patch:
+            for group in ("NUMBERS", "TEXTS", "NAMES"):
+                noted = tuple(_noting(rule, tried_ones) for rule in getattr(doubts, group))
+                patch.setattr(doubts, group, noted)
+            refusal("mine.csv", "--target", "y")
+    assert tried_ones == rules
+
+
+def _noting(rule, those):
+    def noting(seen):
+        error = rule(seen)
+        if error is not None:
+            those.add(rule)
+        return error
+
+    return noting
+
+
+def test_words_are_looked_at_where_cells_are_missing_too():
+    """Rules on how numbers are written pass over missing cells, and rows beyond those asked for."""
+    cells = [None if k < 20 else f"0{k}" if k == 50 else str(k + 1000) for k in range(N)]
+    write(v=cells, note=["a, b"] * N)
+    words = ("mine.csv", "--target", "y", "--missing", "drop", "--drop", "note")
+    assert "holds '050' in row 50 (line 52 of the file)" in refusal(*words)
+    assert refusal(*words, "--rows", "30") == ""
+    assert "holds '050'" in refusal(*words, "--rows", "31")
 
 
 def test_words_for_missing_values_in_every_kind_of_file():

@@ -52,9 +52,10 @@ def scan(
         for piece, lost in usable(read(text), options, what, text):
             rows, dropped = rows + len(piece), dropped + lost
             last = int(piece.index[-1]) + 1 if len(piece) else last
+            zeros = piece.attrs.pop(table_files.ZEROS, ())  # pandas copies it for every column taken
             for name, one in seen.items():
                 values = piece[name]
-                one.zeros |= name in piece.attrs.get(table_files.ZEROS, ())
+                one.zeros |= zeros == table_files.ALL or name in zeros
                 one.follow(values, is_number(values))
                 if is_number(values):
                     one.add_numbers(values.to_numpy())

@@ -55,7 +55,7 @@ _MISSING = (
     ),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-ZEROS = "zeros"
+ZEROS, ALL = "zeros", "all"
 _USUAL = Table()
 _NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
@@ -81,7 +81,8 @@ def pieces(
 ) -> Iterator[pd.DataFrame]:
     """The columns asked for, some rows at a time, in this order; those in `text` as strings, stripped.
 
-    A piece's attrs[ZEROS] are columns of a CSV file in which a cell may begin with a zero and a digit.
+    A piece's attrs[ZEROS] are columns of a CSV file in which a cell may begin with a zero and a digit,
+    or ALL.
     """
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
@@ -237,7 +238,7 @@ class _Csv:
         return {"keep_default_na": False, "na_values": by_name if kept else words}
 
     def _one_by_one(self, rows: int, how: dict[str, Any]) -> Iterator[pd.DataFrame]:
-        zeros = set(how["names"]) if self._has_zeros_ahead() else set()
+        zeros = ALL if self._has_zeros_ahead() else ()
         with pd.read_csv(self.path, header=0, chunksize=rows, **how) as reader:
             while (piece := self._next(reader)) is not None:
                 self._refuse_open_quotes(piece)
