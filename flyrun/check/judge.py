@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from flyrun.diagnostics.difference import welch
 
@@ -27,24 +28,26 @@ class Verdict:
     why: str = ""
 
 
-def judge(
-    stored: dict[str, Any] | None, found: dict[str, Any], same_machine: bool, comparisons: int
-) -> Verdict:
-    """Judge one arm; the statistical level is LEVEL / comparisons."""
+def judge(stored: dict[str, Any] | None, found: dict[str, Any], apart: str, comparisons: int) -> Verdict:
+    """Judge one arm; the statistical level is LEVEL / comparisons.
+
+    apart: why bits may differ though the set-up is the same; "" where they must not.
+    """
     if stored is None:
         return Verdict(NEW, "nothing is stored of it")
     if stored == found:
         return Verdict(EXACT)
     same_setup = stored["setup"] == found["setup"]
-    if same_setup and same_machine:
+    if same_setup and not apart:
         return Verdict(DIFFERS, f"from the same set-up: {changes(stored, found)}")
-    reason = "the set-up has other bits" if not same_setup else "the processor or a library is another"
+    reason = apart or "the set-up has other bits"
     level = LEVEL / max(1, comparisons)
     p_of = {name: p_value(stored[name], found[name]) for name in STATISTICS}
     off = [f"{_means(name, stored, found)} (p = {p:.1g})" for name, p in p_of.items() if p < level]
     if off:
         return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
-    return Verdict(ALIKE, f"{reason}: {', '.join(STATISTICS)} agree at level {level:.1g}")
+    seen = ", ".join(f"{name} {_visible(stored[name], found[name], level)}" for name in STATISTICS)
+    return Verdict(ALIKE, f"{reason}; agree at level {level:.1g}, which would have seen off by: {seen}")
 
 
 def changes(stored: dict[str, Any], found: dict[str, Any]) -> str:
@@ -57,6 +60,13 @@ def changes(stored: dict[str, Any], found: dict[str, Any]) -> str:
 
 def _means(name: str, stored: dict[str, Any], found: dict[str, Any]) -> str:
     return f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g}"
+
+
+def _visible(ours: list[float], theirs: list[float], level: float) -> str:
+    """The least difference of two means that the test at this level finds in half of all cases."""
+    a, b = (np.asarray(values, float) for values in (ours, theirs))
+    se = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
+    return f"{stats.t.isf(level / 2, len(a) + len(b) - 2) * se:.2g}"
 
 
 def p_value(ours: list[float], theirs: list[float]) -> float:

@@ -10,7 +10,9 @@ from typing import Any
 
 from flyrun import files
 from flyrun.check import judge
+from flyrun.check.against import checked_out, measure_there
 from flyrun.check.measure import machine, measure, overrides
+from flyrun.check.probes import probe
 from flyrun.children import Pool
 from flyrun.config import catalogue
 from flyrun.config.schema import did_you_mean, listing
@@ -20,21 +22,39 @@ FORMAT = 1
 _ELSEWHERE = "name another folder with values=FOLDER"
 
 
-def check(names: Sequence[str], folder: Path, update: bool, workers: int, console: Any) -> int:
-    """Check (or with `update` store anew) these experiments, all where none is named; return the exit code.
+def check_against(revision: str, names: Sequence[str], workers: int, console: Any) -> int:
+    """Check these experiments against what a revision's code does on this machine; as `check`."""
+    with checked_out(revision) as folder:
+        there = [path.stem for path in sorted((folder / "conf/experiment").glob("*.yaml"))]
+        wanted = [name for name in _chosen(names) if name in there]
+        values = measure_there(folder, revision, wanted, workers)
+        return check(names, values, False, workers, console, "the code is another")
 
-    Exit code 1 where an arm differs from what is stored, or nothing is stored of it.
-    """
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """The experiments to check, all where none is named. Raises ConfigError for one that there is not."""
     known = catalogue.options("experiment")
     for name in names:
         if name not in known:
             close = did_you_mean(name, [*known, "--update"])
             raise ConfigError(f"check {name}: no such experiment{close}; choose from {listing(known)}")
+    return list(names) or known
+
+
+def check(
+    names: Sequence[str], folder: Path, update: bool, workers: int, console: Any, apart: str = ""
+) -> int:
+    """Check (or with `update` store anew) these experiments, all where none is named; return the exit code.
+
+    Exit code 1 where an arm differs from what is stored, or nothing is stored of it. apart: why bits may
+    differ on one machine, too.
+    """
     say = partial(console.print, soft_wrap=True, markup=False)
-    chosen = list(names) or known
+    chosen = _chosen(names)
     stored = {name: _read(folder / f"{name}.json") for name in chosen}
     here, began = machine(), time.perf_counter()
-    bad, found = 0, {}
+    found: dict[str, Any] = {}
+    kinds: list[str] = []
     for name, arms in _measured(chosen, workers):
         found[name] = arms
         console.print(f"{name}: {len(arms)} arms, {time.perf_counter() - began:.0f} s so far", style="dim")
@@ -43,15 +63,19 @@ def check(names: Sequence[str], folder: Path, update: bool, workers: int, consol
         if update:
             _update(folder / f"{name}.json", name, stored[name], found[name], here, say)
         else:
-            bad += _tell(name, stored[name], found[name], here, comparisons, say)
+            kinds += _tell(name, stored[name], found[name], here, comparisons, say, apart)
+    bad = sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
+    if judge.ALIKE in kinds:  # of which bits tell nothing, and short chains little
+        bad += probe(say)
     # what is stored of experiments that there are no more
     for path in sorted(folder.glob("*.json")) if update and not names else ():
-        if path.stem not in known:
+        if path.stem not in chosen:
             with files.writing(path, _ELSEWHERE):
                 path.unlink()
             say(f"{path.stem}: no such experiment any more; removed {path}")
     if bad:
-        say(f"{bad} arms are not as stored. Where that is meant: flyrun check --update")
+        meant = "" if apart else " Where that is meant: flyrun check --update"
+        say(f"{bad} arms or probes are not as they were.{meant}")
     return 1 if bad else 0
 
 
@@ -67,12 +91,15 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
             yield waiting[done], done.result()
 
 
-def _tell(name: str, stored: dict, found: dict, here: dict, comparisons: int, say: Callable) -> int:
-    """Print the verdicts on an experiment's arms; how many are bad."""
-    same_machine = stored.get("machine") == here
+def _tell(
+    name: str, stored: dict, found: dict, here: dict, comparisons: int, say: Callable, apart: str
+) -> list[str]:
+    """Print the verdicts on an experiment's arms; their kinds."""
+    if stored.get("machine") != here:
+        apart = "the processor or a library is another"
     arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name) else {}
     gone = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
-    verdicts = {arm: judge.judge(arms.get(arm), found[arm], same_machine, comparisons) for arm in found}
+    verdicts = {arm: judge.judge(arms.get(arm), found[arm], apart, comparisons) for arm in found}
     verdicts |= {arm: gone for arm in arms if arm not in found}
     kinds = [verdict.kind for verdict in verdicts.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -80,7 +107,7 @@ def _tell(name: str, stored: dict, found: dict, here: dict, comparisons: int, sa
     for why in dict.fromkeys(verdict.why for verdict in verdicts.values() if verdict.kind != judge.EXACT):
         those = listing(arm for arm, verdict in verdicts.items() if verdict.why == why)
         say(f"  {those}: {why}")
-    return sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
+    return kinds
 
 
 def _update(path: Path, name: str, stored: dict, found: dict, here: dict, say: Callable) -> None:

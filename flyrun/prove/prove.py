@@ -27,7 +27,7 @@ from flyrun.prove.counted import COUNT
 from flyrun.prove.posteriors import HEAT, CountedLogistic, Truth
 from flyrun.runner import proofs
 from flyrun.runner.environment import one_thread
-from flyrun.samplers.method import Method, prepare
+from flyrun.samplers.method import prepare
 
 LEVEL = 1e-5
 """Probability that a proof fails by luck alone; small, as seeds are fixed: each try has the same luck."""
@@ -83,24 +83,29 @@ def _trials(choice: Choice, arms: dict[str, Arm], folder: Path) -> Iterator[Tria
             raise ConfigError(
                 f"prove {choice.name}: answers with a density, of which there is nothing to prove"
             )
-        found, told, made = _answers(method, arm)
-        yield _by_chains(of, found, right, wrong, level)
+        found, told, made = answers(method)
+        p_wrong, _ = by_seeds(found, wrong, level)
+        yield _told("moments", of, *by_seeds(found, right, level), p_wrong, level, f"{CHAINS} seeds")
         if isinstance(arm.model, CountedLogistic):
             yield Trial("counting", of, told == made, f"{told:,} queries told, {made:,} made")
-        if method.answers == "draws" and (ends := _from_exact(method, arm, right)) is not None:
-            yield _invariance(of, ends, _from_exact(method, arm, wrong), right, wrong, level)
+        if method.answers == "draws" and (ends := from_exact(method, right, STARTS, STEPS)) is not None:
+            bad: Any = from_exact(method, wrong, STARTS, STEPS)
+            what = f"{STEPS} steps from each of {STARTS:,} exact draws"
+            p_wrong, _ = paired(wrong, bad[0], bad[1], level)
+            yield _told("invariance", of, *paired(right, *ends, level), p_wrong, level, what)
 
 
-def _answers(method: Method, arm: Arm) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
+def answers(method: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
     """(draws (n, 2), weights (n,)) of CHAINS seeds, and the queries told of and made in all steps."""
     found, told, made = [], 0, 0
+    protocol = method.arm.protocol
     for seed in range(CHAINS):
         state = method.init(seed)
         COUNT[0] = 0
-        state, records = method.advance(state, arm.protocol.iterations)
+        state, records = method.advance(state, protocol.iterations)
         told, made = told + int(records["queries"].sum()), made + int(COUNT[0])
         if method.answers == "draws":
-            theta = records["theta"][arm.protocol.burn_in :]
+            theta = records["theta"][protocol.burn_in :]
             found.append((theta, np.full(len(theta), 1.0 / len(theta))))
         else:
             result = method.result(state)
@@ -109,43 +114,35 @@ def _answers(method: Method, arm: Arm) -> tuple[list[tuple[np.ndarray, np.ndarra
     return found, told, made
 
 
-def _by_chains(of: str, found: list, right: Truth, wrong: Truth, level: float) -> Trial:
-    """Moments of independent seeds against quadrature: t-tests."""
-
-    def smallest(truth: Truth) -> tuple[float, float]:
-        off = np.array([weight @ truth.functions(theta) for theta, weight in found]) - truth.expected
-        se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
-        p = 2 * stats.t.sf(np.abs(off.mean(axis=0)) / se, len(off) - 1)
-        return float(p.min()), float(stats.t.isf(level / 2, len(off) - 1) * se[:2].max())
-
-    return _told("moments", of, *smallest(right), smallest(wrong)[0], level, f"{len(found)} seeds")
+def by_seeds(found: list, truth: Truth, level: float) -> tuple[float, float]:
+    """Least p of moments over independent seeds against quadrature, by t, and the mean, in sds, that the
+    level would see.
+    """
+    off = np.array([weight @ truth.functions(theta) for theta, weight in found]) - truth.expected
+    se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
+    p = 2 * stats.t.sf(np.abs(off.mean(axis=0)) / se, len(off) - 1)
+    return float(p.min()), float(stats.t.isf(level / 2, len(off) - 1) * se[:2].max())
 
 
-def _from_exact(method: Method, arm: Arm, truth: Truth) -> tuple[np.ndarray, np.ndarray] | None:
-    """STARTS exact draws, and where STEPS steps of a tuned method lead; None where it cannot begin there."""
-    tuned, _ = method.advance(method.init(0), max(arm.protocol.burn_in, 1))
-    begin = truth.draws(STARTS, seed=5)
+def from_exact(method: Any, truth: Truth, starts: int, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Exact draws, and where so many steps of a tuned method lead; None where it cannot begin there."""
+    tuned, _ = method.advance(method.init(0), max(method.arm.protocol.burn_in, 1))
+    begin = truth.draws(starts, seed=5)
     ends = np.empty_like(begin)
     for i, theta in enumerate(begin):
         state = method.at(theta, tuned, i)
         if state is None:
             return None
-        ends[i] = method.advance(state, STEPS)[1]["theta"][-1]
+        ends[i] = method.advance(state, steps)[1]["theta"][-1]
     return begin, ends
 
 
-def _invariance(of: str, good: tuple, bad: Any, right: Truth, wrong: Truth, level: float) -> Trial:
-    """Exact draws stay exact: z of paired differences."""
-
-    def smallest(truth: Truth, begin: np.ndarray, end: np.ndarray) -> tuple[float, float]:
-        off = truth.functions(end) - truth.functions(begin)
-        se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
-        return float(2 * stats.norm.sf(np.abs(off.mean(axis=0)) / se).min()), float(
-            stats.norm.isf(level / 2) * se[:2].max()
-        )
-
-    what = f"{STEPS} steps from each of {STARTS:,} exact draws"
-    return _told("invariance", of, *smallest(right, *good), smallest(wrong, *bad)[0], level, what)
+def paired(truth: Truth, begin: np.ndarray, end: np.ndarray, level: float) -> tuple[float, float]:
+    """Least p of paired differences of moments, by z, and the mean, in sds, that the level would see."""
+    off = truth.functions(end) - truth.functions(begin)
+    se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
+    p = 2 * stats.norm.sf(np.abs(off.mean(axis=0)) / se)
+    return float(p.min()), float(stats.norm.isf(level / 2) * se[:2].max())
 
 
 def _told(name: str, of: str, p: float, seen: float, p_wrong: float, level: float, what: str) -> Trial:

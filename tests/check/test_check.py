@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from copy import deepcopy
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.check import judge, measure, run
+from flyrun.check import against, judge, measure, run
 from flyrun.cli.main import main
+from flyrun.errors import ConfigError
 
 HERE = {"processor": "a", "numpy": "2"}
 
@@ -32,6 +34,7 @@ def found(monkeypatch):
     arms = {"regular": arm(1), "map_tuned": arm(2)}
     monkeypatch.setattr(run, "measure", lambda name: deepcopy(arms))
     monkeypatch.setattr(run, "machine", lambda: dict(HERE))
+    monkeypatch.setattr(run, "probe", lambda say: say("probes passed") or 0)
     return arms
 
 
@@ -72,7 +75,8 @@ def test_where_the_arithmetic_is_another_the_comparison_is_statistical(
     assert check(folder) == 0
     printed = capsys.readouterr().out
     assert "1 exact, 1 alike" in printed
-    assert "agree at level 0.0002" in printed  # 0.001 for 2 arms of 3 statistics each
+    assert "agree at level 0.0002, which would have seen off by: queries " in printed  # 0.001 / (2 · 3)
+    assert "probes passed" in printed
     found["map_tuned"] = arm(12, queries=1050.0, setup=setup, draws="e")
     assert check(folder) == 1
     assert "means differ more than luck allows: queries" in capsys.readouterr().out
@@ -117,9 +121,48 @@ def test_another_size_is_not_compared(folder, monkeypatch, capsys):
     assert "nothing is stored of it" in capsys.readouterr().out
 
 
+def test_another_revision_is_compared_on_this_machine(found, tmp_path, capsys, monkeypatch):
+    """Two revisions cannot be told apart by values of another processor: both run here, bit for bit."""
+
+    def measure_there(folder, revision, names, workers):
+        assert (folder / "flyrun/cli/main.py").is_file()
+        assert not (folder / ".git").exists()
+        check(tmp_path, "--update")
+        return tmp_path
+
+    monkeypatch.setattr(run, "measure_there", measure_there)
+    words = ["check", "toy_flymc", "workers=1", "--against", "HEAD"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "toy_flymc: 2 exact" in printed
+    assert "probes passed" not in printed
+    both = [deepcopy(found), {**found, "map_tuned": arm(12, draws="e")}]
+    turns = itertools.cycle(both)
+    monkeypatch.setattr(run, "measure", lambda name: next(turns))
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "1 exact, 1 alike" in printed
+    assert "map_tuned: the code is another; agree at level" in printed
+    assert "probes passed" in printed
+    both[1]["map_tuned"] = arm(12, queries=1050.0, draws="e")
+    assert main(words) == 1
+    assert "the code is another, and means differ more than luck allows: queries" in capsys.readouterr().out
+
+
+def test_a_revision_that_cannot_check_itself_is_one_line(tmp_path, monkeypatch):
+    """A revision's own failure is not taken for values of its own."""
+    (tmp_path / "checkout/flyrun").mkdir(parents=True)
+    (tmp_path / "checkout/flyrun/__init__.py").write_text("")
+    (tmp_path / "checkout/flyrun/__main__.py").write_text("raise SystemExit('no such verb')")
+    with pytest.raises(ConfigError, match="check --against old: its own check ended with 1: no such verb"):
+        against.measure_there(tmp_path / "checkout", "old", ["toy_flymc"], 1)
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (["check", "--against", "nowhere"], "check --against nowhere: no such revision; name a commit of "),
+        (["check", "--against", "HEAD", "--update"], "--against and update do not go together; drop one"),
         (["check", "toy"], "did you mean toy_flymc?"),
         (["check", "toy_flymc", "workers=0"], "workers=0: must be a whole number"),
         (["check", "toy_flymc", "--updat"], "no such option"),
@@ -142,4 +185,4 @@ def test_real_arms_repeat_and_a_changed_sampler_is_found(monkeypatch):
     monkeypatch.setattr(measure, "overrides", lambda name: [*words, "only=untuned", "brightness.q=1"])
     changed = measure.measure("toy_flymc")["untuned"]
     assert changed["setup"] != first["untuned"]["setup"]
-    assert judge.judge(first["untuned"], changed, True, 100).kind == judge.DIFFERS
+    assert judge.judge(first["untuned"], changed, "", 100).kind == judge.DIFFERS

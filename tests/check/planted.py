@@ -1,0 +1,47 @@
+"""Kernels with small faults, of one type each so that they compile once: what `flyrun check` has to find."""
+
+from math import exp, log
+from typing import NamedTuple
+
+from flyrun.numerics.compiled import implements
+from flyrun.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.samplers.chain.brightness.base import resample
+from flyrun.samplers.chain.brightness.implicit import Implicit
+from flyrun.samplers.chain.targets.firefly import darken
+from flyrun.samplers.chain.targets.target import kept_log_data, log_data
+
+SOUND, TEMPERATURE, ACCEPTANCE, DRIFT = range(4)
+
+
+class Planted(NamedTuple):
+    """Metropolis' rule at temperature 1.1, with acceptance × 1.1, or with proposals that drift."""
+
+    fault: int
+
+
+@implements(decide, Planted)
+def _planted(rule, rng, target, theta, proposal, log_ratio):
+    if rule.fault == DRIFT:
+        proposal[0] += 0.1 * abs(proposal[0] - theta[0])
+    log_ratio += log_data(target, proposal, None) - kept_log_data(target, None)
+    if rule.fault == TEMPERATURE:
+        log_ratio /= 1.1
+    if rule.fault == ACCEPTANCE:
+        log_ratio += log(1.1)
+    return metropolis(rng, target, theta, proposal, log_ratio)
+
+
+class TooReady(NamedTuple):
+    """Algorithm 2, after which each bright datum is darkened once more, now and then."""
+
+    sound: Implicit
+    share: float
+
+
+@implements(resample, TooReady)
+def _too_ready(brightness, rng, target, theta):
+    resample(brightness.sound, rng, target, theta)
+    memory = target.memory
+    for i in range(memory.partition.n_bright[0] - 1, -1, -1):
+        if rng.random() < brightness.share * exp(min(0.0, -memory.values[i])):
+            darken(target, i)
