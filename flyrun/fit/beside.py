@@ -60,7 +60,7 @@ def summarise(folder: Path) -> None:
     """Leave the summary of a cell beside its draws."""
     import flyrun.report.build  # late: pandas, which this process may do without
 
-    flyrun.report.build.summarise(folder)
+    flyrun.report.build.summarise(folder, fit=True)
 
 
 def report(folder: Path) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from flyrun.diagnostics import ess
 from flyrun.runner.store import StoredCell
 
 RHAT, ESS = 1.01, 400
+_FEWEST = 250  # draws of a chain that R-hat and ESS are always worked out from
 INTERVAL = (0.03, 0.97)
 _STATS = ("log_joint", "accepted", "queries", "bright")
 
@@ -54,14 +56,21 @@ def draws(cells: Sequence[StoredCell], layout: Layout) -> np.ndarray:
     return Scales.of(layout).apply(theta)
 
 
-def summarise(beta: np.ndarray, layout: Layout) -> list[dict[str, Any]]:
+def judged(beta: np.ndarray, most: float = math.inf) -> np.ndarray:
+    """Every k-th draw, (C, T // k, P), so few that they hold at most so many numbers, or _FEWEST a chain."""
+    flat = beta.reshape(*beta.shape[:2], -1)
+    return flat[:, :: max(1, min(math.ceil(flat.size / most), flat.shape[1] // _FEWEST))]
+
+
+def summarise(beta: np.ndarray, layout: Layout, most: float = math.inf) -> list[dict[str, Any]]:
     """A row per coefficient: names, mean, sd, interval, ESS, R-hat, and its effect per sd of its column.
 
     The intercept is first in its class. effect: mean and quantiles of the coefficient times what its column
-    is divided by (its sd; of two values their difference), in log odds or in sds of the target.
+    is divided by (its sd; of two values their difference), in log odds or in sds of the target. most: numbers
+    that R-hat and ESS are worked out from; the ESS of fewer draws is at most that of all.
     """
     flat = beta.reshape(*beta.shape[:2], -1)
-    found = ess.summary(flat)
+    found = ess.summary(judged(beta, most))
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
     mean, sd = flat.mean(axis=(0, 1)), flat.std(axis=(0, 1), ddof=1)
     told = {"mean": mean, "sd": sd, "q03": low, "q97": high}

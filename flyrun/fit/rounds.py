@@ -14,6 +14,7 @@ from typing import Any
 from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Job
+from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
 from flyrun.fit import beside, coefficients
 from flyrun.fit.choose import Problem
 from flyrun.fit.request import Request
@@ -31,6 +32,10 @@ _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
 _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
+# What comes after sampling, on a core: a report, and by number (a draw of a coefficient) R-hat and ESS, of
+# which so much of the budget's time is spent a round at most, and files.
+_REPORT_S, _JUDGED_S, _WRITTEN_S = 3.0, 7e-7, 3e-7
+_JUDGING, _FORESEEN_S = 0.05, 0.5  # the time that less was foreseen for is that of starting
 
 
 def fit(request: Request, task: Problem, started: float, screen: Any, other: beside.Beside) -> int:
@@ -39,7 +44,7 @@ def fit(request: Request, task: Problem, started: float, screen: Any, other: bes
     for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
-    if code == 0:
+    if code in (DONE, UNTRUSTED):
         with rounds.timed("report"):
             text = other.ask(beside.report, rounds.folder)
         if screen.tables is not None:
@@ -65,6 +70,8 @@ class _Rounds:
         self.protocol = self.job.arms[0].protocol
         self.seeds = self.protocol.seed_list
         self.done = 0
+        self.most = max(_JUDGING * request.budget.seconds / _JUDGED_S, 1.0)  # numbers that are judged
+        self.pace = 1.0  # seconds that judging took over those foreseen
         self.rate = math.nan  # seconds an iteration of all chains takes, one after the other
         self.slow = False  # a first round took too long for one process
         self.program: Any = None
@@ -96,8 +103,21 @@ class _Rounds:
         """Seconds of the budget that are left."""
         return self.request.budget.seconds - (time.monotonic() - self.started)
 
+    def for_draws(self, total: int) -> float:
+        """The same without what judging, writing and reporting chains of this length will take."""
+        return self.left() - _REPORT_S - self._numbers(total) * _WRITTEN_S - self._judging(total)
+
+    def _numbers(self, total: int) -> float:
+        kept = max(total - self.protocol.burn_in, 0) // self.protocol.thin
+        return float(len(self.seeds) * kept * self.task.n_params)
+
+    def _judging(self, total: int) -> float:
+        """Seconds that R-hat and ESS will take."""
+        return self.pace * _JUDGED_S * min(self._numbers(total), self.most)
+
     def to_end(self) -> int:
-        """Exit code: 0 with a posterior written, agreed or not; 1 where one failed or all are too short."""
+        """Exit code: DONE or, of chains that do not agree, UNTRUSTED with a posterior written; FAILED where a
+        chain failed or all are too short."""
         if self.job.fresh:
             for name in (FIT, POSTERIOR):
                 (self.folder / name).unlink(missing_ok=True)
@@ -116,14 +136,17 @@ class _Rounds:
                         f"the budget of {self.request.budget} ended at iteration {total:,}, too early for "
                         "draws to speak of; the same command with a longer --budget goes on from here"
                     )
-                    return 1
+                    return FAILED
                 result = self._run(total, False, None)
                 if result.exit_code:
                     return result.exit_code
             with self.timed("R-hat and ESS"):
                 self.done, self.rate = total, sum(map(_seconds_an_iteration, self._stored()))
                 self.beta = coefficients.draws(self._stored(), self.task.layout)
-                rows = self.other.ask(coefficients.summarise, self.beta, self.task.layout)
+                began, foreseen = time.monotonic(), self._judging(total)
+                rows = self.other.ask(coefficients.summarise, self.beta, self.task.layout, self.most)
+                if foreseen > _FORESEEN_S:
+                    self.pace *= max((time.monotonic() - began) / foreseen, 1.0)
             good = coefficients.agreed(rows) and not self._caveats()
             following = None if good or ended else self._next(total, rows)
             self._tell_round(number, total, rows, good, following)
@@ -131,19 +154,20 @@ class _Rounds:
                 break
             total = following
         self._write(rows, total, good)
-        return 0
+        return DONE if good else UNTRUSTED
 
     def _reach(self, total: int, fresh: bool) -> Any:
         """Run the chains to `total`, or as far as the time takes them, all about as far."""
         while True:
             trial = not self.slow and self._executor(total).workers == 1 and self._more_cores()
-            # Reading and setting up leave the chains a quarter of the budget.
-            seconds = max(self.left(), min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            # Reading and setting up leave the first round a quarter of the budget.
+            least = 1.0 if self.done else max(min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            seconds = max(self.for_draws(total), least)
             seconds = min(seconds, _WORKERS_PAY_S) if trial else seconds
             result = self._run(total, fresh, None if math.isinf(seconds) else seconds)
             fresh = False
-            worth = self.left() > max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
-            if result.exit_code or not result.of("stopped") or not worth:
+            least = max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            if result.exit_code or not result.of("stopped") or self.for_draws(total) <= least:
                 return result
             self.slow = trial or self.slow
 
@@ -225,7 +249,7 @@ class _Rounds:
         short = least < coefficients.ESS  # else R-hat is what is missing
         wanted = 1.2 * coefficients.ESS / max(least, 1.0) if short else 2.0
         longer = burn_in + (total - burn_in) * min(max(wanted, _LEAST), _MOST)
-        following = self._rounded(min(longer, total + max(self.left(), 0.0) / self.rate))
+        following = self._rounded(min(longer, total + max(self.for_draws(int(longer)), 0.0) / self.rate))
         return following if following > 1.05 * total else None
 
     def _tell_round(self, number: int, total: int, rows: list, good: bool, following: int | None) -> None:

@@ -1,5 +1,7 @@
 """What is to be said of samplers about a Gaussian, or a t, where the posterior is far from one."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from flyrun.diagnostics import ess
@@ -31,16 +33,25 @@ its proposals are a t at the MAP, and a posterior of {{ heavy | join(" and ") }}
 """
 
 
-def about_a_gaussian(arm: ArmResult) -> list[str]:
-    """That a sampler is about a Gaussian, or a t, where the posterior is far from one."""
+def about_a_gaussian(
+    arm: ArmResult, rhat: Sequence[float] | None = None, accepted: Sequence[float] | None = None
+) -> list[str]:
+    """That a sampler is about a Gaussian, or a t, where the posterior is far from one.
+
+    rhat: of the coordinates; accepted: the share of each cell; by default as the arm's ESS section has them.
+    """
+    if rhat is None:
+        rhat = arm.pooled.rhat if arm.pooled else ()
+    if accepted is None:
+        accepted = [getattr(cell, "accept_rate", 1.0) for cell in arm.cells]
     sampler, share = arm.setting("sampler", "name"), arm.fact("n_data", 0) / max(arm.fact("n_params", 0), 1)
-    apart = np.nanmax([1.0, *(arm.pooled.rhat if arm.pooled else ())]) > ess.HIGH_RHAT
+    apart = np.nanmax([1.0, *rhat]) > ess.HIGH_RHAT
     far_out = sampler == "elliptical_slice" and arm.setting("protocol", "init") == "prior" and apart
     tails = {"student_t": "a Student-t likelihood", "laplace": "a Laplace prior"}
     names = [arm.setting(group, "name") for group in ("model", "prior")]
     few = sampler == "independence" and 0 < share < FEW_DATA
     heavy = [tails[name] for name in names if few and name in tails]
-    rate = float(np.mean([getattr(cell, "accept_rate", 1.0) for cell in arm.cells] or [1.0]))
+    rate = float(np.mean(accepted or [1.0]))
     return words.lines(
         _GAUSSIAN_CAVEATS, far_out=far_out, heavy=heavy, share=share, least=FEW_DATA, rate=rate,
         astray=sampler == "surrogate_transition" and rate < ASTRAY,

@@ -15,7 +15,7 @@ from flyrun.report import document, figures, html, summaries, table
 from flyrun.report.arms import Run
 from flyrun.report.draws import Draws
 from flyrun.report.render import View
-from flyrun.report.section import Section, import_section, shown
+from flyrun.report.section import Section, import_section, served, shown
 from flyrun.runner import store
 
 _NAMED = 4  # arms that a caveat names
@@ -48,10 +48,13 @@ def load(run_dir: Path) -> Run:
     return summaries.load(Path(run_dir), SECTIONS)
 
 
-def summarise(folder: Path) -> None:
-    """Leave the summary of a cell that has just ended beside its draws, for the reports to come."""
+def summarise(folder: Path, **info: object) -> None:
+    """Leave the summary of a cell that has just ended beside its draws, for the reports to come.
+
+    info: what its run.json will say, where that decides what is reported.
+    """
     with contextlib.closing(Draws(store.open_folder(folder))) as draws:
-        summaries.of_cell(draws, SECTIONS)
+        summaries.of_cell(draws, served(info, SECTIONS) if info else SECTIONS)
 
 
 def frame(run: Run) -> pd.DataFrame:

@@ -38,7 +38,7 @@ class Section:
     views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
     inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
-    this one is.
+    this one is.  alone: whether these are not worked out for its runs either.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Section:
     only: str = ""
     inputs: Callable[[], str] = str
     replaces: tuple[str, ...] = ()
+    alone: bool = False
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         """To another process goes where it stands: functions without a name could not."""
@@ -92,6 +93,13 @@ class Section:
 def import_section(name: str) -> Section:
     """The part of flyrun/report/sections/<name>.py."""
     return importlib.import_module(f"flyrun.report.sections.{name}").SECTION
+
+
+def served(info: dict[str, Any], sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The parts that are worked out for a run, by its run.json."""
+    wanted = [section for section in sections if section.serves(info)]
+    idle = {name for section in wanted if section.alone for name in section.replaces}
+    return tuple(section for section in wanted if section.name not in idle)
 
 
 def shown(run: Run, sections: tuple[Section, ...]) -> list[Section]:

@@ -20,7 +20,7 @@ from flyrun.errors import StoreError
 from flyrun.numerics.sources import PACKAGE, digest
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.section import Section
+from flyrun.report.section import Section, served
 from flyrun.runner import environment, proofs, store
 from flyrun.runner.store import StoredCell
 
@@ -42,7 +42,7 @@ def load(run_dir: Path, sections: Sections) -> Run:
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
     for cell in store.open_cells(run_dir):
         by_arm[cell.arm].append(cell)
-    sections = tuple(section for section in sections if section.serves(info))
+    sections = served(info, sections)
     paper, source = published(info)
     listed = [(entry, by_arm[entry["name"]], paper.get(entry["name"], {})) for entry in info["arms"]]
     one = partial(_arm, sections)

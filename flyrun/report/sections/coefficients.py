@@ -39,7 +39,8 @@ def caveats(run: Run) -> list[str]:
             f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
             "same command with a longer --budget goes on from here."
         )
-    lines += about_a_gaussian(arm) + _prior_like(run, rows)
+    accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
+    lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted) + _prior_like(run, rows)
     return [text[0].upper() + text[1:] for text in lines]
 
 
@@ -145,4 +146,5 @@ SECTION = Section(
     """,
     only="fit", table=_rows, views=views, lead=lead,
     legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates", "bias"),
+    alone=True,
 )  # fmt: skip

@@ -1,0 +1,129 @@
+"""A budget is all that a person waits for; an exit code says whether what was written is to be trusted."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun.cli.main import main
+from flyrun.cli.verbs.fit import parse
+from flyrun.diagnostics import ess
+from flyrun.exit_codes import UNTRUSTED
+from flyrun.fit import choose, coefficients, rounds
+from flyrun.report.sections import ess as ess_section
+from tests.fit.test_fit_pieces import LAYOUT
+
+
+class ReachedError(Exception):
+    """Where a test ends."""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A file of two columns."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=80)
+    pd.DataFrame({"x": x, "y": x + rng.normal(size=80)}).to_csv("mine.csv", index=False)
+    return ["mine.csv", "--target", "y", "--workers", "1"]
+
+
+def begun(monkeypatch, words, passed):
+    """A request's rounds, `passed` seconds after it was typed."""
+    monkeypatch.setattr(rounds.time, "monotonic", lambda: 1000.0 + passed)
+    request = parse(words)
+    screen = SimpleNamespace(console=None, warn=print, failures=print, tell=print)
+    other = SimpleNamespace(ask=lambda work, *given: work(*given), begin=print)
+    return rounds._Rounds(request, choose.problem(request), 1000.0, screen, other)
+
+
+def stops(monkeypatch, started):
+    """Seconds that the first round's chains are given."""
+    given = []
+
+    def run(job, console, prepare, stop_after_s, **how):
+        given.append(stop_after_s)
+        raise ReachedError
+
+    monkeypatch.setattr(rounds, "run", run)
+    with pytest.raises(ReachedError):
+        started.to_end()
+    return given[0]
+
+
+def test_time_is_kept_back_for_what_follows_the_draws(mine, monkeypatch):
+    """Judging, files and the report, which came after the budget's end."""
+    total = 4500  # as long as the first round is
+    started = begun(monkeypatch, [*mine, "--budget", "10m"], 20.0)
+    given = stops(monkeypatch, started)
+    numbers = 4 * 4000 * 3
+    assert given < 600.0 - 20.0 - 3.0
+    # and more of it for wider tables, and where judging proved slow
+    wide = begun(monkeypatch, [*mine, "--budget", "10m"], 20.0)
+    wide.task.__dict__["n_params"] = 3000
+    wider = stops(monkeypatch, wide)
+    assert wider < given - 10.0
+    assert wide._judging(total) == pytest.approx(0.05 * 600.0)  # at most, however wide
+    assert started._judging(total) == pytest.approx(7e-7 * numbers * 2 / 3)
+    wide.pace = 3.0
+    assert stops(monkeypatch, wide) == pytest.approx(wider - 60.0)
+
+
+def test_no_round_is_begun_that_would_end_too_late(mine, monkeypatch):
+    started = begun(monkeypatch, [*mine, "--budget", "60s"], 50.0)
+    started.rate = 0.001
+    rows = [{"ess_bulk": 10.0}]
+    following = started._next(4500, rows)
+    assert 4500 < following <= 4500 + 7.0 / 0.001  # 10 s are left, of which the report takes 3
+    started = begun(monkeypatch, [*mine, "--budget", "60s"], 58.0)
+    started.rate = 0.001
+    assert started._next(4500, rows) is None
+
+
+def test_reading_leaves_the_first_round_a_quarter_and_later_ones_what_is_left(mine, monkeypatch):
+    started = begun(monkeypatch, [*mine, "--budget", "40s"], 100.0)
+    assert stops(monkeypatch, started) == 10.0
+    started.done = 4500
+    assert stops(monkeypatch, started) == 1.0
+
+
+def test_r_hat_and_ess_are_worked_out_from_fewer_draws_where_all_take_long(monkeypatch):
+    """Numbers that are only looked at must not take longer than making them."""
+    seen = []
+    summary = ess.summary
+    monkeypatch.setattr(ess, "summary", lambda draws: seen.append(draws.shape) or summary(draws))
+    beta = np.random.default_rng(0).normal(size=(4, 4000, 3))
+    whole = coefficients.summarise(beta, LAYOUT)
+    few = coefficients.summarise(beta, LAYOUT, 12_000)
+    least = coefficients.summarise(beta, LAYOUT, 1.0)
+    assert seen == [(4, 4000, 3), (4, 1000, 3), (4, 250, 3)]
+    for a, b, c in zip(whole, few, least, strict=True):
+        assert (a["mean"], a["sd"], a["q03"]) == (b["mean"], b["sd"], b["q03"])  # from all draws
+        assert c["ess_bulk"] < b["ess_bulk"] < a["ess_bulk"]
+        assert abs(b["rhat"] - a["rhat"]) < 0.01
+    # chains that do not agree are seen as well
+    beta[0] += 0.5
+    assert not coefficients.agreed(coefficients.summarise(beta, LAYOUT, 1.0))
+    assert coefficients.judged(np.zeros((2, 100, 4, 5)), 1.0).shape == (2, 100, 20)
+
+
+def test_a_fit_works_out_no_diagnostics_that_its_report_leaves_out(mine, monkeypatch):
+    """The report judged all draws once more, for tables that a fit does not have."""
+    assert main(["fit", *mine, "--budget", "600"]) == UNTRUSTED
+    kept = [json.loads(path.read_text()) for path in (choose.Path("results/runs/mine").rglob("summary.json"))]
+    assert len(kept) == 4
+    assert all("chains" in one and "ess" not in one and "cost" not in one for one in kept)
+    monkeypatch.setattr(ess_section, "SECTION", None)
+    assert main(["report", "mine"]) == 0
+
+
+@pytest.mark.parametrize(("ess_asked", "code"), [(1.0, 0), (1e9, UNTRUSTED)])
+def test_exit_codes_say_whether_the_chains_agree(ess_asked, code, mine, monkeypatch, capsys):
+    """What is written and not to be trusted was told from what is only in words."""
+    monkeypatch.setattr(coefficients, "ESS", ess_asked)
+    monkeypatch.setattr(coefficients, "RHAT", 1.1)
+    assert main(["fit", *mine, "--budget", "700"]) == code
+    assert ("the chains agree" in capsys.readouterr().out) == (code == 0)
+    assert choose.Path("results/runs/mine/posterior.nc").is_file()
