@@ -5,10 +5,13 @@ FLYRUN = $(VENV)/bin/flyrun
 # Further overrides for the reproduction targets: make mnist_logreg ARGS="protocol=smoke executor.workers=1"
 ARGS ?=
 
+# What `make bench` compares with: any commit
+BASE ?= HEAD~1
+
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_store bench_peers bench_answers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers docs lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -121,7 +124,10 @@ test-slow: $(VENV)/dev.stamp ## the tests that take minutes
 check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit for bit (new values: flyrun check --update)
 	$(FLYRUN) check
 
-bench: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
+bench: $(VENV)/dev.stamp ## seconds of this tree by those of BASE (HEAD~1), interleaved: a ratio with an interval
+	$(VENV)/bin/python -m tools.bench --base $(BASE) $(ARGS)
+
+bench_blas: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 	$(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
 bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tests compare with

@@ -43,12 +43,14 @@ def checked_out(revision: str) -> Iterator[Path]:
         yield folder
 
 
-def run_there(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words and a folder's flyrun."""
+def start_there(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Start Python with these words and a folder's flyrun; its input, output and errors are pipes."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     environment.pop("NUMBA_CACHE_DIR", None)  # this process's own, by this revision's sources
-    command = [sys.executable, *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    command, pipe = [sys.executable, *words], subprocess.PIPE
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def measure_there(folder: Path, revision: str, names: list[str], workers: int) -> Path:
@@ -59,9 +61,10 @@ def measure_there(folder: Path, revision: str, names: list[str], workers: int) -
     values = folder.parent / "values"
     if names:
         options = [f"values={values}", f"workers={workers}"]
-        done = run_there(folder, "-m", "flyrun", "check", *names, "--update", *options)
+        done = start_there(folder, "-m", "flyrun", "check", *names, "--update", *options)
+        printed, failed = done.communicate()
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+            said = (failed.strip() or printed.strip() or "nothing").splitlines()[-1]
             raise ConfigError(
                 f"check --against {revision}: its own check ended with {done.returncode}: {said}"
             )

@@ -1,7 +1,7 @@
 """Updates on the paper's two graphs, marginals kept: plain Gibbs in seconds, the others in units of it.
 
 Stretches of all samplers take turns on one core, so that what slows one slows all; the middle ratio counts.
-`make bench` shows the figures. On Potts: 10⁶ Gibbs updates in at most 2.0 s, MGPMH at L² at most 1.5 of
+`make bench_blas` shows the figures. On Potts: 10⁶ Gibbs updates in at most 2.0 s, MGPMH at L² at most 1.5 of
 Gibbs, superposed MIN-Gibbs at Ψ² and DoubleMIN at (L², Ψ²) at most 2.5. On Ising a Gibbs update is one dot
 product of 0.1 µs, below what the random numbers of an MGPMH update cost: those ratios are shown only. As
 tests, with machines shared, three times as much is allowed.

@@ -1,6 +1,6 @@
 """Firefly-HMC with local bounds in units of what no sampler undercuts: a draw of a Gaussian as large.
 
-`make bench` shows the figures.
+`make bench_blas` shows the figures.
 """
 
 import time

@@ -1,6 +1,6 @@
 """MNIST: an iteration in units of a one-thread BLAS product `X @ theta`, and FlyMC against the regular arm.
 
-`make bench` shows the figures.
+`make bench_blas` shows the figures.
 """
 
 import time
