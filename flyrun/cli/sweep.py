@@ -86,8 +86,11 @@ def run(argv: Sequence[str]) -> int:
         if line.sweep and INTERRUPTED not in line.codes:
             from flyrun.report import sweep  # late: pandas, for which Tab need not wait
 
+            jobs = sweep.read(Path(folder))
+            if not jobs and not line.codes:
+                raise ConfigError("-m: these words make no job; see `flyrun --help`")
             screen = outputs.Screen(output)
-            path = sweep.build(sweep.read(Path(folder)), screen.tables)
+            path = sweep.build(jobs, screen.tables)
             if path is not None:
                 screen.tell("sweep", path, csv=path)
     return max(line.codes, default=DONE)
@@ -163,7 +166,8 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
             line.codes.append(end.code if isinstance(end.code, int) else DONE)
         except (ValueError, TypeError, AssertionError) as error:
             # Hydra's own complaints about flags; the task lets none out.
-            raise ConfigError(f"{error}; see `flyrun --help`") from error
+            said = str(error) or "Hydra takes no such words"
+            raise ConfigError(f"{said}; see `flyrun --help`") from error
 
 
 @contextmanager

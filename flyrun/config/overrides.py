@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 
 from flyrun.config.arm import ARM_GROUPS, GROUPS
 from flyrun.config.schema import SCHEMAS, did_you_mean, keys, listing, quoted
+from flyrun.config.sweeps import refuse_words_of_hydra, several
 from flyrun.errors import ConfigError
 
 #: keys of the whole job; all others start with a group's name
@@ -55,9 +56,14 @@ class Entry:
 
 
 def read(words: Iterable[str], multirun: bool = False) -> list[Entry]:
-    """Parse and check override words. Raises ConfigError naming the word and the remedy."""
+    """Parse and check override words. Raises ConfigError naming the word and the remedy.
+
+    multirun: words may hold several values, and of one key the last word counts, as where there is one job.
+    """
     parser, words = OverridesParser.create(), list(words)
-    return [_entry(_parse(parser, words, place, multirun), multirun) for place in range(len(words))]
+    entries = [_entry(_parse(parser, words, place, multirun), multirun) for place in range(len(words))]
+    last = {(entry.arm, entry.key): entry for entry in entries}
+    return [entry for entry in entries if not multirun or last[entry.arm, entry.key] is entry]
 
 
 def _parse(parser: OverridesParser, words: list[str], place: int, multirun: bool) -> Override:
@@ -108,6 +114,7 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
     text = str(parsed.input_line)
     key = parsed.key_or_group
     if key.startswith(("hydra.", "hydra/")):
+        refuse_words_of_hydra(parsed)
         return Entry(key, parsed.value(), text, swept=parsed.is_sweep_override())
     text = text.lstrip("+")
     if parsed.is_delete():
@@ -115,12 +122,8 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
     if parsed.package is not None:
         raise ConfigError(f"{text}: @packages are not used here; write {key}=VALUE")
     swept = parsed.is_sweep_override()
-    if swept and not multirun:
-        values = re.sub(r",\s+", ",", text.partition("=")[2])
-        a_list = quoted(f"{key}=[{values}]")
-        raise ConfigError(
-            f"{text}: holds several values; write a list as {a_list}, or add -m to run them in turn"
-        )
+    if swept:
+        text = several(parsed, multirun, key in _NAMES)
     arm = None
     if key.partition(".")[0] == "arms":
         arm, _, key = key.partition(".")[2].partition(".")

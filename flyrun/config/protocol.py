@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 from flyrun.config.schema import Choice, Section, option, ranged, show
 from flyrun.errors import ConfigError
 
+_MOST_SEEDS = 100_000  # each has a folder in every arm
+
 
 @dataclass(frozen=True)
 class Budget(Section):
@@ -47,7 +49,7 @@ class Protocol(Choice):
 
     name: str = "default"
     seeds: int | tuple[int, ...] = 5
-    iterations: int = ranged(80_000, at_least=1)
+    iterations: int = ranged(80_000, at_least=1, at_most=1e12)
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
     init: Literal["prior", "map", "ep", "zero"] = "prior"
@@ -59,10 +61,11 @@ class Protocol(Choice):
     def check(self) -> None:
         """As in the base class."""
         seeds = self.seeds if isinstance(self.seeds, tuple) else range(self.seeds)
-        if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        each = 0 < len(seeds) <= _MOST_SEEDS and min(seeds) >= 0
+        if not each or len(set(seeds)) < len(seeds):
             raise ConfigError(
-                f"protocol.seeds={show(self.seeds)}: must be a number of seeds at least 1, "
-                "or a list of different whole numbers at least 0, such as [0,1,2]"
+                f"protocol.seeds={show(self.seeds)}: must be a number of seeds from 1 to {_MOST_SEEDS:,}, "
+                "or a list of so many different whole numbers at least 0, such as [0,1,2]"
             )
         if self.burn_in >= self.iterations:
             raise ConfigError(

@@ -56,6 +56,7 @@ def ranged(default: Any, **ends: Any) -> Any:
     return field(default=default, metadata={"range": Range(**ends)})
 
 
+_MOST_INT = 2**64
 #: of a scale: its square, and that square's inverse, stay numbers
 SCALE = {"at_least": 1e-100, "at_most": 1e100}
 
@@ -83,8 +84,10 @@ class Section:
             except ValueError:
                 expected = describe(hints[item.name], limits)
                 example = "" if item.default is None else f", such as {show(item.default)}"
+                number = isinstance(given, (int, float)) and abs(given) >= _MOST_INT
+                size = f", below {_MOST_INT:.3g} in size" if number else ""
                 raise ConfigError(
-                    f"{self.group}.{item.name}={show(given)}: must be {expected}{example}"
+                    f"{self.group}.{item.name}={show(given)}: must be {expected}{size}{example}"
                 ) from None
             object.__setattr__(self, item.name, value)
         self.check()
@@ -279,7 +282,7 @@ def convert(value: Any, hint: Any) -> Any:
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if hint is float and number:
         return float(value)
-    if hint is int and number and value == int(value):
+    if hint is int and number and value == int(value) and abs(value) < _MOST_INT:
         return int(value)
     if hint in (bool, str, type(None)) and type(value) is hint:
         return value
