@@ -148,7 +148,7 @@ BAD = {
     "protocol.seeds=[]": "protocol.seeds=[]:",
     "protocol.seeds=[2,2]": "protocol.seeds=[2,2]:",
     "protocol.seeds=-1": "protocol.seeds=-1:",
-    "protocol.seeds=1,2": "protocol.seeds=[1,2]", or add -m",
+    "protocol.seeds=1,2": 'protocol.seeds=[1,2]", or add -m',
     "protocol.thin=3": "must divide",
     "executor.workers=0": "executor.workers=0: must",
     "executor.cores=2": "executor=local has no key cores",
