@@ -140,8 +140,8 @@ SIX = "x,y\n1,1.5\n2,2.5\n3,3.5\n4,5.5\n5,4.5\n6,6.5\n"
 FILES = {
     "no such column": ("a.csv", SIX, TABLE.replace("target=y", "target=z"), "no column 'z'"),
     "no target": ("a.csv", SIX, TABLE.replace("dataset.target=y ", ""), "dataset.target=null"),
-    "one value lacks": ("a.csv", SIX + ",3\n", TABLE, "row 6, column x has no value"),
-    "infinite": ("a.csv", SIX + "inf,3\n", TABLE, "row 6, column x is inf"),
+    "one value lacks": ("a.csv", SIX + ",3\n", TABLE, "row 6 (line 8 of the file), column x has no value"),
+    "infinite": ("a.csv", SIX + "inf,3\n", TABLE, "row 6 (line 8 of the file), column x is inf"),
     "constant feature": ("a.csv", "x,y\n1,2\n1,3\n1,4\n", TABLE, "column x is 1 in every row"),
     "constant target": ("a.csv", "x,y\n1,2\n2,2\n", TABLE, "target y is 2 in every row"),
     "one class": (
