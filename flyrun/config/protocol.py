@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from flyrun.config.schema import Choice, Section, option, ranged, show
+from flyrun.config.schema import FREEDOM, Choice, Section, option, ranged, show
 from flyrun.errors import ConfigError
 
 _MOST_SEEDS = 100_000  # each has a folder in every arm
@@ -53,7 +53,7 @@ class Protocol(Choice):
     burn_in: int = ranged(10_000, at_least=0)
     thin: int = ranged(1, at_least=1)
     init: Literal["prior", "map", "ep", "zero"] = "prior"
-    init_freedom: float | None = ranged(None, at_least=1)
+    init_freedom: float | None = ranged(None, **FREEDOM)
     budget: Budget = field(default_factory=Budget)
     chunk_seconds: float = ranged(2.0, above=0)
     extend: bool = False

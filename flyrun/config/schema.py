@@ -59,6 +59,8 @@ def ranged(default: Any, **ends: Any) -> Any:
 _MOST_INT = 2**64
 #: of a scale: its square, and that square's inverse, stay numbers
 SCALE = {"at_least": 1e-100, "at_most": 1e100}
+#: of degrees of freedom: wider than Cauchy's no t is of use; beyond its normaliser is rounding
+FREEDOM = {"at_least": 1, "at_most": 1e6}
 
 
 @dataclass(frozen=True)

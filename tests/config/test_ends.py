@@ -10,6 +10,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol
+from flyrun.config.sampler.approximations import Importance
 from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import SCHEMAS, typed_fields
 from flyrun.data.dataset import Dataset
@@ -43,13 +44,15 @@ def _beside(group, name):
         made |= {"sampler": SCHEMAS["sampler"]["random_walk"](metric="hessian", step=1.0)}
     elif name == "surrogate_transition":
         made |= {"acceptance": "mh_ss"}
+    elif name == "importance":
+        made |= {"bound": None, "brightness": None}
     return {key: SCHEMAS[key][one]() if isinstance(one, str) else one for key, one in made.items()}
 
 
 def _options():
     for group in ("bound", "brightness", "acceptance", "prior", "model", "sampler", "protocol"):
         for name, cls in SCHEMAS[group].items():
-            if group == "sampler" and not issubclass(cls, ThetaUpdate):
+            if group == "sampler" and not issubclass(cls, ThetaUpdate | Importance):
                 continue
             if group == "model" and name not in ("student_t", "clutter"):
                 continue

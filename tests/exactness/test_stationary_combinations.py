@@ -236,8 +236,7 @@ WALK = "sampler=random_walk metric=hessian\nacceptance=exact"
 NONE = "bound=none\nbrightness=none\n"
 THINNED = NONE + "sampler=random_walk metric=hessian\nacceptance=mh_ss order=1"
 BROKEN = [
-    (_everywhere, "heavy tails", FIREFLY),
-    (_few_candidates, "leverage", THINNED),
+    (_everywhere, "heavy tails", f"bound=local mass_outside=0.99\nbrightness=per_datum\n{WALK}"),
     (_few_candidates, "two rows", THINNED),
     (_warm, "two rows", NONE + WALK),
     (_timid, "duplicates", NONE + WALK),

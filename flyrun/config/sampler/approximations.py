@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import SCHEMAS, build, chosen_by, option, ranged, typed_choices
+from flyrun.config.schema import FREEDOM, SCHEMAS, build, chosen_by, option, ranged, typed_choices
 from flyrun.errors import ConfigError
 
 
@@ -29,7 +29,7 @@ class Proposing(Approximation):
     gaussian: ClassVar[bool] = False
     approximation: str = "laplace"
     steps: int = ranged(3, at_least=0)
-    freedom: float | None = ranged(None, above=0)
+    freedom: float | None = ranged(None, **FREEDOM)
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
@@ -62,7 +62,7 @@ class Importance(Proposing):
     """Importance sampling, all likelihoods a draw, from a t or a Gaussian of an approximation."""
 
     paper: ClassVar[str] = "Geweke 1989"
-    freedom: float | None = ranged(8.0, above=0)
+    freedom: float | None = ranged(8.0, **FREEDOM)
 
 
 @dataclass(frozen=True)

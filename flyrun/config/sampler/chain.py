@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import option, ranged, typed_choices
+from flyrun.config.schema import FREEDOM, option, ranged, typed_choices
 
 
 class ThetaUpdate(Sampler):
@@ -105,7 +105,7 @@ class Independence(Proposer):
 
     paper: ClassVar[str] = "Tierney 1994"
     metric: Literal["bound", "hessian", "ep"] = "hessian"
-    freedom: float | None = ranged(8.0, above=0)
+    freedom: float | None = ranged(8.0, **FREEDOM)
 
 
 @option("sampler", "pcn")
