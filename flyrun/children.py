@@ -5,6 +5,7 @@ import multiprocessing
 import multiprocessing.resource_tracker
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,11 +17,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _start_tracker() -> None:
+    """Start Python's tracker of shared resources, which clears silently what a process leaves at a sudden end."""
+    rules = list(sys.warnoptions)  # which it is given
+    sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
+    try:
+        multiprocessing.resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions[:] = rules
+
+
 @contextlib.contextmanager
 def sigint_blocked() -> Iterator[None]:
     """Threads and processes started inside never see Ctrl-C."""
-    # Starting it unblocks SIGINT, so it must be there before.
-    multiprocessing.resource_tracker.ensure_running()
+    _start_tracker()  # that unblocks SIGINT, so it must be there before
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -33,6 +43,7 @@ class Pool(ProcessPoolExecutor):
 
     def __init__(self, workers: int):
         context = multiprocessing.get_context("spawn")
+        _start_tracker()  # before the first lock does
         reader, self._open = context.Pipe(duplex=False)
         super().__init__(workers, context, _end_with, (reader,))
 

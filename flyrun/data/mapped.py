@@ -28,10 +28,23 @@ def make(folder: Path, write: Callable[[Path], object]) -> None:
             os.rename(temporary, folder)
     except OSError as error:
         if not folder.is_dir():
-            raise DataError(f"{folder}: cannot be written ({error.strerror}); set FLYRUN_CACHE") from error
+            remedy = "make room on its disk, or name a folder of another in FLYRUN_CACHE"
+            raise DataError(f"{folder}: cannot be written ({error.strerror}); {remedy}") from error
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def created(path: Path, shape: tuple[int, ...]) -> np.memmap:
+    """A new .npy file of float32 to be filled; OSError where the disk has no room for all of it.
+
+    Through a map a full disk is no error but a signal that ends the process, so room is taken first.
+    """
+    values = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return values
 
 
 def opened(path: Path, shape: tuple[int, ...], remedy: str) -> np.memmap:

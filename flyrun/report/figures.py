@@ -3,6 +3,7 @@
 import importlib
 import io
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -101,12 +102,18 @@ def _drawn(plot: Callable[[], Any], path: Path) -> str:
 
 
 def saved(figure: Any) -> tuple[bytes, str]:
-    """A figure as PNG and as the text of an SVG, which is transparent."""
+    """A figure as PNG and as the text of an SVG, which is transparent.
+
+    A letter that the font lacks is a box there, without a warning: the page's tables have the name.
+    """
     image, text = io.BytesIO(), io.StringIO()
-    figure.savefig(image, format="png", dpi=160)
-    figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
-    # No date, so that the same run gives the same file.
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        warnings.filterwarnings("ignore", "Matplotlib currently does not support .* natively")
+        figure.savefig(image, format="png", dpi=160)
+        figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
+        # No date, so that the same run gives the same file.
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return image.getvalue(), text.getvalue()
 
 

@@ -218,7 +218,7 @@ def _write(
     folder: Path, layout: Layout, pieces: Iterator[tuple[np.ndarray, np.ndarray]], file: _File
 ) -> None:
     shape = (layout.rows, len(layout.names))
-    rows = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
+    rows = mapped.created(folder / "features.npy", shape)
     aim = np.empty(shape[0])
     if layout.task == "binary":
         pieces = ((block * values[:, None], values) for block, values in pieces)
