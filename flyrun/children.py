@@ -18,7 +18,7 @@ def cores() -> int:
 
 
 def _start_tracker() -> None:
-    """Start Python's tracker of shared resources, which clears silently what a process leaves at a sudden end."""
+    """Start Python's tracker of shared resources; what a sudden end leaves it clears without a word."""
     rules = list(sys.warnoptions)  # which it is given
     sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
     try:

@@ -179,7 +179,10 @@ def test_a_table_shows_two_figures_of_every_sd():
         {"class": "", "coefficient": "age", "mean": 0.532904, "sd": 0.00047, "q03": -0.000001},
     ]
     full = [{**row, "q97": row["mean"], "ess_bulk": 400.0, "ess_tail": 400.0, "rhat": 1.0} for row in rows]
+    full[0]["effect_mean"], full[1]["effect_mean"] = 0.12345, float("nan")
     (view,) = fit_report.views(full)
+    assert view.header[5] == "effect"
+    assert [row[5] for row in view.rows] == ["0.123", "-"]
     assert view.rows[0][:4] == ("income", "1.601e-05", "1.2e-07", "-1.235e-05")
     assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")
 

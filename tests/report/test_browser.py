@@ -13,6 +13,9 @@ import matplotlib.image
 import pytest
 
 from flyrun.report.build import build
+from flyrun.report.document import Document
+from flyrun.report.html import page as page_of
+from flyrun.report.sections import coefficients
 from tests.stored import write_three_arms
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -26,6 +29,7 @@ style="border:0" onload="var root = this.contentDocument.documentElement;
 document.title = JSON.stringify({{scroll: root.scrollWidth, client: root.clientWidth,
 height: root.scrollHeight, tables: root.querySelectorAll('table').length,
 figures: root.querySelectorAll('svg').length,
+ends: Array.from(root.querySelectorAll('thead th')).map(cell => cell.getBoundingClientRect().right),
 asked: this.contentWindow.performance.getEntriesByType('resource').map(entry => entry.name)}})"></iframe>"""
 
 
@@ -76,6 +80,19 @@ def test_page_fits_and_asks_for_nothing(page, width):
     assert found["figures"] == 3
     assert found["height"] > 1000
     assert not [url for url in found["asked"] if not url.startswith("data:")]
+
+
+@pytest.mark.parametrize("name", ["a long name of many words " * 4, "one_word_of_eighty_letters" * 3])
+def test_a_long_name_leaves_a_coefficient_and_its_interval_in_sight_of_a_phone(name, tmp_path):
+    """Words of a person's own that push the numbers out of view."""
+    row = {"class": "", "coefficient": name, "mean": -0.076, "sd": 0.061, "q03": -0.193, "q97": 0.038}
+    view = coefficients.views([{**row, "ess_bulk": 7825.0, "ess_tail": 8967.0, "rhat": 1.0}])
+    empty = {key: [] for key in ("lead", "caveats", "legend")} | {"figures": {}, "environment": {}}
+    text = Document(title="t", views=view, command="c", settings={}, footer="", **empty)
+    (tmp_path / "report.html").write_text(page_of(text))
+    found, _ = measure(tmp_path / "report.html", PHONE)
+    assert found["ends"][4] < PHONE, found  # that of the interval
+    assert found["ends"][8] > PHONE  # the control: all do not fit
 
 
 def test_what_is_wrong_is_noticed(page):

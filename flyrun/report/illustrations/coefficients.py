@@ -15,7 +15,7 @@ MOST = 40
 
 
 def intervals(run: Run, run_dir: Path) -> Any:
-    """Posterior means and 94 % intervals of the coefficients, per standard deviation of a number's column,
+    """Effects: posterior means and 94 % intervals of the coefficients, per standard deviation of a column,
     for a category's level its difference from the first, for a column of two values the other's from the
     lower; largest first.
 
@@ -43,13 +43,14 @@ def intervals(run: Run, run_dir: Path) -> Any:
         axis.hlines(place, low, high, color=colour, linewidth=1.4)
         axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
     axis.axvline(0.0, color=INK, linewidth=0.7)
-    short = [name if len(name) <= 32 else name[:31] + "…" for name in shown]
+    # of long names both ends, for levels of one column differ in the last
+    short = [name if len(name) <= 32 else f"{name[:16]}…{name[-15:]}" for name in shown]
     axis.set_yticks(np.arange(len(shown)), short, parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     layout = run.info["fit"]["layout"]
     per = effect_per(run)
     unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
-    axis.set_xlabel(f"coefficient per {per} of its column, or of a level ({unit})")
+    axis.set_xlabel(f"effect: coefficient per {per} of its column, or of a level ({unit})")
     left_out = f" (the {MOST} largest of {len(largest)})" if len(largest) > MOST else ""
     axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)
     if len(classes) > 1:

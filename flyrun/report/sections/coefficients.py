@@ -57,12 +57,13 @@ def lead(run: Run) -> list[str]:
 _LEGEND = """
 A coefficient is in {{ "units of the target" if regression else "log odds" }} per unit of its column;
 name[level] is that level's difference from the first. 3 % and 97 %: quantiles of the posterior, the ends of a
-94 % interval. ESS: effective draws of all chains (rank-normalised bulk, and the smaller of the 5 % and 95 %
+94 % interval. effect: the mean per {{ per }} of a number column{% if per == "sd" %} (from one value to the
+other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the target{% endif %}, as in the
+figure, so that columns compare. ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
+the 5 % and 95 %
 tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 
-posterior.nc holds the draws of these coefficients (beta), table.csv this table; its effect columns are per {{
-per }} of a number column{% if per == "sd" %} (from one value to the other of a column of two){% endif %}{% if
-regression %}, in {{ per }}s of the target{% endif %}.
+posterior.nc holds the draws of these coefficients (beta), table.csv this table, with effects' intervals.
 """
 
 
@@ -126,15 +127,20 @@ def _scaled(name: str) -> Callable[[Row], str]:
     return text
 
 
+def _known(value: float, spec: str) -> str:
+    return NOTHING if math.isnan(value) else f"{value:{spec}}"
+
+
 _COLUMNS = [
     Column("coefficient", lambda row: str(row["coefficient"])),
     Column("mean", _scaled("mean")),
     Column("sd", _scaled("sd")),
     Column("3 %", _scaled("q03")),
     Column("97 %", _scaled("q97")),
+    Column("effect", lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
     Column("bulk ESS", lambda row: number(row["ess_bulk"])),
     Column("tail ESS", lambda row: number(row["ess_tail"])),
-    Column("R-hat", lambda row: NOTHING if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"),
+    Column("R-hat", lambda row: _known(row["rhat"], ".3f")),
 ]
 
 
