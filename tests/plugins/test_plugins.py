@@ -155,6 +155,8 @@ def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(tmp_pat
     (row,) = csv.DictReader((tmp_path / "results/runs/random_walk-map/table.csv").open())
     assert (row["dataset"], row["model"], row["n_data"]) == ("drifts", "logistic_noise", "40")
     assert float(row["bright_mean"]) < 20
+    assert row["exact"] == "unknown"  # nothing proves another package's likelihood
+    assert "nobody knows whether it follows the posterior" in done.stdout
     for group, point in PROBLEM.items():
         assert point.split()[0] in flyrun(tmp_path, "list", group).stdout
     assert "model.scale=0.4" in flyrun(tmp_path, "info", "logistic_noise").stdout
