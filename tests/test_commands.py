@@ -9,6 +9,9 @@ import functools
 import re
 import shlex
 
+import numpy as np
+import pytest
+
 from flyrun.cli.main import main
 from flyrun.cli.verbs import VERBS
 from flyrun.cli.verbs import fit as arguments
@@ -17,14 +20,16 @@ from flyrun.config.compose import compose_job
 from flyrun.config.overrides import read
 from flyrun.config.schema import quoted
 from flyrun.data.table import files
+from flyrun.gold import store
 from flyrun.paths import conf_dir
+from tests.stored import write_three_arms
 
 ROOT = conf_dir().parent
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 HELP = sorted((ROOT / "flyrun/cli/help").glob("*.txt"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 _COMMAND = re.compile(r"(\.venv/bin/)?(flyrun|make) \S")
-_PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?!~)|…|\.\.\.")
+_PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?!HEAD)[A-Z]{3,}|…|\.\.\.")
 #: a plug-in's, and one of files that a page has the reader write
 _OF_THE_READER = re.compile("barker|--config-dir mine")
 
@@ -177,3 +182,48 @@ def test_messages_name_commands_that_there_are():
         first = line.split()[1]
         known = first in VERBS or first.startswith("-") or "=" in first
         assert known or line.startswith("make") or _PLACEHOLDER.search(first), f"{place}: {line}"
+
+
+@pytest.fixture
+def a_readers_folder(tmp_path, monkeypatch):
+    """Where a reader is: the tables, finished runs of the names that are printed, draws of another tool."""
+    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
+    for name in ("mnist_logreg", "small_q", "other_q", "toy_flymc", "a", "b", "again", "again_b"):
+        write_three_arms(tmp_path / "results/runs" / name, seeds=3)
+    np.savez(tmp_path / "draws.npz", theta=store.load("german_credit").draws[:1000])
+    monkeypatch.chdir(tmp_path)
+
+
+#: minutes each, or of a checkout's history: their words are read above, and their verbs are tested elsewhere
+LONG = (
+    "prove",
+    "gold build",
+    "gold verify",
+    "data build",
+    "check",
+    "plan tall",
+    "compare 'HEAD",
+    "arena score",
+)
+
+
+def of_verbs():
+    """What is typed after `flyrun`, of the commands whose verb is no run of an experiment."""
+    for _, words in whole(on_pages, in_help):
+        line = shlex.join(words[1:])
+        named = len(words) == 2 and words[1] not in ("list", "data", "gold")  # a command is spoken of
+        of_verb = words[0] == "flyrun" and words[1] in VERBS and not job_of(words) and not named
+        if of_verb and not line.startswith(LONG):
+            yield line
+
+
+def trials():
+    for place, words in whole(on_pages):
+        if place == "beyond-the-paper.md" and job_of(words):
+            yield shlex.join([*job_of(words), "protocol=smoke", "executor.workers=1", "results_dir=smoke"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", sorted({*of_verbs(), *trials()}))
+def test_commands_run_as_printed(line, a_readers_folder, capsys):
+    assert main(shlex.split(line)) == 0, capsys.readouterr().err
