@@ -8,30 +8,34 @@ import sys
 from collections.abc import Sequence
 
 from flyrun import __version__
-from flyrun.cli import verbs
+from flyrun.cli import stdout, verbs
 from flyrun.cli.listing import help_text
 from flyrun.cli.messages import explain, print_error
 from flyrun.config.catalogue import SHOWN, options, plural
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
-from flyrun.exit_codes import DONE, FAILED, INTERRUPTED
+from flyrun.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        code = _dispatch(words)
-        sys.stdout.flush()
+    if not os.environ.get("COLUMNS", "1").strip("0"):
+        del os.environ["COLUMNS"]  # rich takes 0 at its word and shows nothing
+    with stdout.kept() as out:
+        try:
+            code = _dispatch(words)
+        except KeyboardInterrupt:
+            print_error("interrupted; what was finished is kept")
+            code = INTERRUPTED
+        except Exception as error:
+            code = explain(error)
+    if out.lost is None:
         return code
-    except KeyboardInterrupt:
-        print_error("interrupted; what was finished is kept")
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader went away, as in `flyrun list | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except Exception as error:
-        return explain(error)
+    if isinstance(out.lost, BrokenPipeError):  # the reader went away, as in `flyrun list | head -1`
+        return code or FAILED
+    print_error(f"error: stdout: {out.lost.strerror}; what was run is kept; send the output elsewhere")
+    return code or REFUSED
 
 
 def _dispatch(words: list[str]) -> int:

@@ -31,12 +31,14 @@ class Events:
 
     def __init__(self, stream: TextIO):
         self._stream = stream
+        self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
         self._ended: set[tuple[str, int]] = set()
         self._lock = threading.RLock()
 
     def write(self, event: str, **values: Any) -> None:
         """Write one event."""
-        line = json.dumps({"event": event, "time": store.now(), **values}, ensure_ascii=False, default=str)
+        told = {"event": event, "time": store.now(), **values}
+        line = json.dumps(told, ensure_ascii=not self._unicode, default=str)
         with self._lock:
             self._stream.write(line + "\n")
             self._stream.flush()

@@ -85,6 +85,10 @@ def _countdown(seconds: float | None) -> Callable[[], float | None]:
     return lambda: max(ends - time.monotonic(), least)
 
 
+#: signals that ask a run to end: Ctrl-C, kill, a terminal that closes, SLURM's warning before its own end
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
 @dataclass(frozen=True)
 class _Launch:
     """What the steps of a run share."""
@@ -260,7 +264,7 @@ def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[floa
 
 @contextlib.contextmanager
 def _interruptible(executor: Any, result: RunResult, say: Callable) -> Iterator[None]:
-    """First Ctrl-C (or SIGTERM): stop at the next chunk borders. Second: at once."""
+    """First Ctrl-C, or another of ENDING: stop at the next chunk borders. Second: at once."""
 
     def handle(number: int, frame: Any) -> None:
         if result.interrupted:
@@ -275,7 +279,9 @@ def _interruptible(executor: Any, result: RunResult, say: Callable) -> Iterator[
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored stays so, as SIGHUP under nohup.
+    numbers = [one for one in ENDING if one == signal.SIGINT or signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

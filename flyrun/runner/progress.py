@@ -120,7 +120,8 @@ def display(console: Any, cells: int, terse: bool = False, bars: bool = False) -
     """
     if isinstance(console, Events):
         return console
-    return (Bars if bars and getattr(console, "is_terminal", False) else Lines)(console, cells, terse)
+    can_move = getattr(console, "is_terminal", False) and not console.is_dumb_terminal
+    return (Bars if bars and can_move else Lines)(console, cells, terse)
 
 
 @contextlib.contextmanager

@@ -112,14 +112,18 @@ def test_nan_in_the_draws_is_an_error(tmp_path, monkeypatch):
     assert "'log_joint' is not a number" in result.failed[0].message
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypatch, workers):
+@pytest.mark.parametrize(
+    ("workers", "number"),
+    [(1, signal.SIGINT), (2, signal.SIGINT), (1, signal.SIGTERM), (1, signal.SIGHUP), (1, signal.SIGUSR1)],
+)
+def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypatch, workers, number):
+    """A signal that asks for an end, whichever, loses nothing that was computed."""
     monkeypatch.setenv("FAKE_SLEEP", "0.0005")
     interrupt = threading.Thread(
-        target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), signal.SIGINT))
+        target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), number))
     )
     # not always Python's own: a shell's background jobs start with SIGINT ignored
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(number)
     interrupt.start()
     result = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
     interrupt.join()
@@ -127,10 +131,25 @@ def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypat
     assert result.exit_code == 130
     assert result.of("stopped")
     assert "To go on: flyrun experiment=walk prior.scale=1" in str(screen)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
     again = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
     assert not again.interrupted
     assert_same(draws_of(again.run_dir), unbroken)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
+    """As SIGHUP is under nohup: what was to outlive its terminal does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setenv("FAKE_SLEEP", "0.0002")
+    hang_up = threading.Thread(
+        target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), signal.SIGHUP))
+    )
+    hang_up.start()
+    try:
+        assert run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare).exit_code == 0
+    finally:
+        hang_up.join()
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_interrupt_stops_at_once(tmp_path):

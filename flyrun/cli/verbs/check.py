@@ -6,7 +6,7 @@ from flyrun.check.run import check, check_against
 from flyrun.children import cores
 from flyrun.cli.options import file_or_none, number, take
 from flyrun.errors import ConfigError
-from flyrun.paths import reference_dir
+from flyrun.paths import in_checkout, reference_dir
 
 
 def run(words: list[str]) -> int:
@@ -19,5 +19,7 @@ def run(words: list[str]) -> int:
         if other := {"update", "values"} & given.keys():
             raise ConfigError(f"check: --against and {other.pop()} do not go together; drop one")
         return check_against(given["against"], plain, int(workers), console)
+    if "update" in given and "values" not in given and not in_checkout():
+        raise ConfigError("check --update: stores into a checkout, and this is none; add values=FOLDER")
     folder = file_or_none(given, "values") or reference_dir() / "check"
     return check(plain, folder, "update" in given, int(workers), console)
