@@ -168,6 +168,14 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
             # Hydra's own complaints about flags; the task lets none out.
             said = str(error) or "Hydra takes no such words"
             raise ConfigError(f"{said}; see `flyrun --help`") from error
+        except RuntimeError as error:
+            if not type(error).__module__.startswith("submitit") and "srun" not in str(error):
+                raise
+            said = " ".join(str(error).split())
+            raise ConfigError(
+                f"hydra/launcher: SLURM takes no job ({said}); correct hydra.launcher.partition=NAME or others "
+                "of its keys, or leave hydra/launcher out"
+            ) from error
 
 
 @contextmanager

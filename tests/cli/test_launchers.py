@@ -3,8 +3,14 @@
 import csv
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from flyrun.cli.main import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
+import fake_slurm
 
 ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
 
@@ -41,3 +47,24 @@ def test_a_bad_job_gives_its_exit_code_and_stops_no_other(tmp_path, launcher):
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert len(list(tmp_path.glob("results/runs/swept-prior.scale_2/report.html"))) == 1
+
+
+SLURM = ["-m", "hydra/launcher=submitit_slurm", *ARM.split(), "prior.scale=1,2", "hydra.sweep.dir=swept"]
+
+
+def test_without_slurm_its_launcher_is_refused(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(SLURM) == 2
+    assert "hydra/launcher: SLURM takes no job (Could not detect" in capsys.readouterr().err
+
+
+def test_a_refusal_of_slurm_is_one_of_ours(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    monkeypatch.chdir(tmp_path)
+    fake_slurm.put_on_path(tmp_path / "slurm", monkeypatch)
+    assert main([*SLURM, "hydra.launcher.partition=nowhere"]) == 2
+    said = capsys.readouterr().err
+    assert "invalid partition specified: nowhere" in said
+    assert "correct hydra.launcher.partition=NAME" in said
