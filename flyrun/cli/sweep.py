@@ -173,8 +173,8 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
                 raise
             said = " ".join(str(error).split())
             raise ConfigError(
-                f"hydra/launcher: SLURM takes no job ({said}); correct hydra.launcher.partition=NAME or others "
-                "of its keys, or leave hydra/launcher out"
+                f"hydra/launcher: SLURM takes no job ({said}); correct hydra.launcher.partition=NAME or "
+                "others of its keys, or leave hydra/launcher out"
             ) from error
 
 
