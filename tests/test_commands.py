@@ -202,6 +202,7 @@ LONG = (
     "data build",
     "check",
     "plan tall",
+    "compare HEAD",
     "compare 'HEAD",
     "arena score",
 )
