@@ -46,7 +46,6 @@ def checked_out(revision: str) -> Iterator[Path]:
 def start_there(folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start Python with these words and a folder's flyrun; its input, output and errors are pipes."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    environment.pop("NUMBA_CACHE_DIR", None)  # this process's own, by this revision's sources
     command, pipe = [sys.executable, *words], subprocess.PIPE
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
