@@ -20,6 +20,8 @@ MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "joblib"}
 NAMES = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "unsafe_load", "full_load", "instantiate", "get_class", "system"}
 ALLOWED = {
+    # numba's compiled code, as numba itself keeps it, in a folder that only the user can write
+    ("numerics/compile_cache.py", "pickle"),
     ("numerics/compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
     ("config/schema.py", "import_module"),  # the code of an option that a class registers
     ("samplers/method.py", "import_module"),  # the family that a sampler's class names

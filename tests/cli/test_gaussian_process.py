@@ -21,7 +21,7 @@ CALLS = {
     f"{PMD} sampler.decay=1.5": "sampler.decay=1.5: must be a finite number in (0, 1]",
     f"{PMD} sampler.delay=-1": "sampler.delay=-1: must",
     f"{PMD} sampler.batches=passes": "sampler.batches=passes: must be epochs or replacement",
-    f"{PMD} model.noise=0": "model.noise=0: must be a finite number above 0, such as 0.1",
+    f"{PMD} model.noise=0": "model.noise=0: must be a finite number in [1e-100, 1e+100], such as 0.1",
     f"{PMD} model.length=0": "model.length=0: must",
     f"{PMD} dataset.noise=-1": "dataset.noise=-1: must",
     f"{PMD} prior=gaussian": "prior=gaussian: model=gaussian_process has none; drop it",

@@ -33,19 +33,24 @@ def test_means_lie_within_four_standard_errors(name, tmp_path):
     protocol = Protocol(iterations=BURN_IN + n_iterations, burn_in=BURN_IN, thin=10, init="map")
     arm = Arm("", name, Mnist7v9(), Logistic(), Gaussian(scale=1.0), bound, sweep, RandomWalk(), protocol)
     program = prepare(arm, tmp_path)
-    state, _ = program.advance(program.init(seed=1), BURN_IN)
-    _, draws = program.advance(state, n_iterations)
+    beyond = np.ones(len(REFERENCE["mean"]) + 1, bool)
+    # 52 scores from sds and ESS that are themselves estimates, of chains worth 130 draws in the slowest
+    # coordinate: what lies beyond 4 is looked at again with other luck, and fails where it does so twice
+    for seed in (1, 2):
+        state, _ = program.advance(program.init(seed), BURN_IN)
+        _, draws = program.advance(state, n_iterations)
+        beyond &= np.abs(scores(program, draws["theta"])) > 4.0
+        expected = {"regular": (12_214, 12_214), "untuned": (5_000, 8_000), "map_tuned": (130, 260)}[name]
+        assert expected[0] <= draws["queries"].mean() <= expected[1]
+        if not beyond.any():
+            return
+    pytest.fail(f"coordinates {np.flatnonzero(beyond)} are off, the last being the log likelihood")
 
-    theta = draws["theta"]
+
+def scores(program, theta):
+    """z of every coordinate's mean and of the log likelihood's, (P + 1,)."""
     variance = REFERENCE["sd"] ** 2 / effective_size(theta) + REFERENCE["mcse"] ** 2
     z = (theta.mean(axis=0) - REFERENCE["mean"]) / np.sqrt(variance)
-    # 51 scores from sds and ESS that are themselves estimates: |z| < 4 at seed 1
-    assert np.abs(z).max() < 4.0
-
     mean, sd, mcse = REFERENCE["log_likelihood"]
     values = program.trace(theta)["log_likelihood"]
-    z = (values.mean() - mean) / np.sqrt(sd**2 / effective_size(values) + mcse**2)
-    assert abs(z) < 4.0
-
-    expected = {"regular": (12_214, 12_214), "untuned": (5_000, 8_000), "map_tuned": (130, 260)}[name]
-    assert expected[0] <= draws["queries"].mean() <= expected[1]
+    return np.append(z, (values.mean() - mean) / np.sqrt(sd**2 / effective_size(values) + mcse**2))

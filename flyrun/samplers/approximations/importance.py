@@ -41,12 +41,13 @@ class Proposal:
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """n draws, one after the other, so that it does not matter where they are cut."""
-        noise, stretch = np.empty((n, self.mean.size)), np.ones(n)
+        drawn, noise, stretch = np.empty((n, self.mean.size)), np.empty((1, self.mean.size)), 1.0
         for i in range(n):
-            rng.standard_normal(out=noise[i])
+            rng.standard_normal(out=noise[0])
             if self.freedom is not None:
-                stretch[i] = np.sqrt(self.freedom / rng.chisquare(self.freedom))
-        return self.at(noise, stretch)
+                stretch = np.sqrt(self.freedom / rng.chisquare(self.freedom))
+            drawn[i] = self.at(noise, stretch)[0]  # alone: of many at once BLAS rounds differently
+        return drawn
 
 
 def build(arm: Any, problem: Problem) -> Method:

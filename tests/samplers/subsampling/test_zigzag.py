@@ -20,7 +20,9 @@ TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=l
 
 def _process(order, local=True):
     made, roots = expansion(PROBLEM, order)
-    setup = SimpleNamespace(surrogate=lambda order: made, module=PROBLEM.likelihood, roots_of_leverages=roots)
+    setup = SimpleNamespace(
+        surrogate=lambda order: made, module=PROBLEM.likelihood, roots_of_leverages=roots, queries=0
+    )
     problem = SimpleNamespace(
         model=PROBLEM.model,
         features=PROBLEM.features,
