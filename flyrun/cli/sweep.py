@@ -79,9 +79,10 @@ def run(argv: Sequence[str]) -> int:
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
-            _call_hydra(line, [*translated, *flags])
+            with _jobs_of_slurm(line, argv):
+                _call_hydra(line, [*translated, *flags])
         except KeyboardInterrupt:
-            if INTERRUPTED not in line.codes:  # otherwise the runner has told how to go on
+            if INTERRUPTED not in line.codes:  # otherwise it has been told how to go on
                 raise
         if line.sweep and INTERRUPTED not in line.codes:
             from flyrun.report import sweep  # late: pandas, for which Tab need not wait
@@ -94,6 +95,30 @@ def run(argv: Sequence[str]) -> int:
             if path is not None:
                 screen.tell("sweep", path, csv=path)
     return max(line.codes, default=DONE)
+
+
+@contextmanager
+def _jobs_of_slurm(line: _CommandLine, argv: Sequence[str]) -> Iterator[None]:
+    """Where the launcher is submitit_slurm: a job that SLURM ends is a row, a signal is told how to go on."""
+    if not any(entry.key == "hydra/launcher" and entry.value == "submitit_slurm" for entry in line.typed):
+        yield
+        return
+    from flyrun.cli.submitit_slurm import watched  # late: the runner, for which Tab need not wait
+
+    again = f"To go on: {shlex.join(['flyrun', *argv])}"
+
+    def lost(words: list[str], place: int, problem: str) -> None:
+        print_error(f"sweep, job {place + 1}: {problem}. {again}")
+        line.codes.append(FAILED)
+        _leave(line, place, from_hydra(words), "", problem)
+
+    try:
+        with watched(lost):
+            yield
+    except KeyboardInterrupt:
+        print_error(again)
+        line.codes.append(INTERRUPTED)
+        raise
 
 
 @contextmanager
@@ -208,16 +233,20 @@ def _job(line: _CommandLine) -> None:
         screen.tell("error", text=problem)
     screen.tell("ended", exit_code=line.codes[-1])
     if line.sweep:
-        from flyrun.report import sweep  # late: pandas, for which Tab need not wait
-
-        keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed))
         problem = problem or ("some cells failed" if line.codes[-1] == FAILED else "")
-        ended = sweep.Job(HydraConfig.get().job.num + 1, keys, run_dir, line.codes[-1], problem)
-        ended.write(Path(line.sweep))  # for the table of all jobs
+        _leave(line, HydraConfig.get().job.num, _told("task"), run_dir, problem)
     if os.getpid() != line.process and line.codes[-1]:
         raise _JobEndedBadly(line.codes[-1])
     if line.codes[-1] == INTERRUPTED:
         raise KeyboardInterrupt
+
+
+def _leave(line: _CommandLine, place: int, words: list[str], run_dir: str, problem: str) -> None:
+    """Leave for the sweep's table how its job at `place` ended: with the last of the line's exit codes."""
+    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+
+    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed, words))
+    sweep.Job(place + 1, keys, run_dir, line.codes[-1], problem).write(Path(line.sweep))
 
 
 def _told(kind: str) -> list[str]:
@@ -230,7 +259,7 @@ def _compose(line: _CommandLine) -> Job:
     search = [word for word in _told("hydra") if word.startswith("hydra.searchpath=")]
     job = compose_job([*_told("task"), *search])
     if HydraConfig.get().mode == RunMode.MULTIRUN:
-        job = _apart(job, _swept(line.typed))
+        job = _apart(job, _swept(line.typed, _told("task")))
         print_error(f"sweep, job {HydraConfig.get().job.num + 1}: {job.name}")
     if line.config_dir is not None:
         job = replace(job, run_overrides=["--config-dir", line.config_dir, *job.run_overrides])
@@ -247,10 +276,10 @@ def _apart(job: Job, swept: list[Entry]) -> Job:
     return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
 
 
-def _swept(typed: list[Entry]) -> list[Entry]:
-    """Of this job's words those that differ between jobs."""
+def _swept(typed: list[Entry], words: list[str]) -> list[Entry]:
+    """Of a job's words those that differ between jobs."""
     fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
-    return [entry for entry in read(_told("task")) if (entry.arm, entry.key) not in fixed]
+    return [entry for entry in read(words) if (entry.arm, entry.key) not in fixed]
 
 
 def _sanitised(text: str) -> str:

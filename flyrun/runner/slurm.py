@@ -1,4 +1,4 @@
-"""Jobs of SLURM as the workers of a Dask cluster: sent, refused, waiting, ended."""
+"""Jobs of SLURM, most of all as the workers of a Dask cluster: sent, refused, waiting, ended."""
 
 import shutil
 import subprocess
@@ -90,7 +90,7 @@ class Jobs:
         if not self.sent or time.monotonic() - self._asked < _ASK_EVERY_S:
             return
         self._asked = time.monotonic()
-        command = ["squeue", "--noheader", "--format=%T %r", f"--jobs={','.join(self.sent)}"]
+        command = ["squeue", "--noheader", "--array", "--format=%T %r", f"--jobs={','.join(self.sent)}"]
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
         except (OSError, subprocess.TimeoutExpired) as error:

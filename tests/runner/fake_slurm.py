@@ -1,6 +1,7 @@
 """A stand-in for SLURM on this machine: sbatch, squeue, sacct, scancel and srun, by the name it is called by.
 
-Partition `nowhere` is refused, jobs for `full` wait for ever. FAKE_SLURM is the folder of the jobs.
+Partition `nowhere` is refused; jobs for `full` wait for ever, for `kills` end at once, for `loses`
+are forgotten. FAKE_SLURM is the folder of the jobs.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ def sbatch(script):
         process = 0
         if not (partition and partition[1] == "full"):
             copy = FOLDER / f"{name}.sh"
-            copy.write_text(text)
+            copy.write_text("exit 1" if partition and partition[1] == "kills" else text)
             environment = {**os.environ, **given, "SLURM_JOB_ID": job, "SLURM_NTASKS": "1"}
             with open(FOLDER / f"{name}.out", "w") as output:
                 process = subprocess.Popen(
@@ -44,6 +45,9 @@ def sbatch(script):
                     start_new_session=True,
                 ).pid
         (FOLDER / f"{name}.job").write_text(str(process))
+        if partition and partition[1] == "loses":
+            os.killpg(process, signal.SIGKILL)
+            (FOLDER / f"{name}.job").unlink()
     print(f"Submitted batch job {job}")
 
 
