@@ -96,10 +96,13 @@ def test_jobs_of_a_sweep_that_wait_are_told_and_a_signal_cancels_them(slurm, cap
     said = []
 
     def press():
+        until = time.monotonic() + 30
         while not any("PENDING" in text for text in said):
             time.sleep(0.05)
             said.append(capsys.readouterr().err)
-        os.kill(os.getpid(), signal.SIGTERM)
+            if time.monotonic() > until:
+                return os.kill(os.getpid(), signal.SIGINT)  # a failure, not a test without end
+        return os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=press, daemon=True).start()
     assert main([*SLURM, "hydra.launcher.partition=full"]) == 130
