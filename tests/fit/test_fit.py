@@ -152,8 +152,6 @@ def compiled(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         folder = tmp_path_factory.mktemp("compiled")
         fit("diabetes", folder, monkeypatch, *BRIEF, "--budget", "200", code=(3,))
-            "diabetes", tmp_path_factory.mktemp("compiled"), monkeypatch, *BRIEF, "--budget", "200", code=(3,)
-        )
 
 
 @pytest.mark.usefixtures("compiled")
