@@ -13,7 +13,7 @@ from typing import Any
 from flyrun.config.arm import Arm
 from flyrun.config.bound import Map
 from flyrun.config.brightness import Implicit
-from flyrun.config.sampler.chain import RandomWalk
+from flyrun.config.sampler.chain import Hmc, RandomWalk
 from flyrun.prove import posteriors
 from flyrun.prove.posteriors import Truth
 from flyrun.prove.prove import CHAINS, answers, by_seeds
@@ -23,14 +23,14 @@ from flyrun.samplers.method import prepare
 LEVEL = 1e-4
 """Probability that any probe fails by luck alone."""
 ITERATIONS = 100_000
-_COMPARISONS = 10
+_COMPARISONS = 15  # five moments for each probe
 
 
 def probes() -> dict[str, Arm]:
-    """A random walk on all data, and under Firefly Monte Carlo with bounds lower than they could be."""
+    """A random walk on all data; it and HMC under Firefly Monte Carlo, bounds lower than they could be."""
     (full, *_) = posteriors.arms(RandomWalk(), ITERATIONS).values()
     firefly = replace(full, bound=Map(slack=1.0), brightness=Implicit(q=0.3))
-    return {"random walk": full, "Firefly": firefly}
+    return {"random walk": full, "Firefly": firefly, "Firefly-HMC": replace(firefly, sampler=Hmc())}
 
 
 def probe(say: Callable[[str], object]) -> int:

@@ -39,10 +39,11 @@ def test_a_random_walk_with_a_planted_error_is_found(folder, fault, exact):
     assert passed == exact, said
 
 
+@pytest.mark.parametrize("name", ["Firefly", "Firefly-HMC"])
 @pytest.mark.parametrize(("share", "exact"), [(0.0, True), (0.1, False)])
-def test_brightness_that_darkens_too_readily_is_found(folder, share, exact):
+def test_brightness_that_darkens_too_readily_is_found(folder, name, share, exact):
     """A tenth more of bright data go dark than should."""
-    passed, said = probe("Firefly", folder, share=share)
+    passed, said = probe(name, folder, share=share)
     assert passed == exact, said
 
 
