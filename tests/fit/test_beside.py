@@ -49,10 +49,10 @@ def test_with_one_core_there_is_none():
 def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620", code=3)
+    there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620", code=(3,))
     printed = capsys.readouterr().out
     monkeypatch.setattr("flyrun.fit.beside.cores", lambda: 1)
-    here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620", code=3)
+    here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620", code=(3,))
     assert "report.html" in printed
     assert "intercept" in printed
     told = [name for name in here if not name.endswith("_s") and "second" not in name]
