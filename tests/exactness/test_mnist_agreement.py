@@ -33,13 +33,16 @@ def test_means_lie_within_four_standard_errors(name, tmp_path):
     protocol = Protocol(iterations=BURN_IN + n_iterations, burn_in=BURN_IN, thin=10, init="map")
     arm = Arm("", name, Mnist7v9(), Logistic(), Gaussian(scale=1.0), bound, sweep, RandomWalk(), protocol)
     program = prepare(arm, tmp_path)
-    beyond = np.ones(len(REFERENCE["mean"]) + 1, bool)
+    first = np.zeros(len(REFERENCE["mean"]) + 1)
     # 52 scores from sds and ESS that are themselves estimates, of chains worth 130 draws in the slowest
-    # coordinate: what lies beyond 4 is looked at again with other luck, and fails where it does so twice
+    # coordinate: what lies beyond 4 is looked at again with other luck, and fails beyond 2 on the same side,
+    # where what is truly off by 4 lies in 49 of 50 runs
     for seed in (1, 2):
         state, _ = program.advance(program.init(seed), BURN_IN)
         _, draws = program.advance(state, n_iterations)
-        beyond &= np.abs(scores(program, draws["theta"])) > 4.0
+        z = scores(program, draws["theta"])
+        beyond = np.abs(z) > 4.0 if seed == 1 else (np.abs(first) > 4.0) & (np.sign(first) * z > 2.0)
+        first = z
         expected = {"regular": (12_214, 12_214), "untuned": (5_000, 8_000), "map_tuned": (130, 260)}[name]
         assert expected[0] <= draws["queries"].mean() <= expected[1]
         if not beyond.any():
