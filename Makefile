@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers docs lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers docs results lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -143,6 +143,9 @@ bench_answers: $(VENV)/dev.stamp ## a file to an answer: scikit-learn, statsmode
 
 docs: $(VENV)/dev.stamp ## docs/configuration.md from the schemas
 	$(VENV)/bin/python docs/configuration.py
+
+results: $(VENV)/dev.stamp ## the tables of figures in README and docs from results/measured
+	$(VENV)/bin/python -m tools.results
 
 lint: $(VENV)/dev.stamp ## ruff and mypy
 	$(VENV)/bin/ruff check .

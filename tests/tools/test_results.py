@@ -1,0 +1,56 @@
+"""`make results`: pages are current, a bound stays one when rounded, and what no file holds is an error."""
+
+import re
+
+import pytest
+
+from flyrun.errors import ConfigError, StoreError
+from tools.results import pages, published
+
+
+def test_tables_are_current():
+    wrong = [path.name for path, text in pages.current().items() if path.read_text("utf-8") != text]
+    assert not wrong, f"run `make results`: {wrong}"
+
+
+def test_a_changed_figure_is_noticed():
+    """The negative control: a digit of a table, edited by hand."""
+    path = pages.ROOT / "README.md"
+    text = path.read_text("utf-8")
+    start = text.index("<!-- results: found -->")
+    digit = re.compile(r"\d").search(text, start + 40)
+    edited = text[: digit.start()] + str((int(digit[0]) + 1) % 10) + text[digit.end() :]
+    assert edited != text == pages.filled(edited, path)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "bound", "text"),
+    [
+        (5_607_812.3, 2, "≥", "≥ 5,600,000"),
+        (5_687_812.3, 2, "≥", "≥ 5,600,000"),
+        (5_607_812.3, 2, "≤", "≤ 5,700,000"),
+        (311.26, 2, "~", "~ 310"),
+        (0.0416, 2, "", "0.042"),
+        (0.0416, 2, "≥", "≥ 0.041"),
+        (12_214, 5, "", "12,214"),
+        (10_708_358, 2, "", "1.1e7"),
+        (9.996, 3, "", "10.0"),
+        (100.0, 3, "≥", "≥ 100"),
+        (0, 3, "", "0"),
+    ],
+)
+def test_numbers_are_rounded_to_the_safe_side(value, digits, bound, text):
+    assert published.sig(value, digits, bound) == text
+
+
+def test_what_no_file_holds_is_an_error(tmp_path):
+    with pytest.raises(StoreError, match="did you mean map_tuned"):
+        published.arm("mnist_logreg", "map_tund")
+    with pytest.raises(StoreError, match="did you mean speedup"):
+        _ = published.arm("mnist_logreg", "map_tuned").speedpu
+    with pytest.raises(StoreError, match="nothing in column"):
+        _ = published.arm("mnist_logreg", "firefly_hmc").paper_speedup
+    with pytest.raises(ConfigError, match="there is no"):
+        pages.filled("<!-- results: nothing -->\n<!-- end -->", tmp_path)
+    with pytest.raises(ConfigError, match="ends with"):
+        pages.filled("<!-- results: found -->\n", tmp_path)

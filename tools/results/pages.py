@@ -1,0 +1,54 @@
+"""Pages with what the published runs say in them: between marks in README and docs, and whole pages.
+
+<!-- results: NAME -->
+…what tools/results/tables/NAME.md.j2 gives…
+<!-- end -->
+"""
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from flyrun.errors import ConfigError
+from flyrun.paths import conf_dir
+from tools.results import published
+
+ROOT = conf_dir().parent
+_HERE = Path(__file__).parent
+_MARKED = re.compile(r"(<!-- results: *(\S+) *-->\n).*?(<!-- end -->)", re.DOTALL)
+_MARK = "<!-- results:"
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(_HERE),
+    undefined=StrictUndefined,
+    autoescape=lambda name: str(name).endswith(".html.j2"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals |= {"arm": published.arm, "arms": published.arms, "row": published.row}
+_TEMPLATES.filters |= {"sig": published.sig, "ratio": published.ratio, "several": published.several}
+
+
+def current() -> dict[Path, str]:
+    """Every page with results in it -> its text as it should be."""
+    return {
+        path: filled(path.read_text("utf-8"), path)
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        if _MARK in path.read_text("utf-8")
+    }
+
+
+def filled(text: str, path: Path) -> str:
+    """A page's text with each marked table cut anew; ConfigError for a mark without an end or a table."""
+    if text.count(_MARK) != len(_MARKED.findall(text)):
+        raise ConfigError(f"{path}: a table begins with <!-- results: NAME --> and ends with <!-- end -->")
+    return _MARKED.sub(lambda found: found[1] + table(found[2], path) + found[3], text)
+
+
+def table(name: str, path: Path) -> str:
+    """A table of tools/results/tables."""
+    template = _HERE / "tables" / f"{name}.md.j2"
+    if not template.exists():
+        raise ConfigError(f"{path}: <!-- results: {name} -->: there is no {template.relative_to(ROOT)}")
+    return _TEMPLATES.get_template(f"tables/{name}.md.j2").render().strip() + "\n"
