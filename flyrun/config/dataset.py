@@ -98,10 +98,11 @@ class Mnist7v9(Rows):
 
 @option("dataset", "cifar3")
 class Cifar3(Rows):
-    """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits ±1 plus a bias."""
+    """CIFAR-10's airplanes (0), automobiles (1) and birds (2) as 256 bits plus a bias."""
 
     split: Literal["paper", "held_out"] = "paper"
     codes: Literal["learnt", "random_signs"] = "learnt"
+    coding: Literal["sign", "zero_one"] = "sign"
     limit: int | None = ranged(None, at_least=1)
 
 
@@ -117,9 +118,11 @@ class Qm9Gap(Rows):
 
 @option("dataset", "opv_cep")
 class OpvCep(Rows):
-    """Harvard Clean Energy Project molecules of a CSV with columns smiles and gap, on 57 descriptors."""
+    """Harvard Clean Energy Project molecules of a CSV that you have, on 57 descriptors."""
 
     path: str | None = None
+    smiles: str | None = None
+    gap: str | None = None
     skip_bad: bool = False
     split: Literal["all", "held_out"] = "all"
     limit: int | None = ranged(None, at_least=1)

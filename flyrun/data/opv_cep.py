@@ -1,7 +1,9 @@
-"""Harvard Clean Energy Project molecules out of a CSV that you have: columns `smiles` and `gap` (eV).
+"""Harvard Clean Energy Project molecules out of a CSV that you have: their SMILES and gaps (eV).
 
 The project (Hachmann et al. 2011) is where the paper's 1.8 million molecules came from. Its tables are
-not ours to hand on. 57 RDKit descriptors, computed once a file and kept in the per-user cache.
+not ours to hand on: moldata.csv of its public release (2.3 million molecules, DOI
+10.6084/m9.figshare.9640427) and hce_gap_pce.csv (24,953 molecules) are read as they are. 57 RDKit
+descriptors, computed once a file and kept in the per-user cache.
 """
 
 from pathlib import Path
@@ -15,10 +17,11 @@ from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
 
 NAME = "opv_cep"
-COLUMNS = ("smiles", "gap")
+# What the public files call the columns that `dataset.smiles` and `dataset.gap` name.
+HEADERS = {"smiles": ("smiles", "SMILES_str"), "gap": ("gap", "e_gap_alpha")}
 WHERE = (
-    "a CSV of Harvard Clean Energy Project molecules with columns smiles and gap (the project's public "
-    "release, or the 24,953 molecules of hce_gap_pce.csv); name it with dataset.path=FILE"
+    "a CSV of Harvard Clean Energy Project molecules, with their SMILES and gaps (moldata.csv of the "
+    "project's public release, or the 24,953 molecules of hce_gap_pce.csv); name it with dataset.path=FILE"
 )
 # Raise this when what `_descriptors` returns changes: it is part of the cache's key.
 DESCRIPTORS = 1
@@ -32,7 +35,7 @@ def load(config: OpvCep) -> Dataset:
     """
     path = store().path(config.path)
     digest = sources.sha256_of(path)
-    smiles, gap = _table(path)
+    smiles, gap = _table(path, {"smiles": config.smiles, "gap": config.gap})
     key = {"what": ["descriptors", DESCRIPTORS], "file": digest, "names": list(descriptors.CEP)}
     key["rdkit"] = descriptors.rdkit_version()
     columns = features.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
@@ -57,24 +60,30 @@ def store() -> YourFile:
     return YourFile(NAME, WHERE, (("features", f"{len(descriptors.CEP)} RDKit descriptors"),))
 
 
-def _table(path: Path) -> tuple[list[str], np.ndarray]:
+def _table(path: Path, named: dict[str, str | None]) -> tuple[list[str], np.ndarray]:
     """SMILES and gaps (N,), NaN where a gap is no number; DataError without the columns or any row."""
     import pandas as pd  # late: half a second, only for this file
 
     try:
-        found = pd.read_csv(path, nrows=0).columns
-        for column in COLUMNS:
-            if column not in found:
-                raise DataError(
-                    f"{path}: has no column {column}, only {', '.join(map(str, found[:8]))}; "
-                    f"it needs the columns {' and '.join(COLUMNS)}"
-                )
-        rows = pd.read_csv(path, usecols=list(COLUMNS), dtype=str, keep_default_na=False)
+        header = [str(column) for column in pd.read_csv(path, nrows=0).columns]
+        columns = {what: _column(what, column, header, path) for what, column in named.items()}
+        rows = pd.read_csv(path, usecols=list(columns.values()), dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
         raise DataError(f"{path}: cannot be read as CSV ({' '.join(str(error).split())})") from error
     if not len(rows):
         raise DataError(f"{path}: has no row below its header")
-    return rows["smiles"].tolist(), pd.to_numeric(rows["gap"], errors="coerce").to_numpy(np.float64)
+    gap = pd.to_numeric(rows[columns["gap"]], errors="coerce").to_numpy(np.float64)
+    return rows[columns["smiles"]].tolist(), gap
+
+
+def _column(what: str, named: str | None, header: list[str], path: Path) -> str:
+    """The header of the SMILES or of the gaps: `named`, or the one that a public file has; DataError."""
+    known = (named,) if named else HEADERS[what]
+    present = [column for column in known if column in header]
+    if len(present) == 1:
+        return present[0]
+    has = f"has both columns {' and '.join(present)}" if present else f"has no column {' or '.join(known)}"
+    raise DataError(f"{path}: {has}, among {', '.join(header[:12])}; name it with dataset.{what}=COLUMN")
 
 
 def _descriptors(smiles: list[str]) -> dict[str, np.ndarray]:

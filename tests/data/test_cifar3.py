@@ -48,6 +48,14 @@ def test_bits_are_signs_and_the_bias_is_last(held_out):
     assert np.linalg.cond(held_out.features.T @ held_out.features) < 30
 
 
+def test_bits_as_zero_and_one_are_the_same_bits_worse_conditioned(held_out):
+    """The same model and data by another coding: the condition number of the features is 100 times larger."""
+    coded = data.load(Cifar3(split="held_out", coding="zero_one")).features
+    np.testing.assert_array_equal(coded[:, :-1] * 2 - 1, held_out.features[:, :-1])
+    np.testing.assert_array_equal(coded[:, -1], held_out.features[:, -1])
+    assert np.linalg.cond(coded.T @ coded) > 100 * np.linalg.cond(held_out.features.T @ held_out.features)
+
+
 def test_the_codes_are_good_features(held_out):
     """MAP softmax on 15,000 / 3,000 at the prior scale that the registry names."""
     with threadpool_limits(1):

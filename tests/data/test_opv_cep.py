@@ -73,7 +73,7 @@ def test_bad_rows_are_named_or_skipped_and_counted(table, capsys):
 def test_without_a_file_the_error_says_where_it_comes_from(tmp_path):
     for config in (OpvCep(), OpvCep(path=str(tmp_path / "nothing.csv"))):
         with pytest.raises(
-            DataError, match=r"dataset\.path=.* Harvard Clean Energy Project .*smiles and gap"
+            DataError, match=r"dataset\.path=.* Harvard Clean Energy Project .*SMILES and gaps"
         ):
             data.load(config)
         with pytest.raises(DataError, match=r"dataset\.path="):
@@ -81,7 +81,7 @@ def test_without_a_file_the_error_says_where_it_comes_from(tmp_path):
 
 
 def test_files_that_are_no_such_tables(table, tmp_path):
-    with pytest.raises(DataError, match=r"has no column gap, only other, smiles, pce; it needs"):
+    with pytest.raises(DataError, match=r"no column gap or e_gap_alpha, among other, smiles, pce; name it"):
         data.load(OpvCep(path=table(["C"], header="other,smiles,pce")))
     with pytest.raises(DataError, match="has no row below its header"):
         data.load(OpvCep(path=table([])))
@@ -138,3 +138,32 @@ def test_the_full_loader_with_rdkit(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"few\.csv: \w+ is [\d.e-]+ in every row"):
         data.load(OpvCep(path=str(tmp_path / "few.csv")))
     assert opv_cep.fingerprint(OpvCep(path=str(tmp_path / "few.csv")))
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("id,SMILES_str,e_gap_alpha", {}),  # the public release's moldata.csv
+        ("id,molecule,ev", {"smiles": "molecule", "gap": "ev"}),
+        ("gap,smiles,e_lumo", {"gap": "e_lumo"}),
+    ],
+)
+def test_the_columns_of_the_public_files_are_known_and_others_are_named(table, header, named):
+    path = table(["C"] * 50, header=header)
+    expected = data.load(OpvCep(path=table(["C"] * 50))).target
+    path = table(["C"] * 50, header=header)
+    np.testing.assert_array_equal(data.load(OpvCep(path=path, **named)).target, expected)
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "message"),
+    [
+        ("id,molecule,gap", {}, r"no column smiles or SMILES_str, among id, .*dataset\.smiles=COLUMN"),
+        ("gap,smiles,e_gap_alpha", {}, r"both columns gap and e_gap_alpha, .*dataset\.gap=COLUMN"),
+        ("id,smiles,gap", {"gap": "ev"}, r"no column ev, among id, smiles, gap; .*dataset\.gap=COLUMN"),
+    ],
+)
+def test_columns_in_doubt_are_refused(table, header, named, message):
+    path = table(["C"] * 50, header=header)
+    with pytest.raises(DataError, match=message):
+        data.load(OpvCep(path=path, **named))
