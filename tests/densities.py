@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.targets.target import log_data
 

@@ -19,7 +19,7 @@ from flyrun.config.catalogue import options
 from flyrun.config.compose import compose_job
 from flyrun.config.overrides import read
 from flyrun.config.schema import quoted
-from flyrun.data.table import files
+from flyrun.data.table import pieces
 from flyrun.gold import store
 from flyrun.paths import conf_dir
 from tests.stored import write_three_arms
@@ -156,14 +156,14 @@ def test_tables_are_there_and_have_the_columns():
     seen = 0
     for place, words in whole(*PRINTED):
         if words[1] in ("fit", "plan") and "--target" in words:
-            there = files.names(ROOT / words[2])
+            there = pieces.names(ROOT / words[2])
             assert words[words.index("--target") + 1] in there, place
             if words[1] == "fit":
                 arguments.parse([str(ROOT / words[2]), *words[3:]])
             seen += 1
         for word in words:
             if word.startswith("dataset.path="):
-                assert files.names(ROOT / word.partition("=")[2])
+                assert pieces.names(ROOT / word.partition("=")[2])
     assert seen > 3
 
 

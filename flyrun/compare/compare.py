@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun import files
-from flyrun.compare.sources import Arm, Side, read
+from flyrun.compare.sides import Arm, Side, read
 from flyrun.config.schema import flat, listing
 from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.errors import ConfigError

@@ -16,7 +16,7 @@ from flyrun.config.prior import Prior
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import SCHEMAS, Choice, listing, option
 from flyrun.errors import ConfigError
-from flyrun.numerics.sources import GROUPS, plugin_points
+from flyrun.numerics.code_digest import GROUPS, plugin_points
 
 #: group -> what a class of another package has to derive from
 BASES = {"sampler": (Sampler,), "dataset": (Dataset,), "model": (Likelihood, GraphModel), "prior": (Prior,)}

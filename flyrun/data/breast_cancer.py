@@ -5,7 +5,7 @@ parts.
 import numpy as np
 
 from flyrun.config.dataset import BreastCancer
-from flyrun.data import archive, features
+from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset
 
 NAME = "breast_cancer"
@@ -19,7 +19,7 @@ def load(config: BreastCancer) -> Dataset:
     rows = (found.data - found.data.mean(axis=0)) / found.data.std(axis=0)
     return Dataset(
         name=NAME,
-        features=features.with_bias(rows),
+        features=feature_cache.with_bias(rows),
         target=np.where(found.target == 1, 1.0, -1.0),
         test_features=np.empty((0, 31)),
         test_target=np.empty(0),

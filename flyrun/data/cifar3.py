@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flyrun.config.dataset import Cifar3
-from flyrun.data import cifar, features, patch_codes, registry
+from flyrun.data import cifar, feature_cache, patch_codes, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
@@ -34,7 +34,7 @@ def load(config: Cifar3) -> Dataset:
     rows, digest = registry.arrays(NAME, ARRAYS)
     if config.codes == "random_signs":
         key = {"what": ["random signs", RANDOM_SIGNS], "rows": cifar.ROWS_SHA256, "seed": SEED}
-        rows |= features.cached(("train_codes", "test_codes"), key, _random_signs)
+        rows |= feature_cache.cached(("train_codes", "test_codes"), key, _random_signs)
     train, test = (_coded(rows[f"{part}_codes"], config.coding) for part in ("train", "test"))
     target, test_target = (rows[f"{part}_labels"].astype(np.int64) for part in ("train", "test"))
     if config.split == "paper":
@@ -43,9 +43,9 @@ def load(config: Cifar3) -> Dataset:
     limit = _limit(config.limit, target)
     return Dataset(
         name=NAME,
-        features=features.with_bias(train[:limit]),
+        features=feature_cache.with_bias(train[:limit]),
         target=target[:limit],
-        test_features=features.with_bias(test),
+        test_features=feature_cache.with_bias(test),
         test_target=test_target,
         feature_names=(*(f"bit{number}" for number in range(1, BITS + 1)), "bias"),
         sha256=digest,
@@ -69,7 +69,7 @@ def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
 
 
 def _random_signs() -> dict[str, np.ndarray]:
-    rows = cifar.fetch_kept(features.tell)
+    rows = cifar.fetch_kept(feature_cache.tell)
     return _packed(patch_codes.random_signs(rows["train_images"], rows["test_images"], BITS, SEED))
 
 
@@ -88,7 +88,7 @@ def _coded(packed: np.ndarray, coding: str) -> np.ndarray:
 
 def _limit(limit: int | None, target: np.ndarray) -> int:
     """Number of leading rows to keep; ConfigError unless they are there and hold all three classes."""
-    limit = features.checked_limit(limit, len(target))
+    limit = feature_cache.checked_limit(limit, len(target))
     if len(np.unique(target[:limit])) < len(cifar.CLASSES):
         enough = max(int(np.argmax(target == number)) for number in range(len(cifar.CLASSES))) + 1
         raise ConfigError(f"dataset.limit={limit}: lacks one of the classes; choose {enough} or more")

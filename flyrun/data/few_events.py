@@ -8,7 +8,7 @@ import json
 import numpy as np
 
 from flyrun.config.dataset import FewEvents
-from flyrun.data import archive, features
+from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset
 
 NAME = "few_events"
@@ -22,7 +22,7 @@ def load(config: FewEvents) -> Dataset:
     target[np.argsort(x + 2 * noise)[-config.events :]] = 1.0
     return Dataset(
         name=NAME,
-        features=features.with_bias(x[:, None]),
+        features=feature_cache.with_bias(x[:, None]),
         target=target,
         test_features=np.empty((0, 2)),
         test_target=np.empty(0),

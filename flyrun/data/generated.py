@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import paths
-from flyrun.data import archive, features, mapped, sources
+from flyrun.data import archive, feature_cache, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
 
@@ -62,7 +62,7 @@ class Generated:
         DataError when a file is cut short; every byte is checked by `verify` only, for it takes seconds.
         """
         if not self.folder.is_dir():
-            self.build(None, features.tell)
+            self.build(None, feature_cache.tell)
         rows, target = map(self._opened, self.files)
         return Dataset(
             name=self.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from flyrun.config.dataset import GermanCredit
-from flyrun.data import features, registry, sources
+from flyrun.data import feature_cache, registry, sources
 from flyrun.data.dataset import Dataset
 
 NAME = "german_credit"
@@ -23,7 +23,7 @@ def load(config: GermanCredit) -> Dataset:
     rows = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     return Dataset(
         name=NAME,
-        features=features.with_bias(rows),
+        features=feature_cache.with_bias(rows),
         target=np.where(stored["label"] == 2, 1.0, -1.0),
         test_features=np.empty((0, 25)),
         test_target=np.empty(0),

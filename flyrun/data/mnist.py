@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from flyrun import paths
-from flyrun.data import archive, features, registry, sources
+from flyrun.data import archive, feature_cache, registry, sources
 from flyrun.errors import DataError
 
 RAW = registry.shipped("sources.yaml")["mnist"]
@@ -57,7 +57,7 @@ def fetch_all() -> dict[str, np.ndarray]:
     """
     cached = paths.cache_dir("data") / "mnist"
     at_hand = cached.is_dir() or "FLYRUN_DATA" in os.environ
-    return fetch((lambda line: None) if at_hand else features.tell, cached)
+    return fetch((lambda line: None) if at_hand else feature_cache.tell, cached)
 
 
 def from_folder(folder: Path) -> Files:

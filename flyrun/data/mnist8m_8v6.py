@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.dataset import Mnist8m8v6
-from flyrun.data import features, generated, infimnist, mnist, registry
+from flyrun.data import feature_cache, generated, infimnist, mnist, registry
 from flyrun.data.dataset import Dataset
 
 NAME = "mnist8m_8v6"
@@ -103,7 +103,7 @@ def _start() -> tuple[dict[str, Any], generated.Draw]:
     held_out = test["test_images"].reshape(len(test["test_images"]), -1) @ loadings - centre
     facts = {
         "explained_variance": float(pca.explained_variance_ratio_.sum()),
-        "test_features": features.with_bias(held_out),
+        "test_features": feature_cache.with_bias(held_out),
         "test_target": _signs(test["test_labels"]),
     }
     return facts, draw

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flyrun.config.dataset import Mnist7v9
-from flyrun.data import archive, features, mnist, registry
+from flyrun.data import archive, feature_cache, mnist, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
@@ -41,18 +41,18 @@ def load(config: Mnist7v9) -> Dataset:
     def scores() -> dict[str, np.ndarray]:
         images = arrays("train_images", "test_images")
         train, test = (_pixels(images[f"{part}_images"]) for part in ("train", "test"))
-        return features.principal_scores(train, test, n_components)
+        return feature_cache.principal_scores(train, test, n_components)
 
-    key = {"what": features.PRINCIPAL_SCORES, "rows": digest, "n_components": n_components}
-    score = features.cached(("train", "test", "explained"), key, scores)
+    key = {"what": feature_cache.PRINCIPAL_SCORES, "rows": digest, "n_components": n_components}
+    score = feature_cache.cached(("train", "test", "explained"), key, scores)
     labels = arrays("train_labels", "test_labels")
     target = _signs(labels["train_labels"], classes)
     limit = _limit(config.limit, target)
     return Dataset(
         name=NAME,
-        features=features.with_bias(score["train"][:limit]),
+        features=feature_cache.with_bias(score["train"][:limit]),
         target=target[:limit],
-        test_features=features.with_bias(score["test"]),
+        test_features=feature_cache.with_bias(score["test"]),
         test_target=_signs(labels["test_labels"], classes),
         feature_names=(*(f"pc{number}" for number in range(1, n_components + 1)), "bias"),
         sha256=digest,
@@ -79,7 +79,7 @@ def _classes(chosen: tuple[int, int]) -> tuple[int, int]:
 
 def _limit(limit: int | None, target: np.ndarray) -> int:
     """Number of leading rows to keep; ConfigError unless they are there and hold both classes."""
-    limit = features.checked_limit(limit, len(target))
+    limit = feature_cache.checked_limit(limit, len(target))
     if np.all(target[:limit] == target[0]):
         enough = int(np.argmax(target != target[0])) + 1
         raise ConfigError(f"dataset.limit={limit}: keeps rows of one class only; choose {enough} or more")

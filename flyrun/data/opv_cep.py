@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from flyrun.config.dataset import OpvCep
-from flyrun.data import descriptors, features, regression, sources
+from flyrun.data import descriptors, feature_cache, regression, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.your_file import YourFile
 from flyrun.errors import DataError
@@ -38,7 +38,7 @@ def load(config: OpvCep) -> Dataset:
     smiles, gap = _table(path, {"smiles": config.smiles, "gap": config.gap})
     key = {"what": ["descriptors", DESCRIPTORS], "file": digest, "names": list(descriptors.CEP)}
     key["rdkit"] = descriptors.rdkit_version()
-    columns = features.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
+    columns = feature_cache.cached(("columns",), key, lambda: _descriptors(smiles))["columns"]
     good = _good(columns, gap, smiles, path, config.skip_bad)
     info = {
         "title": "Harvard Clean Energy Project: gap of candidate molecules for solar cells",
@@ -88,9 +88,11 @@ def _column(what: str, named: str | None, header: list[str], path: Path) -> str:
 
 def _descriptors(smiles: list[str]) -> dict[str, np.ndarray]:
     names = descriptors.CEP
-    features.tell(f"{NAME}: computing {len(names)} descriptors of {len(smiles):,} molecules, once a file")
+    feature_cache.tell(
+        f"{NAME}: computing {len(names)} descriptors of {len(smiles):,} molecules, once a file"
+    )
     # Single precision halves the cache of millions of rows; descriptors have no more digits to give.
-    return {"columns": descriptors.compute(smiles, names, features.tell).astype(np.float32)}
+    return {"columns": descriptors.compute(smiles, names, feature_cache.tell).astype(np.float32)}
 
 
 def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, skip_bad: bool) -> np.ndarray:
@@ -112,5 +114,5 @@ def _good(columns: np.ndarray, gap: np.ndarray, smiles: list[str], path: Path, s
         )
     if not good.any():
         raise DataError(f"{path}: no row has both a SMILES that can be parsed and a finite gap")
-    features.tell(f"{NAME}: skipped {bad:,} of {len(good):,} rows of {path}, the first is row {row}")
+    feature_cache.tell(f"{NAME}: skipped {bad:,} of {len(good):,} rows of {path}, the first is row {row}")
     return good

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.dataset import OpvCep, Qm9Gap
-from flyrun.data import checks, features
+from flyrun.data import checks, feature_cache
 from flyrun.data.dataset import Dataset
 
 TAIL = 1e-4  # share of the rows on either side of a column that are set to the quantile there
@@ -49,13 +49,13 @@ def prepared(
     train, test = order[: len(order) - n_test], order[len(order) - n_test :]
     checks.not_constant(columns[train], what, names)
     checks.not_constant(gap[train, None], what, ("target",))
-    limit = features.checked_limit(config.limit, len(train))
+    limit = feature_cache.checked_limit(config.limit, len(train))
     mean, sd = columns[train].mean(axis=0), columns[train].std(axis=0)
     centre, spread = float(gap[train].mean()), float(gap[train].std())
 
     def standard(rows: np.ndarray) -> np.ndarray:
         scores = (columns[rows] - mean) / sd
-        return features.with_bias(scores) if config.bias else scores
+        return feature_cache.with_bias(scores) if config.bias else scores
 
     return Dataset(
         name=config.name,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data import archive, features, registry, sources
+from flyrun.data import archive, feature_cache, registry, sources
 from flyrun.data.documents import Corpora, corpus, halved
 from flyrun.errors import DataError
 
@@ -28,7 +28,7 @@ ARRAYS = ("counts", "tokens")  # the two members' bytes
 def load(config: Any) -> Corpora:
     """Every fifth story is to be predicted, every tenth chooses settings, the others are to learn from."""
     if config.path is None:
-        texts = features.cached(ARRAYS, {"what": "reuters", **RAW}, lambda: _fetched(features.tell))
+        texts = feature_cache.cached(ARRAYS, {"what": "reuters", **RAW}, lambda: _fetched(feature_cache.tell))
     else:
         texts = from_path(Path(config.path).expanduser())
     vocabulary = tuple(texts["tokens"].tobytes().decode("utf-8").split("\n"))[: RAW["n_words"]]

@@ -8,7 +8,7 @@ import json
 import numpy as np
 
 from flyrun.config.dataset import Toy2d
-from flyrun.data import archive, features
+from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset
 
 NAME = "toy_2d"
@@ -23,7 +23,7 @@ def load(config: Toy2d) -> Dataset:
     points = centre + stream.standard_normal((config.n_data, 2))
     return Dataset(
         name=NAME,
-        features=features.with_bias(points),
+        features=feature_cache.with_bias(points),
         target=target,
         test_features=np.empty((0, 3)),
         test_target=np.empty(0),

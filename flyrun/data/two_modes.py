@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from flyrun.config.dataset import TwoModes
-from flyrun.data import archive, features
+from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset
 
 NAME = "two_modes"
@@ -22,7 +22,7 @@ def load(config: TwoModes) -> Dataset:
     group = np.where(np.arange(config.n_data) < config.low, -1.0, 1.0)
     return Dataset(
         name=NAME,
-        features=features.with_bias(x[:, None]),
+        features=feature_cache.with_bias(x[:, None]),
         target=group + 0.4 * x + 0.1 * noise,
         test_features=np.empty((0, 2)),
         test_target=np.empty(0),

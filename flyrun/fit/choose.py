@@ -22,8 +22,7 @@ from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
 from flyrun.fit import identified
 from flyrun.fit.request import Request, TypedTable
-from flyrun.models.problem import Fit, bind, look_at_map, prior_curvature
-from flyrun.models.problem import Problem as Bound
+from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
@@ -50,7 +49,7 @@ LOCAL_PAYS = 4
 
 
 @dataclass(frozen=True)
-class Problem:
+class PreparedFit:
     """A job to run in rounds, and what its draws mean. set_up_s: seconds that its mode took."""
 
     job: Job
@@ -68,7 +67,7 @@ def look(request: Request) -> list[str]:
     return [*_shape(table, layout), *taken(layout), f"for {_MODELS[layout.task]}; --check fits nothing"]
 
 
-def problem(request: Request) -> Problem:
+def problem(request: Request) -> PreparedFit:
     """Read the table and make the job. Raises DataError or ConfigError in one line."""
     table = _table(request)
     dataset = flyrun.data.load(table)
@@ -99,10 +98,10 @@ def problem(request: Request) -> Problem:
     if len(fitted.fit.shares) > 1:
         caveats.append(_several_modes(fitted.fit.shares.tolist()))
     lines = [*_lines(dataset, layout, job, fitted.fit), *caveats]
-    return Problem(job, layout, lines, n_params, caveats, time.monotonic() - started)
+    return PreparedFit(job, layout, lines, n_params, caveats, time.monotonic() - started)
 
 
-def _at_mode(arm: Arm) -> tuple[Bound, np.ndarray]:
+def _at_mode(arm: Arm) -> tuple[Problem, np.ndarray]:
     """The problem, its MAP kept for the chains, and the posterior's curvature there, (P, P)."""
     with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
         fitted = bind(arm, paths.cache_dir("setup"), needs_map=True)
@@ -173,7 +172,7 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
     )
 
 
-def _bright(job: Job, problem: Bound, curvature: np.ndarray) -> float:
+def _bright(job: Job, problem: Problem, curvature: np.ndarray) -> float:
     """Expected number of rows bright at the MAP, a linear predictor."""
     with threadpool_limits(1):  # as above
         pseudo = expected_pseudo(job.arms[0], problem, curvature)

@@ -15,8 +15,8 @@ from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
-from flyrun.fit import beside, coefficients
-from flyrun.fit.choose import Problem
+from flyrun.fit import coefficients, second_process
+from flyrun.fit.choose import PreparedFit
 from flyrun.fit.request import Request
 from flyrun.report import document
 from flyrun.report.summaries import FIT
@@ -38,7 +38,9 @@ _REPORT_S, _JUDGED_S, _WRITTEN_S = 3.0, 7e-7, 3e-7
 _JUDGING, _FORESEEN_S = 0.05, 0.5  # the time that less was foreseen for is that of starting
 
 
-def fit(request: Request, task: Problem, started: float, screen: Any, other: beside.Beside) -> int:
+def fit(
+    request: Request, task: PreparedFit, started: float, screen: Any, other: second_process.SecondProcess
+) -> int:
     """Run a request, begun at `started`, to its end; exit code. FlyrunError for what a person can mend."""
     rounds = _Rounds(request, task, started, screen, other)
     for line in rounds.task.lines:
@@ -46,7 +48,7 @@ def fit(request: Request, task: Problem, started: float, screen: Any, other: bes
     code = rounds.to_end()
     if code in (DONE, UNTRUSTED):
         with rounds.timed("report"):
-            text = other.ask(beside.report, rounds.folder)
+            text = other.ask(second_process.report, rounds.folder)
         if screen.tables is not None:
             document.show(text, rounds.folder, screen.tables)
         rounds.say(rounds.phases())
@@ -60,7 +62,14 @@ def fit(request: Request, task: Problem, started: float, screen: Any, other: bes
 class _Rounds:
     """Where the sampling stands."""
 
-    def __init__(self, request: Request, task: Problem, started: float, screen: Any, other: beside.Beside):
+    def __init__(
+        self,
+        request: Request,
+        task: PreparedFit,
+        started: float,
+        screen: Any,
+        other: second_process.SecondProcess,
+    ):
         self.request, self.task, self.started, self.screen = request, task, started, screen
         self.other = other
         began = time.monotonic() - started
@@ -179,7 +188,9 @@ class _Rounds:
         self.program = self.program if here else None  # its data are not to lie beside the workers' own
         prepare = self._prepare if here else None
         with self.timed("draws"):  # files and compiling, where that is needed, included
-            summary = partial(self.other.begin, beside.summarise) if here else beside.summarise
+            summary = (
+                partial(self.other.begin, second_process.summarise) if here else second_process.summarise
+            )
             result = run(job, self.screen.console, prepare, stop_after_s, terse=True, summarise=summary)
         self.screen.failures(result)
         return result

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.models.base import draw_base
-from flyrun.models.powered import priors_of
+from flyrun.models.base_density import draw_base
 from flyrun.models.problem import Problem, log_densities, posterior_curvature, prior_scores, scores
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.compiled import outer_jit
 
 CHAINS, STEPS = 16, 300

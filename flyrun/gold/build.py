@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from flyrun import files
 from flyrun.data import archive
 from flyrun.errors import FlyrunError
-from flyrun.gold import certify, grid, recipe, store
-from flyrun.gold.problem import arm_of, classes_of, free, settings_of, setup_folder
+from flyrun.gold import certify, grid_moments, recipe, store
+from flyrun.gold.reference import arm_of, classes_of, free, settings_of, setup_folder
 from flyrun.gold.store import Gold
 from flyrun.models.problem import bind
 
@@ -47,10 +47,14 @@ def make(
     classes = classes_of(arm, problem)
     with threadpool_limits(1):
         if by == "grid":
-            theta, log_weight, log_likelihood, cell = grid.weigh(arm, problem, GRID)
-            found, k, said = grid.moments(theta, log_weight, cell), 0.0, f"grid of {GRID} points a coordinate"
-            coarse, coarse_weight, _, cell = grid.weigh(arm, problem, GRID // 2)
-            other = grid.moments(coarse, coarse_weight, cell)
+            theta, log_weight, log_likelihood, cell = grid_moments.weigh(arm, problem, GRID)
+            found, k, said = (
+                grid_moments.moments(theta, log_weight, cell),
+                0.0,
+                f"grid of {GRID} points a coordinate",
+            )
+            coarse, coarse_weight, _, cell = grid_moments.weigh(arm, problem, GRID // 2)
+            other = grid_moments.moments(coarse, coarse_weight, cell)
             # what two grids differ by stands for their error, and what a double holds
             found, other = (
                 one._replace(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import FlyrunError
-from flyrun.gold.grid import BELOW
+from flyrun.gold.grid_moments import BELOW
 from flyrun.gold.recipe import Moments
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
+from flyrun.models.shard_prior import priors_of
 
 POINTS, _FIRST, _MOST_ROUNDS = 401, 2_001, 12
 _SDS = 10.0  # of a Gaussian prior, to either side, that are looked at

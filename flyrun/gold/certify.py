@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from flyrun.gold.problem import free
+from flyrun.gold.reference import free
 from flyrun.samplers.method import prepare
 
 LEVEL = 1e-3

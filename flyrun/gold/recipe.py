@@ -15,7 +15,7 @@ from flyrun.config.sampler.base import with_sampler
 from flyrun.diagnostics.distances import quantiles
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import FlyrunError
-from flyrun.gold.problem import free
+from flyrun.gold.reference import free
 from flyrun.gold.store import PROBABILITIES
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities

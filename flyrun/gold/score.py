@@ -12,7 +12,7 @@ from flyrun.diagnostics.distances import coverage, ks, quantiles, w1
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import DataError
 from flyrun.gold import store
-from flyrun.gold.problem import free
+from flyrun.gold.reference import free
 from flyrun.gold.store import PROBABILITIES, Gold
 
 if TYPE_CHECKING:

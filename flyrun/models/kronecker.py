@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import about, dense, log_base, log_beyond, nothing_beyond
+from flyrun.models.base_density import about, dense, log_base, log_beyond, nothing_beyond
 from flyrun.models.likelihood import quadratic
 from flyrun.models.multi_linear import rows_times
 from flyrun.numerics.compiled import implements

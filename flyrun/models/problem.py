@@ -21,7 +21,7 @@ from flyrun import files
 from flyrun.data import mapped
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
-from flyrun.models.base import dense, draw_base, log_base
+from flyrun.models.base_density import dense, draw_base, log_base
 from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import MapFit, find_map
@@ -29,8 +29,8 @@ from flyrun.models.fits.modes import Modes, find_modes
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.models.likelihood import quadratic
-from flyrun.models.powered import Powered, priors_of
-from flyrun.numerics import sources
+from flyrun.models.shard_prior import Powered, priors_of
+from flyrun.numerics import code_digest
 from flyrun.numerics.compiled import jit, outer_jit
 
 _TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
@@ -251,7 +251,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
         return Fit(float(scales[0]), float(scales[1])), None
     choices = (arm.dataset, arm.model, arm.prior)
     settings = [choice.key_settings() for choice in choices]
-    code = sources.of_modules([*(choice.path_of_code for choice in choices), __name__])
+    code = code_digest.of_modules([*(choice.path_of_code for choice in choices), __name__])
     wanted = [*settings, dataset.sha256, code]
     key = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"setup-{key}.npz"

@@ -22,7 +22,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
 from flyrun import files
-from flyrun.numerics import sources
+from flyrun.numerics import code_digest
 from flyrun.paths import cache_dir
 
 IMPLEMENTATIONS: dict[type, set[str]] = {}
@@ -109,7 +109,7 @@ def _modules(kind: Any) -> set[str]:
 
 @functools.cache
 def _digest(names: frozenset[str]) -> str:
-    return sources.of_modules(sorted(names))
+    return code_digest.of_modules(sorted(names))
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from flyrun.config.dataset import Rows
 from flyrun.config.schema import Choice
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-from flyrun.gold import grid
+from flyrun.gold import grid_moments
 from flyrun.models.problem import Problem, bind
 
 POINTS = 401
@@ -108,7 +108,7 @@ class Truth:
 
     def __init__(self, arm: Arm, folder: Any, heat: float = 1.0):
         self.problem: Problem = bind(arm, folder, needs_map=True)
-        self.theta, log_weight, _, _ = grid.weigh(arm, self.problem, POINTS)
+        self.theta, log_weight, _, _ = grid_moments.weigh(arm, self.problem, POINTS)
         self.share = softmax(log_weight / heat)
         self.mean = self.share @ self.theta
         self.sd = np.sqrt(self.share @ (self.theta - self.mean) ** 2)

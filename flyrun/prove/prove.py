@@ -17,7 +17,7 @@ from flyrun.config.arm import Arm
 from flyrun.config.schema import Choice
 from flyrun.errors import ConfigError
 from flyrun.models import passes
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.models.collapse import collapse
 from flyrun.models.likelihood import log_bound
 from flyrun.models.problem import Problem

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from flyrun.diagnostics.distances import ksd
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.gold import store
-from flyrun.gold.problem import bound
+from flyrun.gold.reference import bound
 from flyrun.gold.score import held_out, likeness
 from flyrun.gold.store import Gold
 from flyrun.report.arms import ArmResult

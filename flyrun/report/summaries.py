@@ -17,7 +17,7 @@ from typing import Any
 from flyrun import files, paths
 from flyrun.children import Pool, cores
 from flyrun.errors import StoreError
-from flyrun.numerics.sources import PACKAGE, digest
+from flyrun.numerics.code_digest import PACKAGE, digest
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.section import Section, served

@@ -14,7 +14,7 @@ from typing import Any
 
 import flyrun.data
 from flyrun.errors import DataError
-from flyrun.numerics import sources
+from flyrun.numerics import code_digest
 from flyrun.runner import store
 
 _LOGGED_EVERY_S = 30.0
@@ -133,6 +133,6 @@ def cell_key(arm: Any, of: Callable[[Any], str] | None = None) -> str:
     of: the same of other arms, where some are known.
     """
     needed = [(of or cell_key)(one) for one in arm.sampler.needed_at(arm, 0)]
-    code, data = sources.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
+    code, data = code_digest.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun import files
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.runner import environment, estimates, plan, proofs, store
+from flyrun.runner import environment, estimates, proofs, store, work_left
 from flyrun.runner.cell import CellLog, Task
 from flyrun.runner.draws import Arrays, Chunk, DrawStore, until
 from flyrun.runner.lock import locked
@@ -49,7 +49,7 @@ def run_cell(task: Task, report: Callable[[dict], None], stop: Callable[[], bool
                 files.make_folder(cell.folder)
                 held.enter_context(locked(cell.folder / "lock", _LOCK_WAIT_S))
                 (cell.folder / store.FAILED).unlink(missing_ok=True)
-            if (info := plan.finished(cell)) is not None:  # meanwhile, by a worker that had it before
+            if (info := work_left.finished(cell)) is not None:  # meanwhile, by a worker that had it before
                 return Outcome(cell, "done", info=info)
             environment.reset_peak()
             if cell.key not in methods:

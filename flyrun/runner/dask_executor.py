@@ -31,7 +31,7 @@ from flyrun.runner import slurm, store
 from flyrun.runner.cell import Task, cell_key
 from flyrun.runner.chunks import run_cell
 from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
-from flyrun.runner.plan import finished
+from flyrun.runner.work_left import finished
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,

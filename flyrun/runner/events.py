@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 from flyrun.runner import store
 from flyrun.runner.outcomes import Outcome
-from flyrun.runner.plan import Planned
+from flyrun.runner.work_left import Planned
 
 
 class Events:

@@ -25,7 +25,7 @@ from flyrun.runner.cell import Cell, Task, cells, run_dir
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.lock import locked
 from flyrun.runner.outcomes import Outcome, RunResult, failed
-from flyrun.runner.plan import finished, plan
+from flyrun.runner.work_left import finished, plan
 from flyrun.samplers.method import prepare as default_prepare
 
 _LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains

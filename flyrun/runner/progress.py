@@ -11,10 +11,10 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from flyrun.runner import plan, store
+from flyrun.runner import store, work_left
 from flyrun.runner.events import Events
 from flyrun.runner.outcomes import Outcome
-from flyrun.runner.plan import Planned
+from flyrun.runner.work_left import Planned
 
 _PLAIN_EVERY_S = 10.0
 #: what takes longer is announced, so that nobody wonders at the silence
@@ -34,7 +34,7 @@ class Lines:
 
     def planned(self, run_dir: Path, planned: list[Planned]) -> None:
         """Say what will be done with the cells, and why."""
-        for line in [] if self._terse else plan.describe(planned):
+        for line in [] if self._terse else work_left.describe(planned):
             self.say(line)
 
     def say(self, text: str, style: str | None = None) -> None:

@@ -11,7 +11,7 @@ from flyrun import files, paths
 from flyrun.config import plugins
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice
-from flyrun.numerics import sources
+from flyrun.numerics import code_digest
 from flyrun.samplers.method import Facts
 
 
@@ -54,7 +54,7 @@ def name(choice: Choice) -> str:
     """Name of a choice's proof: group, name and digest of its sources and settings."""
     modules = [type(choice).__module__, choice.path_of_code]
     modules += [choice.path_of_family] if isinstance(choice, Sampler) else []
-    text = json.dumps([sources.of_modules(modules), choice.settings()], sort_keys=True)
+    text = json.dumps([code_digest.of_modules(modules), choice.settings()], sort_keys=True)
     return f"{choice.group}-{choice.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

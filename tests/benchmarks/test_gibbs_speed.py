@@ -15,15 +15,15 @@ import pytest
 
 from flyrun.data.grid import gaussian_kernel
 from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pairs import dense_pairs
+from flyrun.models.graphs.pair_factors import dense_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
 from flyrun.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.gibbs.marginals import no_marginals
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
-from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 
 KERNEL = gaussian_kernel(20, 1.5)
 N, SWEEPS, ROUNDS = 400, 60, 9

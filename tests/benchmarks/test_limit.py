@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flyrun.diagnostics.coda import effective_size
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.streams import normals
 from flyrun.samplers.chain.metric import scale_noise

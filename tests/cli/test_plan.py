@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import bind
 from flyrun.plan.expected import expected, zigzag_time
 from flyrun.samplers.method import prepare

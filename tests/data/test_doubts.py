@@ -16,7 +16,7 @@ from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.arm import GROUPS
 from flyrun.data.table import doubts
-from flyrun.data.table import files as table_files
+from flyrun.data.table import pieces as table_files
 from flyrun.errors import FlyrunError
 from flyrun.fit import choose
 

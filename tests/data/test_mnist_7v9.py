@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun import data, paths
-from flyrun.data import features, mnist_7v9, registry
+from flyrun.data import feature_cache, mnist_7v9, registry
 from flyrun.errors import ConfigError
 
 
@@ -61,7 +61,7 @@ def test_features_by_numpy_alone(rows, stored):
 
 def test_cached_features_have_the_same_bits(rows, config, fresh_cache):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "principal_scores", lambda *_: pytest.fail("computed again"))
+        patch.setattr(feature_cache, "principal_scores", lambda *_: pytest.fail("computed again"))
         again = data.load(config())
     np.testing.assert_array_equal(again.features, rows.features)
     np.testing.assert_array_equal(again.test_features, rows.test_features)
@@ -120,9 +120,9 @@ def test_scores_do_not_depend_on_blas_threads():
     rng = np.random.default_rng(3)
     train, test = rng.normal(size=(600, 120)), rng.normal(size=(50, 120))
     with threadpool_limits(1):
-        one = features.principal_scores(train, test, 20)
+        one = feature_cache.principal_scores(train, test, 20)
     with threadpool_limits(4):
-        four = features.principal_scores(train, test, 20)
+        four = feature_cache.principal_scores(train, test, 20)
     for name, values in one.items():
         np.testing.assert_array_equal(four[name], values)
 
@@ -135,7 +135,7 @@ def test_a_damaged_or_unwritable_cache_costs_a_computation_only(home, monkeypatc
         return {"a": np.arange(3.0)}
 
     def get(key):
-        return features.cached(("a",), {"key": key}, compute)["a"].tolist()
+        return feature_cache.cached(("a",), {"key": key}, compute)["a"].tolist()
 
     assert [get(1), get(1), len(calls)] == [[0, 1, 2], [0, 1, 2], 1]
     (file,) = paths.cache_dir("features").iterdir()

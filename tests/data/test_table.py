@@ -19,9 +19,9 @@ from flyrun.config.protocol import Protocol
 from flyrun.config.sampler.chain import Hmc
 from flyrun.data import sources
 from flyrun.data.mapped import expect
-from flyrun.data.table import files as table_files
-from flyrun.data.table import kept, reading
 from flyrun.data.table import loader as table
+from flyrun.data.table import piece_cache, reading
+from flyrun.data.table import pieces as table_files
 from flyrun.data.table.seen import Seen
 from flyrun.errors import DataError
 from flyrun.models import logistic
@@ -174,12 +174,12 @@ def test_what_was_read_is_kept_where_there_is_room(write, monkeypatch):
     settings = write(people(5000).to_csv(index=False))
     whole, readings, read = data.load(settings), [], table_files.pieces
     monkeypatch.setattr(table_files, "_CELLS", 1)
-    monkeypatch.setattr(kept, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(piece_cache, "_IN_MEMORY", 1000)
     monkeypatch.setattr(table_files, "pieces", lambda *words: readings.append(words) or read(*words))
     from_disk = data.load(settings)
     # once, and once more for truth values, whose spelling the first reading does not keep
     assert len(readings) == 2
-    monkeypatch.setattr(kept.Kept, "_keep", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    monkeypatch.setattr(piece_cache.Kept, "_keep", lambda *_: (_ for _ in ()).throw(OSError("no room")))
     anew = data.load(settings)
     assert len(readings) == 2 + 3
     for one in (from_disk, anew):

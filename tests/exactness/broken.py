@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.alias import pick
 from flyrun.numerics.compiled import copy_into, implements, jit
 from flyrun.numerics.poisson_count import poisson_count

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from flyrun.models import gaussian, laplace, logistic, normal, softmax, student_t
+from flyrun.models import gaussian_prior, laplace_prior, logistic, normal, softmax, student_t
 from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
@@ -27,7 +27,7 @@ class Toy(NamedTuple):
     mode: np.ndarray
     model: Any = logistic.Logistic()
     likelihood: Any = logistic
-    priors: Any = gaussian
+    priors: Any = gaussian_prior
 
 
 @cache  # the grids take a second, and many tests ask for them
@@ -49,7 +49,7 @@ def toy(n_data: int = 40, seed: int = 3) -> Toy:
     p /= p.sum()
     mean = grid @ p
     sd = np.sqrt(((grid - mean[:, None]) ** 2) @ p)
-    return Toy(features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()])
+    return Toy(features, gaussian_prior.prior(1.0), mean, sd, grid[:, log_p.argmax()])
 
 
 @cache
@@ -81,7 +81,7 @@ def softmax_toy(n_data: int = 30, seed: int = 5) -> Toy:
     covariance[1:, 1:] = (grid - mean[:, None]) * p @ (grid - mean[:, None]).T
     sd = np.sqrt(np.diag(basis.T @ covariance @ basis))
     mode = np.ascontiguousarray(theta[:, log_p.argmax()])
-    return Toy(features, gaussian.prior(scale), basis[1:].T @ mean, sd, mode, model, softmax)
+    return Toy(features, gaussian_prior.prior(scale), basis[1:].T @ mean, sd, mode, model, softmax)
 
 
 @cache
@@ -104,7 +104,7 @@ def student_t_toy(n_data: int = 40, seed: int = 9) -> Toy:
     mean = grid @ p
     sd = np.sqrt(((grid - mean[:, None]) ** 2) @ p)
     mode = grid[:, log_p.argmax()]
-    return Toy(features, laplace.prior(0.3), mean, sd, mode, model, student_t, laplace)
+    return Toy(features, laplace_prior.prior(0.3), mean, sd, mode, model, student_t, laplace_prior)
 
 
 @cache
@@ -119,7 +119,7 @@ def normal_toy(n_data: int = 30, seed: int = 2) -> Toy:
     p /= p.sum()
     mean = grid @ p
     sd = np.sqrt(((grid - mean[:, None]) ** 2) @ p)
-    return Toy(features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()], model, normal)
+    return Toy(features, gaussian_prior.prior(1.0), mean, sd, grid[:, log_p.argmax()], model, normal)
 
 
 TOYS = {"logistic": toy, "softmax": softmax_toy, "student_t": student_t_toy}

@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.models.graphs import graph as contract
 from flyrun.models.graphs.edge_tables import edge_tables
 from flyrun.models.graphs.factor_graph import factor_graph
-from flyrun.models.graphs.pairs import dense_pairs, sparse_pairs
+from flyrun.models.graphs.pair_factors import dense_pairs, sparse_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics import alias
 from flyrun.numerics.compiled import outer_jit

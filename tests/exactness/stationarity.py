@@ -11,7 +11,7 @@ from flyrun.config.arm import Arm
 from flyrun.config.dataset import Table
 from flyrun.config.protocol import Protocol
 from flyrun.numerics.compiled import copy_into, implements, inlined, jit
-from flyrun.numerics.uncounted import uncounted
+from flyrun.numerics.generator_argument import uncounted
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.firefly import Firefly, darken
 from flyrun.samplers.chain.targets.target import start

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, logistic
-from flyrun.models.base import log_base
+from flyrun.models import gaussian_prior, logistic
+from flyrun.models.base_density import log_base
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.acceptance import exact
 from flyrun.samplers.chain.acceptance.rule import decide
@@ -27,7 +27,7 @@ RULES = {"exact": exact.Exact()}
 
 
 def _target():
-    return full_data(gaussian.prior(2.0), logistic.Logistic(), ROWS, 2)
+    return full_data(gaussian_prior.prior(2.0), logistic.Logistic(), ROWS, 2)
 
 
 def _error(rule):

@@ -9,8 +9,8 @@ import pytest
 
 from flyrun.config.sampler.approximations import Ep, Weighted
 from flyrun.errors import DataError, FlyrunError
-from flyrun.models import gaussian, laplace, student_t
-from flyrun.models.base import log_base
+from flyrun.models import gaussian_prior, laplace_prior, student_t
+from flyrun.models.base_density import log_base
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.problem import Fit, Problem
 from flyrun.numerics.compiled import outer_jit
@@ -25,7 +25,7 @@ from tests.exactness.chains import begin
 from tests.exactness.posteriors import library
 from tests.exactness.stationarity import method_of
 
-PRIORS = {"gaussian": gaussian, "laplace": laplace}
+PRIORS = {"gaussian": gaussian_prior, "laplace": laplace_prior}
 
 
 def _setup(offset, noise, n_data, prior="gaussian", scale=1e8):

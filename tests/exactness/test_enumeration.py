@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, logistic
-from flyrun.models.base import dense
+from flyrun.models import gaussian_prior, logistic
+from flyrun.models.base_density import dense
 from flyrun.models.collapse import collapse
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
@@ -24,7 +24,7 @@ from tests.exactness.enumeration import interpreted, outcomes, with_room_for_sym
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 T = np.array([1.0, -1.0, 1.0])
 ROWS = logistic.bind(X, T)[1]
-PRIOR = gaussian.prior(2.0)
+PRIOR = gaussian_prior.prior(2.0)
 GRID = [np.array(pair) for pair in itertools.product((-2.0, 0.1, 1.3), repeat=2)]
 ALL_Z = list(itertools.product((False, True), repeat=3))
 BOUNDS = {
@@ -36,7 +36,7 @@ BOUNDS = {
 
 def _target(bound, theta=None, z=()):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    base = gaussian.pseudo_prior(PRIOR, collapse(bound, logistic.Logistic(), ROWS))
+    base = gaussian_prior.pseudo_prior(PRIOR, collapse(bound, logistic.Logistic(), ROWS))
     target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)

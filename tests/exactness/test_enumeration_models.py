@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.models import clutter, gaussian, laplace, probit, softmax, student_t
-from flyrun.models.base import log_base
+from flyrun.models import clutter, gaussian_prior, laplace_prior, probit, softmax, student_t
+from flyrun.models.base_density import log_base
 from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.brightness.base import resample
@@ -23,27 +23,33 @@ from tests.exactness.enumeration import interpreted, outcomes, with_room_for_sym
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 ALL_Z = list(itertools.product((False, True), repeat=3))
 PROBLEMS = {
-    "softmax": (softmax, *softmax.bind(X, np.array([0, 2, 1])), gaussian, gaussian.prior(1.3), 6),
+    "softmax": (softmax, *softmax.bind(X, np.array([0, 2, 1])), gaussian_prior, gaussian_prior.prior(1.3), 6),
     "softmax, whole numbers": (
         softmax,
         *softmax.bind(np.sign(X), np.array([0, 2, 1])),
-        gaussian,
-        gaussian.prior(1.3),
+        gaussian_prior,
+        gaussian_prior.prior(1.3),
         6,
     ),
     "clutter": (
         clutter,
         *clutter.bind(X, np.array([0.4, 3.9, -1.0])),
-        gaussian,
-        gaussian.prior(2.0),
+        gaussian_prior,
+        gaussian_prior.prior(2.0),
         2,
     ),
-    "probit": (probit, *probit.bind(X, np.array([1.0, -1.0, 1.0])), gaussian, gaussian.prior(1.3), 2),
+    "probit": (
+        probit,
+        *probit.bind(X, np.array([1.0, -1.0, 1.0])),
+        gaussian_prior,
+        gaussian_prior.prior(1.3),
+        2,
+    ),
     "student_t": (
         student_t,
         *student_t.bind(X, np.array([0.4, 1.9, -1.0]), 0.8, 4.0),
-        laplace,
-        laplace.prior(0.7),
+        laplace_prior,
+        laplace_prior.prior(0.7),
         2,
     ),
 }

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, laplace, logistic, softmax, student_t
+from flyrun.models import gaussian_prior, laplace_prior, logistic, softmax, student_t
 from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk, slice
@@ -54,9 +54,9 @@ def _numbers(theta, rng):
 
 # likelihood, data given θ, prior module, scale, parameters, E|θ| and E θ² under the prior
 MODELS = {
-    "logistic": (logistic, _binary, gaussian, 1.2, 2, 1.2 * np.sqrt(2 / np.pi), 1.2**2),
-    "softmax": (softmax, _classes, gaussian, 1.2, 6, 1.2 * np.sqrt(2 / np.pi), 1.2**2),
-    "student_t": (student_t, _numbers, laplace, 0.8, 2, 0.8, 2 * 0.8**2),
+    "logistic": (logistic, _binary, gaussian_prior, 1.2, 2, 1.2 * np.sqrt(2 / np.pi), 1.2**2),
+    "softmax": (softmax, _classes, gaussian_prior, 1.2, 6, 1.2 * np.sqrt(2 / np.pi), 1.2**2),
+    "student_t": (student_t, _numbers, laplace_prior, 0.8, 2, 0.8, 2 * 0.8**2),
 }
 UPDATES = {
     "random_walk": (random_walk, SimpleNamespace(target_accept=0.35, step=0.7)),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from flyrun.models import laplace, logistic
+from flyrun.models import laplace_prior, logistic
 from flyrun.models.collapse import collapse
 from flyrun.samplers.chain import hmc
 from flyrun.samplers.chain.brightness.explicit import explicit
@@ -131,10 +131,10 @@ FAR_ROW = 1000.0
 
 def _moved_from_exact_draws(shift, n_chains=4_000, n_iterations=20):
     """θ before and after some updates, starts drawn exactly: one row at 1,000, a Laplace prior, no jitter."""
-    scale, prior = 0.5, laplace.prior(0.5)
+    scale, prior = 0.5, laplace_prior.prior(0.5)
     model, features = logistic.bind(np.array([[FAR_ROW]]), np.ones(1))
     bound = logistic.tight_at(np.array([6.2]))  # at the MAP
-    base = laplace.pseudo_prior(prior, collapse(bound, model, features))
+    base = laplace_prior.pseudo_prior(prior, collapse(bound, model, features))
     shape = reference_of(base, own=True)
     config = SimpleNamespace(target_accept=0.8, step=0.3, n_steps=9, jitter=0.0)
     kernel = hmc.build(config, 1, shape._replace(mean=shape.mean + shift))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain import hmc, mala, random_walk
 from flyrun.samplers.chain.brightness.explicit import explicit

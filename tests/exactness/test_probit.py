@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from flyrun.models import gaussian, probit
+from flyrun.models import gaussian_prior, probit
 from flyrun.samplers.chain import hmc, random_walk
 from flyrun.samplers.chain.brightness.implicit import implicit
 from flyrun.samplers.chain.brightness.none import NoBrightness
@@ -29,7 +29,14 @@ def _toy() -> Toy:
     mean = grid @ p
     sd = np.sqrt((grid - mean[:, None]) ** 2 @ p)
     return Toy(
-        features, gaussian.prior(1.0), mean, sd, grid[:, log_p.argmax()], probit.Probit(), probit, gaussian
+        features,
+        gaussian_prior.prior(1.0),
+        mean,
+        sd,
+        grid[:, log_p.argmax()],
+        probit.Probit(),
+        probit,
+        gaussian_prior,
     )
 
 

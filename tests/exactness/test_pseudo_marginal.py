@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.acceptance.pseudo_marginal import pseudo_marginal
 from flyrun.samplers.chain.acceptance.rule import decide

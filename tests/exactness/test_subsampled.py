@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.gold.problem import arm_of
-from flyrun.models import gaussian, normal
+from flyrun.gold.reference import arm_of
+from flyrun.models import gaussian_prior, normal
 from flyrun.models.ranges import range_width
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import copy_into, implements
@@ -28,7 +28,7 @@ from flyrun.samplers.method import prepare
 from tests.exactness.chains import begin, sample
 from tests.models.calls import log_likelihood
 
-PRIOR = gaussian.prior(10.0)
+PRIOR = gaussian_prior.prior(10.0)
 LEVEL = 4.5
 
 

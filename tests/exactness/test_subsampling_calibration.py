@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from flyrun.models import gaussian, logistic
+from flyrun.models import gaussian_prior, logistic
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.samplers.chain import hmc, pcn
 from flyrun.samplers.chain.acceptance.thinned import SPARED, thinned
@@ -19,7 +19,7 @@ from tests.exactness.expansions import about, bounds, expanded_target, expansion
 from tests.exactness.tightened import local_bound, local_target
 
 N, REPEATS, RANKS, BINS = 30, 600, 63, 8
-PRIOR = gaussian.prior(1.0)
+PRIOR = gaussian_prior.prior(1.0)
 
 
 def _problem(rng):
@@ -28,7 +28,7 @@ def _problem(rng):
     x = np.c_[rng.normal(size=N) * 1.5, np.ones(N)]
     t = np.where(rng.random(N) < 1 / (1 + np.exp(-(x @ theta))), 1.0, -1.0)
     model, features = logistic.bind(x, t)
-    found = find_newton_map(logistic, model, features, gaussian.penalty(PRIOR), 0.0, np.zeros(2))
+    found = find_newton_map(logistic, model, features, gaussian_prior.penalty(PRIOR), 0.0, np.zeros(2))
     return theta, Toy(features, PRIOR, np.zeros(2), np.ones(2), found.theta)
 
 
@@ -55,7 +55,7 @@ def _zigzag(problem, seed):
     bound = SimpleNamespace(
         model=problem.model, features=problem.features, prior=PRIOR, fit=SimpleNamespace(theta_map=made.mean)
     )
-    arm = SimpleNamespace(prior=SimpleNamespace(code=gaussian), dataset=None)
+    arm = SimpleNamespace(prior=SimpleNamespace(code=gaussian_prior), dataset=None)
     process = zigzag.process_of(arm, bound, setup, 2, True)
     rng, theta = np.random.default_rng(seed), np.empty((RANKS + 10, 2))
     phi, v = rng.standard_normal(2), np.array([1.0, -1.0])

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import chisquare
 
-from flyrun.models import gaussian, logistic
+from flyrun.models import gaussian_prior, logistic
 from flyrun.models.factors import Factors, Gaussian, touching
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
@@ -24,7 +24,7 @@ def _problem(rng):
     x = np.c_[rng.normal(size=N) * 1.5, np.ones(N)]
     t = np.where(rng.random(N) < 1 / (1 + np.exp(-(x @ theta))), 1.0, -1.0)
     model, features = logistic.bind(x, t)
-    prior = gaussian.penalty(gaussian.prior(1.0))
+    prior = gaussian_prior.penalty(gaussian_prior.prior(1.0))
     found = find_newton_map(logistic, model, features, prior, 0.0, np.zeros(2))
     sites = touching(Factors(logistic, model), features.rows @ found.theta[:, None])
     precision = np.eye(2) + (features.rows * sites.precision[:, 0]).T @ features.rows

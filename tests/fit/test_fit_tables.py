@@ -13,7 +13,7 @@ from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
-from flyrun.data.table import files as table_files
+from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.fit import choose
 

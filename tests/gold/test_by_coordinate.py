@@ -7,8 +7,8 @@ import pytest
 
 from flyrun.data import clutter
 from flyrun.errors import FlyrunError
-from flyrun.gold import by_coordinate, grid
-from flyrun.gold.problem import arm_of
+from flyrun.gold import by_coordinate, grid_moments
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import bind
 
 WORDS = ["dataset=clutter", "dataset.n_data=30", "model=clutter"]
@@ -24,8 +24,8 @@ def _moments(tmp_path, *words, prior=("prior=gaussian", "prior.scale=10")):
 )
 def test_of_one_coordinate_it_is_the_grids(tmp_path, prior):
     arm = arm_of([*WORDS, *prior])
-    theta, log_weight, _, cell = grid.weigh(arm, bind(arm, tmp_path, needs_map=True), 4_001)
-    known, found = grid.moments(theta, log_weight, cell), _moments(tmp_path, prior=prior)
+    theta, log_weight, _, cell = grid_moments.weigh(arm, bind(arm, tmp_path, needs_map=True), 4_001)
+    known, found = grid_moments.moments(theta, log_weight, cell), _moments(tmp_path, prior=prior)
     close = 1e-9 if prior[0] == "prior=gaussian" else 1e-4  # a kink costs the rule its digits
     np.testing.assert_allclose(found.mean, known.mean, rtol=close)
     np.testing.assert_allclose(found.variance, known.variance, rtol=10 * close)

@@ -9,8 +9,8 @@ from scipy import stats
 
 from flyrun.data import archive
 from flyrun.errors import DataError, FlyrunError
-from flyrun.gold import bdmc, build, certify, grid, recipe, score, store
-from flyrun.gold.problem import arm_of, free
+from flyrun.gold import bdmc, build, certify, grid_moments, recipe, score, store
+from flyrun.gold.reference import arm_of, free
 from flyrun.models.problem import bind
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=200", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
@@ -57,8 +57,8 @@ def test_importance_sampling_agrees_with_a_grid(tmp_path):
     data = ["dataset=few_events", "dataset.n_data=400", "dataset.events=60"]
     arm = arm_of([*data, "model=logistic", "prior=gaussian"])
     problem = bind(arm, tmp_path, needs_map=True)
-    theta, log_weight, _, cell = grid.weigh(arm, problem, 201)
-    truth = grid.moments(theta, log_weight, cell)
+    theta, log_weight, _, cell = grid_moments.weigh(arm, problem, 201)
+    truth = grid_moments.moments(theta, log_weight, cell)
     _, proposal, _, _ = recipe.proposals(arm, problem)[0]
     found = [recipe.moments(recipe.weigh(arm, problem, proposal, 8_000, seed), 1) for seed in range(12)]
     z = np.array([(one.mean - truth.mean) / one.mean_se for one in found])
@@ -152,7 +152,7 @@ def test_nothing_is_written_that_is_not_certified(tmp_path, monkeypatch):
 
 def test_a_grid_is_for_few_coordinates(small):
     with pytest.raises(FlyrunError, match="one or two coordinates, not 3"):
-        grid.weigh(*small, points=11)
+        grid_moments.weigh(*small, points=11)
 
 
 def test_independent_draws_are_worth_their_number(tmp_path):

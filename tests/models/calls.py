@@ -1,6 +1,6 @@
 """Models' generic functions as compiled calls, for tests that hold one function against a formula."""
 
-from flyrun.models import base, likelihood, ranges
+from flyrun.models import base_density, likelihood, ranges
 from flyrun.numerics.compiled import jit
 
 
@@ -18,8 +18,8 @@ def log_bound(bound, model, index, eta, values, slopes):
 
 @jit
 def log_base(prior, theta, gradient):
-    """See flyrun.models.base."""
-    return base.log_base(prior, theta, gradient)
+    """See flyrun.models.base_density."""
+    return base_density.log_base(prior, theta, gradient)
 
 
 @jit

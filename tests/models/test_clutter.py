@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from flyrun.config.dataset import Clutter
 from flyrun.data import clutter as data
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import clutter
 from flyrun.models.collapse import collapse
 from flyrun.models.problem import bind

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from flyrun.config.dataset import Mixture
 from flyrun.data import mixture as data
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import mixture, passes
 from flyrun.models.problem import bind, draw_prior, log_densities, of_positions
 from flyrun.samplers.method import prepare

@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, softmax
 
 from flyrun.errors import DataError
-from flyrun.models import gaussian, kronecker
+from flyrun.models import gaussian_prior, kronecker
 from flyrun.models import softmax as model_file
-from flyrun.models.base import dense
+from flyrun.models.base_density import dense
 from flyrun.models.collapse import collapse
 from flyrun.models.features import predict, pull_back
 from flyrun.models.multi_linear import MultiLinear, compact
@@ -135,7 +135,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, n_classes, whole):
     model, features, x, rng = _data(seed, n_classes, whole)
     psi, theta = rng.normal(size=(31, n_classes)) * 3, rng.normal(size=n_classes * 4) * 2
     bound = model_file.tight_at(psi, model.labels)
-    base = gaussian.pseudo_prior(gaussian.prior(0.7), collapse(bound, model, features))
+    base = gaussian_prior.pseudo_prior(gaussian_prior.prior(0.7), collapse(bound, model, features))
     eta = x @ theta.reshape(n_classes, 4).T
     _, _, log_b, _ = _evaluate(eta, psi, model.labels)
     log_prior = -0.5 * theta @ theta / 0.49 - len(theta) * np.log(0.7 * np.sqrt(2 * np.pi))

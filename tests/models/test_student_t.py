@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import t as scipy_t
 
-from flyrun.models import gaussian, laplace, student_t
-from flyrun.models.base import dense, draw_base
+from flyrun.models import gaussian_prior, laplace_prior, student_t
+from flyrun.models.base_density import dense, draw_base
 from flyrun.models.collapse import collapse
 from flyrun.numerics.compiled import outer_jit
 from tests.models.calls import log_base, log_bound, log_likelihood
@@ -86,7 +86,7 @@ def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
     assert features.rows.dtype == dtype
     tight = rng.normal(size=40) * 3
     bound = student_t.tight_at(model, tight)
-    base = laplace.pseudo_prior(laplace.prior(0.4), collapse(bound, model, features))
+    base = laplace_prior.pseudo_prior(laplace_prior.prior(0.4), collapse(bound, model, features))
     _, _, log_b, _ = _evaluate((y - x.astype(float) @ theta) / 0.7, tight, 4.0, 0.7)
     log_prior = -np.abs(theta).sum() / 0.4 - 4 * np.log(0.8)
     gradient = np.zeros(4)
@@ -102,7 +102,7 @@ def test_rows_are_not_copied():
 
 
 def test_laplace_draws_and_their_stand_in():
-    prior, rng = laplace.prior(0.3), np.random.default_rng(4)
+    prior, rng = laplace_prior.prior(0.3), np.random.default_rng(4)
     draws = np.zeros(200_000)
     _draw(prior, rng, draws)
     # four standard errors of means of |θ| (sd 0.3) and of the sign (sd 1)
@@ -113,10 +113,12 @@ def test_laplace_draws_and_their_stand_in():
     bounds = collapse(student_t.untuned_bound(model, features, 0.0), model, features)
     # a Laplace prior of scale b has variance 2b²
     expected = bounds.precision + np.eye(3) / (2 * 0.3**2)
-    np.testing.assert_allclose(dense(laplace.pseudo_prior(prior, bounds)).precision, expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        dense(laplace_prior.pseudo_prior(prior, bounds)).precision, expected, rtol=1e-10
+    )
 
 
-@pytest.mark.parametrize("priors", [gaussian, laplace])
+@pytest.mark.parametrize("priors", [gaussian_prior, laplace_prior])
 def test_collapsed_bounds_of_tiny_noise_keep_their_digits(priors):
     # with noise of 1e-8 the terms θᵀPθ and hᵀθ are 1e17, and what is left of their sum decides
     scale, rng = 1e-8, np.random.default_rng(11)

@@ -113,7 +113,7 @@ import sys
 from pathlib import Path
 from numba.core import dispatcher
 from flyrun.config import compose
-from flyrun.numerics import compile_cache, sources
+from flyrun.numerics import compile_cache, code_digest
 from flyrun.samplers.method import prepare
 
 made, paths = set(), []
@@ -131,13 +131,13 @@ def seen(self, key):
 dispatcher._FunctionCompiler._compile_core = recorded
 compile_cache.CompileCache._path = seen
 keyed = set()
-digest = sources.digest
-sources.digest = lambda files, root: keyed.update(map(str, files := list(files))) or digest(files, root)
+digest = code_digest.digest
+code_digest.digest = lambda files, root: keyed.update(map(str, files := list(files))) or digest(files, root)
 (arm,) = compose.compose_job(sys.argv[2:]).arms
 method = prepare(arm, Path(sys.argv[1]))
 paths.clear(), made.clear(), keyed.clear()
 method.warm_up()
-sources.of_modules(sorted(paths[0]))  # of the outermost function, which all that follows is compiled for
+code_digest.of_modules(sorted(paths[0]))  # of the outermost function, which all that follows is compiled for
 print(len(made), *sorted(file for file in made - keyed if "flyrun" in file))
 """
 

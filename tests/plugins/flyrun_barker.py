@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.config.sampler import ThetaUpdate
 from flyrun.config.schema import option, ranged
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.acceptance.rule import metropolis

@@ -15,9 +15,9 @@ from flyrun.config.model import Likelihood
 from flyrun.config.prior import Prior
 from flyrun.config.schema import option, ranged
 from flyrun.data.dataset import Dataset
-from flyrun.models import laplace
+from flyrun.models import laplace_prior
 from flyrun.models import logistic as jj
-from flyrun.models.base import Penalty, add_gaussian, draw_base, log_base
+from flyrun.models.base_density import Penalty, add_gaussian, draw_base, log_base
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
 from flyrun.numerics.compiled import implements
@@ -171,6 +171,6 @@ def _draw_net(base, rng, out):
 
 def pseudo_prior(prior, bounds):
     beside = -bounds.linear.size * (prior.log_normaliser - log(2.0 * prior.scale))
-    return laplace.pseudo_prior(
-        laplace.prior(prior.scale), add_gaussian(bounds, 1.0 / prior.scale**2, beside)
+    return laplace_prior.pseudo_prior(
+        laplace_prior.prior(prior.scale), add_gaussian(bounds, 1.0 / prior.scale**2, beside)
     )

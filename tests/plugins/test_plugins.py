@@ -54,10 +54,10 @@ def flyrun(site, *words, **variables):
 
 def digests(site):
     code = (
-        "from flyrun.config import compose\nfrom flyrun.numerics import sources\n"
+        "from flyrun.config import compose\nfrom flyrun.numerics import code_digest\n"
         "from flyrun.runner import cell\n"
         f"(arm,) = compose.compose_job({ARM!r}).arms\n"
-        "print(sources.of_modules(['flyrun_barker']), cell.cell_key(arm))"
+        "print(code_digest.of_modules(['flyrun_barker']), cell.cell_key(arm))"
     )
     done = python(site, "-c", code)
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(site, installed):
 def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "flyrun", copy / "flyrun", ignore=shutil.ignore_patterns("__pycache__"))
-    code = "from flyrun.numerics import sources; print(sources.of_modules(['flyrun_barker']))"
+    code = "from flyrun.numerics import code_digest; print(code_digest.of_modules(['flyrun_barker']))"
     found = []
     for _ in range(2):
         done = subprocess.run(

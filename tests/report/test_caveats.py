@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import ArmResult, Run
+from flyrun.report.gaussian_caveats import about_a_gaussian
 from flyrun.report.sections import coefficients as fit_report
 from flyrun.report.sections import marginal_error as gibbs_words
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import mixture
 from flyrun.models.problem import bind
 from flyrun.report.build import build

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import MissingMethodError
 
 SCRIPT = """

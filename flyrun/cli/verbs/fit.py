@@ -35,9 +35,9 @@ def run(words: list[str]) -> int:
         if request.check:
             return _check(request, screen)
         started = time.monotonic()
-        from flyrun.fit.beside import Beside  # late: what is wrong with the words is told at once
+        from flyrun.fit.second_process import SecondProcess  # late: errors in the words come at once
 
-        with Beside() as beside:
+        with SecondProcess() as beside:
             from flyrun.fit.choose import problem  # late: the other process has begun
             from flyrun.fit.rounds import fit  # late: as above
 
@@ -113,10 +113,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def columns(file: str) -> list[str]:
     """Columns of a file; none where it cannot be read, which is told later."""
-    from flyrun.data.table import files  # late: pandas takes half a second, and Tab comes here
+    from flyrun.data.table import pieces  # late: pandas takes half a second, and Tab comes here
 
     try:
-        return files.names(Path(file).expanduser())
+        return pieces.names(Path(file).expanduser())
     except FlyrunError:
         return []
 

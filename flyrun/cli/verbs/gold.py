@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
         if action == "list":
             print(f"{name}: {entry['title']}; log Z {gold.facts['log_z']:.3f}; {floors}")
         else:
-            from flyrun.gold.problem import data_of  # late: models
+            from flyrun.gold.reference import data_of  # late: models
 
             store.check_data(gold, data_of(gold.facts["settings"]), name)
             print(f"{name}: verified, of the data as they are here, {store.folder() / name}.npz; {floors}")

@@ -15,7 +15,7 @@ from pandas.api import types
 from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table import doubts
-from flyrun.data.table import files as table_files
+from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import INTERCEPT, Column, Layout

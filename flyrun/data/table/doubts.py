@@ -12,9 +12,9 @@ from decimal import Decimal
 import pandas as pd
 
 from flyrun.data.table.cells import LAST_EXACT, kind
-from flyrun.data.table.files import place
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
+from flyrun.data.table.pieces import place
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from flyrun import files, paths
 from flyrun.config.dataset import Table
-from flyrun.data import archive, features, mapped, sources
+from flyrun.data import archive, feature_cache, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.formats import ENDINGS, FORMATS
 from flyrun.data.table.layout import Layout
@@ -136,7 +136,7 @@ def _read(config: Table, file: _File, asked: Path, layout: Layout | None) -> tup
         folder = _of_task(config, file, layout)
         if not folder.is_dir():
             what = f"{file.path}: encoding {size[0]:,} rows of {size[1]} columns"
-            features.tell(f"{what}, once a file, in {folder}")
+            feature_cache.tell(f"{what}, once a file, in {folder}")
             mapped.make(folder, lambda temporary: _write(temporary, layout, pieces, file))
     if not asked.is_dir():
         mapped.make(asked, lambda temporary: _write_layout(temporary, layout))

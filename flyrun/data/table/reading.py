@@ -9,12 +9,12 @@ import numpy as np
 from flyrun.children import cores
 from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing
-from flyrun.data.table import files
+from flyrun.data.table import pieces
 from flyrun.data.table.columns import scan, usable
 from flyrun.data.table.encode import encode
 from flyrun.data.table.formats import is_csv
-from flyrun.data.table.kept import Kept
 from flyrun.data.table.layout import Layout
+from flyrun.data.table.piece_cache import Kept
 from flyrun.errors import DataError
 from flyrun.threads import in_order
 
@@ -25,8 +25,8 @@ class Reading:
     def __init__(self, config: Table, path: Path):
         self.config, self.path = config, path
         self.target, self.features = _columns(config, path)
-        read = functools.partial(files.pieces, path, [*self.features, self.target], config)
-        self._spelled = lambda names: files.pieces(path, sorted(names), config, names)
+        read = functools.partial(pieces.pieces, path, [*self.features, self.target], config)
+        self._spelled = lambda names: pieces.pieces(path, sorted(names), config, names)
         self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
         self.close = self._kept.close
 
@@ -48,7 +48,7 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
     for key, usual in (("decimal", "."), ("encoding", "utf-8")):
         if (value := getattr(config, key)) != usual and not is_csv(path):
             raise DataError(f"{config.say(key, value)}: is for CSV files, which {path} is not")
-    known = files.names(path, config)
+    known = pieces.names(path, config)
     if config.target is None:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
     asked = {"features": config.features or (), "drop": config.drop}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 
 
 class MapFit(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
 from flyrun.models.fits.map_fit import MapFit
 from flyrun.models.fits.newton_fit import REWEIGHTINGS, Climb

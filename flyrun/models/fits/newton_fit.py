@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from flyrun.models import passes
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.models.graphs import graph as graphs
-from flyrun.models.graphs.pairs import pair_bounds, pairs_of, weight_of_ones
+from flyrun.models.graphs.pair_factors import pair_bounds, pairs_of, weight_of_ones
 from flyrun.models.graphs.potts import Potts
 from flyrun.numerics.compiled import implements
 
 
 class Ising(NamedTuple):
-    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
+    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pair_factors.py."""
 
     pairs: Any
     field: np.ndarray  # (n,): Σ_j w_ij

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.models.graphs import graph as graphs
-from flyrun.models.graphs.pairs import (
+from flyrun.models.graphs.pair_factors import (
     bin_weights,
     neighbour_of,
     pair_bounds,
@@ -19,7 +19,7 @@ from flyrun.numerics.compiled import implements
 
 
 class Potts(NamedTuple):
-    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pairs.py."""
+    """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pair_factors.py."""
 
     pairs: Any
     bounds: graphs.Bounds

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 from flyrun.report import words
-from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import Run
+from flyrun.report.gaussian_caveats import about_a_gaussian
 from flyrun.report.render import NOTHING, Column, View, number, table_view
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.arms import unfinished

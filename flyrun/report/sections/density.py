@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.diagnostics.distances import ks
-from flyrun.gold.problem import bound
+from flyrun.gold.reference import bound
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look

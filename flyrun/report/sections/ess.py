@@ -14,9 +14,9 @@ import numpy as np
 
 from flyrun.diagnostics import coda, ess
 from flyrun.report import words
-from flyrun.report.about_a_gaussian import about_a_gaussian
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
+from flyrun.report.gaussian_caveats import about_a_gaussian
 from flyrun.report.render import (
     ARM,
     SEEDS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from flyrun.errors import DataError
 from flyrun.gold import store
-from flyrun.gold.problem import free
+from flyrun.gold.reference import free
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.config.schema import listing
-from flyrun.gold.problem import bound
+from flyrun.gold.reference import bound
 from flyrun.gold.score import held_out
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyrun.gold.problem import bound
+from flyrun.gold.reference import bound
 from flyrun.report import by_size, words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
+from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.approximations.black_box import BlackBox
 from flyrun.samplers.approximations.gradients import by_scores
 from flyrun.samplers.method import Method

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import FlyrunError
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method

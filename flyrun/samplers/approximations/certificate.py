@@ -13,8 +13,8 @@ import numpy as np
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Gaussian, Projection, Sites, averaging, nodes, root_of, unsited
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import seeded
 from flyrun.samplers.approximations.remainders import POINTS
 

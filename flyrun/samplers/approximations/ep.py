@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, tilted
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.serial import SerialSites

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.models.logistic import tight_at
 from flyrun.models.problem import Problem

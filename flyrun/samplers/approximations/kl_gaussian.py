@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, averaging
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.sites import SiteMethod, Update

@@ -10,8 +10,8 @@ import numpy as np
 
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, bind, digits_remedy, of_positions
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator_state, seeded
 from flyrun.samplers.approximations.certificate import Stand, certify, stand_at

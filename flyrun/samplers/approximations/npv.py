@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, draw_prior, prior_scores
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method

@@ -19,8 +19,8 @@ from flyrun.numerics.batches import Parts
 from flyrun.numerics.state import generator
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.ep import Ep
-from flyrun.samplers.approximations.local import Fitted, Natural, Shard
 from flyrun.samplers.approximations.method import StreamedGaussian
+from flyrun.samplers.approximations.rows_under_gaussian import Fitted, Natural, Shard
 from flyrun.samplers.approximations.sites import Sites
 from flyrun.samplers.approximations.tilted_draws import corrected, drawn, raw
 from flyrun.samplers.method import Facts, Method, Records, State

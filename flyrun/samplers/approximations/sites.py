@@ -13,10 +13,10 @@ import numpy as np
 
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors
+from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts, refuse_without_digits
 from flyrun.samplers.method import Facts, Records, State, first_step
 

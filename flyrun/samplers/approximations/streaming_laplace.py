@@ -14,8 +14,8 @@ from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator
 from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.local import climbed, log_concave
 from flyrun.samplers.approximations.method import StreamedGaussian
+from flyrun.samplers.approximations.rows_under_gaussian import climbed, log_concave
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Facts, Method, Records, State
 

@@ -22,8 +22,8 @@ from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
-from flyrun.samplers.approximations.local import Natural, Shard, log_concave
 from flyrun.samplers.approximations.method import StreamedGaussian
+from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard, log_concave
 from flyrun.samplers.approximations.sites import Rule
 from flyrun.samplers.method import Facts, Method, Records, State
 

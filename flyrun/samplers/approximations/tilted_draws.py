@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.samplers.approximations.local import Natural, Shard
+from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard
 
 
 class Weighted(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from flyrun.errors import FlyrunError
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, log_priors, of_positions
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room

@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.errors import DensityError
 from flyrun.numerics.compiled import copy_into, inline_jit, jit
-from flyrun.numerics.uncounted import uncounted
+from flyrun.numerics.generator_argument import uncounted
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.known_base import log_base_at
 from flyrun.samplers.chain.targets.target import bright_count, kept_log_data, start

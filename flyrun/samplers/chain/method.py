@@ -8,8 +8,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
-from flyrun.models.base import draw_base
-from flyrun.models.local import brought_in
+from flyrun.models.base_density import draw_base
+from flyrun.models.local_bounds import brought_in
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import log_base, log_beyond
+from flyrun.models.base_density import log_base, log_beyond
 from flyrun.models.kronecker import Kronecker
-from flyrun.models.laplace import LaplaceTimesBounds, gaussian_in_place
-from flyrun.models.local import TwoLevels
+from flyrun.models.laplace_prior import LaplaceTimesBounds, gaussian_in_place
+from flyrun.models.local_bounds import TwoLevels
 from flyrun.models.multi_linear import rows_times
 from flyrun.numerics.compiled import copy_into, generic, implements, jit
 from flyrun.numerics.rows import first_dot, four_dots, row_dot

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.models import local, passes
-from flyrun.models.base import dense
+from flyrun.models import local_bounds, passes
+from flyrun.models.base_density import dense
 from flyrun.models.collapse import collapse
 from flyrun.models.factors import Gaussian
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, look_at_map, posterior_curvature, prior_curvature
+from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
 from flyrun.samplers.method import near
@@ -88,8 +88,8 @@ class Setup:
             return made if theta_map.size else self._times_prior(bound, dense(made).top())
         within = self._times_prior(bound, centre)
         if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
-            self.mass_beyond = local.mass_beyond(bound, dense(within).precision)
-        return local.TwoLevels(within, self._times_prior(bound.beyond, centre), bound.region)
+            self.mass_beyond = local_bounds.mass_beyond(bound, dense(within).precision)
+        return local_bounds.TwoLevels(within, self._times_prior(bound.beyond, centre), bound.region)
 
     def _times_prior(self, bound: Any, centre: np.ndarray) -> Any:
         collapsed = collapse(bound, self.problem.model, self.problem.features, centre)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import copy_into, implements, jit
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream

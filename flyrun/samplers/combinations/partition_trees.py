@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.samplers.combinations.pairs import up_a_tree
+from flyrun.samplers.combinations.binary_tree import up_a_tree
 
 LABEL, MOMENTS = "Partition trees", False
 _TRIES = 4  # coordinates, before a block is left whole

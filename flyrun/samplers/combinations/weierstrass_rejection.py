@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import FlyrunError
+from flyrun.samplers.combinations.binary_tree import up_a_tree
 from flyrun.samplers.combinations.moments import covariances
-from flyrun.samplers.combinations.pairs import up_a_tree
 
 LABEL, MOMENTS = "Weierstrass rejection", False
 _TRIES = 2_000  # pairs for a draw wanted, after which it is given up

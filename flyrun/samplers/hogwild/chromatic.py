@@ -17,8 +17,8 @@ from flyrun.numerics.compiled import jit
 from flyrun.numerics.counters import uniform
 from flyrun.numerics.state import seeded
 from flyrun.samplers.gibbs.single_site import value_at
-from flyrun.samplers.hogwild.colours import classes
-from flyrun.samplers.hogwild.watched import Watched
+from flyrun.samplers.hogwild.graph_chain import GraphChain
+from flyrun.samplers.hogwild.graph_colouring import classes
 from flyrun.samplers.method import Method, Records, State
 
 
@@ -36,7 +36,7 @@ def draw_sites(graph, sites, x, out, key, first, energies, weights):
         out[i] = value_at(uniform(key, first + np.uint64(i)), energies, graph.bounds.sizes[i], weights)
 
 
-class Chromatic(Watched):
+class Chromatic(GraphChain):
     """A step is a sweep, class by class. The chain begins with all variables 0."""
 
     def __init__(self, arm: Any):

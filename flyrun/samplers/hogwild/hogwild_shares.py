@@ -15,7 +15,7 @@ import numpy as np
 from flyrun.data.precision import random_matrix
 from flyrun.errors import ConfigError
 from flyrun.samplers.hogwild import theory
-from flyrun.samplers.hogwild.rounds import blocks
+from flyrun.samplers.hogwild.loop import blocks
 from flyrun.samplers.method import Facts, Method, Records, State
 
 LABEL = "shares of random matrices"

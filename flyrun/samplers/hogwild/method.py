@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from flyrun.samplers.hogwild.gaussian import HogwildGaussian
-from flyrun.samplers.hogwild.sites import HogwildSites
+from flyrun.samplers.hogwild.gaussian_hogwild import HogwildGaussian
+from flyrun.samplers.hogwild.graph_hogwild import HogwildSites
 from flyrun.samplers.method import Method
 
 

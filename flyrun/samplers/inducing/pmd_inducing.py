@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.models.gaussian_process import Posterior, Process, Sums
-from flyrun.samplers.inducing.particles import Particles
+from flyrun.samplers.inducing.inducing_sets import Particles
 from flyrun.samplers.method import Method
 
 

@@ -8,7 +8,7 @@ resampling, weights are carried on instead. After its pass it stands still.
 from typing import Any
 
 from flyrun.models.gaussian_process import Process
-from flyrun.samplers.inducing.particles import Particles
+from flyrun.samplers.inducing.inducing_sets import Particles
 from flyrun.samplers.method import Method
 
 

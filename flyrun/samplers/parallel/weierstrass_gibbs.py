@@ -19,8 +19,8 @@ import numpy as np
 
 from flyrun.data.shards import one_class, split
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, bind, draw_prior, log_priors, prior_curvature, prior_scores
+from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method, Records, State

@@ -10,7 +10,7 @@ from flyrun.numerics.kernels import log_density
 from flyrun.numerics.resampling import effective
 from flyrun.samplers.method import Facts, Method, State
 from flyrun.samplers.particles.target import Rows
-from flyrun.samplers.particles.weighted import normalised
+from flyrun.samplers.particles.weights import normalised
 
 REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0.5"
 

@@ -14,7 +14,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Method, Records, State
 from flyrun.samplers.particles.method import Weighted
-from flyrun.samplers.particles.weighted import normalised
+from flyrun.samplers.particles.weights import normalised
 
 
 def build(arm: Any, target: Any) -> Method:

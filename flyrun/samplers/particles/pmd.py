@@ -19,7 +19,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.particles.method import Weighted
-from flyrun.samplers.particles.weighted import normalised
+from flyrun.samplers.particles.weights import normalised
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of
 FEWEST = 50  # particles that a growing number begins with

@@ -14,7 +14,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Method, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.one_pass_smc import root_of
-from flyrun.samplers.particles.weighted import normalised
+from flyrun.samplers.particles.weights import normalised
 
 _BISECTIONS = 60
 

@@ -17,8 +17,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem, posterior_curvature, prior_scores
+from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method, Records, State
 from flyrun.samplers.subsampling.method import SubsetChain

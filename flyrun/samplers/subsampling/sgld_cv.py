@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.powered import priors_of
 from flyrun.models.problem import Problem
+from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method
 from flyrun.samplers.subsampling.sgld import Sgld, noise_of

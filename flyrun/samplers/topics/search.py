@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun import files
 from flyrun.models.lda import Lda
-from flyrun.numerics import sources
+from flyrun.numerics import code_digest
 
 Step = tuple[float, float, float]
 SEED = 2**31 - 1
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
     """Search, or recall what was found from `folder`."""
     choices = [choice.key_settings() for choice in (arm.dataset, arm.model, arm.sampler)]
-    code = [sources.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]
+    code = [code_digest.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]
     key = hashlib.sha256(json.dumps([choices, code], sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"step-{key}.json"
     try:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from flyrun.models import laplace, logistic, softmax, student_t
-from flyrun.models.base import dense
+from flyrun.models import laplace_prior, logistic, softmax, student_t
+from flyrun.models.base_density import dense
 from flyrun.models.collapse import collapse
 from flyrun.models.fits.lasso_fit import find_lasso_map, lasso
 from flyrun.samplers.chain.targets.full_data import full_data
@@ -64,7 +64,7 @@ def test_the_mode_meets_its_optimality_conditions(name, scale):
 
     fit = find_lasso_map(touching, len(y), scale, np.zeros(size))
     assert fit.queries % len(y) == 0
-    full = full_data(laplace.prior(scale), model, features, size)
+    full = full_data(laplace_prior.prior(scale), model, features, size)
     value, gradient = log_density(full, fit.theta)
     assert fit.log_posterior == pytest.approx(value, rel=1e-9)
     slack = 1e-3 * np.sqrt(len(y))  # the slope that a posterior sd's thousandth would leave

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, laplace, passes, student_t
+from flyrun.models import gaussian_prior, laplace_prior, passes, student_t
 from flyrun.models import problem as setup
 from flyrun.models.fits import modes
 from flyrun.models.fits.map_fit import MapFit
@@ -21,7 +21,7 @@ def _planes(n_upper, n_lower):
     return student_t.bind(np.r_[x, x[:n_lower]], np.r_[y, -y[:n_lower]], 1.0)
 
 
-def _found(model, features, prior_module=gaussian, first=None):
+def _found(model, features, prior_module=gaussian_prior, first=None):
     prior = prior_module.prior(10.0)
     penalty, normaliser = prior_module.penalty(prior), setup._log_prior(prior, np.zeros(3))
     if first is None:
@@ -33,7 +33,7 @@ def _found(model, features, prior_module=gaussian, first=None):
     return found, find_modes(student_t, model, features, penalty, normaliser, found)
 
 
-@pytest.mark.parametrize("prior_module", [gaussian, laplace])
+@pytest.mark.parametrize("prior_module", [gaussian_prior, laplace_prior])
 @pytest.mark.parametrize("side", [1, -1])
 def test_two_planes_are_two_modes_from_whichever_is_first(side, prior_module):
     first, found = _found(*_planes(40, 40), prior_module, side * PLANE)
@@ -49,8 +49,8 @@ def test_shares_are_those_of_the_density():
     rng = np.random.default_rng(6)
     y = np.r_[rng.normal(-10, 0.5, 40), rng.normal(10, 0.9, 41)]
     model, features = student_t.bind(np.ones((81, 1)), y, 1.0)
-    prior = gaussian.prior(10.0)
-    penalty = gaussian.penalty(prior)
+    prior = gaussian_prior.prior(10.0)
+    penalty = gaussian_prior.penalty(prior)
     first = find_newton_map(student_t, model, features, penalty, 0.0, np.zeros(0))
     found = find_modes(student_t, model, features, penalty, 0.0, first)
     grid = np.arange(-15.0, 15.0, 0.01)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.models import gaussian, laplace, logistic, passes, student_t
+from flyrun.models import gaussian_prior, laplace_prior, logistic, passes, student_t
 from flyrun.models import problem as setup
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
 from flyrun.models.fits import newton_fit
 from flyrun.models.fits.lasso_fit import find_lasso_map
@@ -51,8 +51,8 @@ def _fit(case, prior_module, scale, first=None, find=find_newton_map):
 def test_mode_under_a_ridge_of_is_that_of_l_bfgs(name):
     case = _case(name)
     _, model, features = case
-    target = full_data(gaussian.prior(0.7), model, features, 7)
-    found, other = _fit(case, gaussian, 0.7), _fit(case, gaussian, 0.7, np.zeros(7), find_map)
+    target = full_data(gaussian_prior.prior(0.7), model, features, 7)
+    found, other = _fit(case, gaussian_prior, 0.7), _fit(case, gaussian_prior, 0.7, np.zeros(7), find_map)
     assert _sds(*case, found.theta, other.theta) < CLOSE_SDS
     value, gradient = log_density(target, found.theta)
     assert found.log_posterior == pytest.approx(value, rel=1e-11)
@@ -71,7 +71,7 @@ def test_mode_under_a_laplace_prior_is_that_of_the_bounds(name, scale):
     def touching(theta):
         return collapse(passes.touching_bound(module, model, features, theta), model, features)
 
-    found, other = _fit(case, laplace, scale), find_lasso_map(touching, 3000, scale, np.zeros(7))
+    found, other = _fit(case, laplace_prior, scale), find_lasso_map(touching, 3000, scale, np.zeros(7))
     assert _sds(*case, found.theta, other.theta) < 1e-6
     assert found.log_posterior == pytest.approx(other.log_posterior, rel=1e-11)
     assert np.array_equal(found.theta == 0.0, other.theta == 0.0)
@@ -81,8 +81,8 @@ def test_mode_under_a_laplace_prior_is_that_of_the_bounds(name, scale):
 @pytest.mark.parametrize("name", ["logistic", "student_t"])
 def test_a_start_far_off_does_not_matter(name):
     case = _case(name)
-    found = _fit(case, gaussian, 1.0)
-    far = _fit(case, gaussian, 1.0, np.linspace(-300.0, 200.0, 7))
+    found = _fit(case, gaussian_prior, 1.0)
+    far = _fit(case, gaussian_prior, 1.0, np.linspace(-300.0, 200.0, 7))
     assert _sds(*case, found.theta, far.theta) < 1e-6
 
 
@@ -90,9 +90,9 @@ def test_a_start_far_off_does_not_matter(name):
 def test_a_subsample_first_gives_the_same_mode_for_fewer_queries(name, monkeypatch):
     case = _case(name, 20_000, np.float32)
     assert case[2].rows.dtype == np.float32
-    whole = _fit(case, laplace, 0.1)
+    whole = _fit(case, laplace_prior, 0.1)
     monkeypatch.setattr(newton_fit, "SUBSAMPLE", 1000)
-    found = _fit(case, laplace, 0.1)
+    found = _fit(case, laplace_prior, 0.1)
     assert _sds(*case, found.theta, whole.theta) < 1e-6
     assert found.queries < whole.queries
     assert found.queries % 1000 == 0
@@ -106,7 +106,7 @@ def test_the_number_of_threads_leaves_every_bit_as_it_is(monkeypatch):
         monkeypatch.setattr(passes, "cores", lambda cores=cores: cores)
         bound = passes.touching_bound(module, model, features, theta)
         collapsed = collapse(bound, model, features)
-        found = _fit(case, laplace, 0.1)
+        found = _fit(case, laplace_prior, 0.1)
         results.append([*passes.look(*case, theta), bound.curve, *collapsed, found.theta])
     for other in results[1:]:
         for ours, theirs in zip(results[0], other, strict=True):
@@ -117,7 +117,7 @@ def test_a_look_is_the_density_and_its_derivatives():
     for name in ("logistic", "student_t"):
         module, model, features = _case(name, 9000)
         theta = np.linspace(-0.5, 1.0, 7)
-        target = full_data(gaussian.prior(1e6), model, features, 7)
+        target = full_data(gaussian_prior.prior(1e6), model, features, 7)
         value, gradient = log_density(target, theta)
         seen = passes.look(module, model, features, theta)
         offset = setup._log_prior(target.base, theta)
@@ -134,8 +134,8 @@ def test_a_direction_without_data_is_no_trouble():
     x, y = _regression(500)
     x[:, 3] = 0.0
     case = student_t, *student_t.bind(x, y, 0.5)
-    assert _fit(case, laplace, 1.0).theta[3] == 0.0
-    assert _fit(case, gaussian, 1.0).theta[3] == 0.0
+    assert _fit(case, laplace_prior, 1.0).theta[3] == 0.0
+    assert _fit(case, gaussian_prior, 1.0).theta[3] == 0.0
     penalty = Penalty(ridge=0.0, rate=0.0)
     assert np.isfinite(find_newton_map(*case, penalty, 0.0, np.zeros(0)).theta).all()
 
@@ -148,7 +148,7 @@ def test_modes_of_the_published_problems_are_those_of_the_other_optimisers(exper
     module, model, features = setup.model_module(arm.model.name), problem.model, problem.features
     size = features.rows.shape[1]
     if experiment == "mnist_logreg":
-        other = _fit((module, model, features), gaussian, problem.fit.scale, np.zeros(size), find_map)
+        other = _fit((module, model, features), gaussian_prior, problem.fit.scale, np.zeros(size), find_map)
     else:
 
         def touching(theta):

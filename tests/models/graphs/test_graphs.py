@@ -15,7 +15,7 @@ from flyrun.models.graphs import graph as contract
 from flyrun.models.graphs.edge_tables import edge_tables
 from flyrun.models.graphs.factor_graph import bind, factor_graph
 from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pairs import dense_pairs, sparse_pairs
+from flyrun.models.graphs.pair_factors import dense_pairs, sparse_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics.alias import Even, alias_rows
 from flyrun.numerics.compiled import outer_jit

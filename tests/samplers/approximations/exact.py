@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import log_densities
 from flyrun.samplers.method import prepare
 

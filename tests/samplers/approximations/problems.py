@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import factors, passes
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import log_likelihood

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.approximations.importance import Proposal
 from flyrun.samplers.method import prepare
 

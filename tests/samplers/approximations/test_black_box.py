@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import log_densities, log_priors
 from flyrun.numerics.adam import Adam

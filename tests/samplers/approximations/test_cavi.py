@@ -7,7 +7,7 @@ import pytest
 
 from flyrun.errors import ConfigError
 from flyrun.gold import by_coordinate
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import clutter
 from flyrun.models.factors import Factors, Gaussians, tilted
 from flyrun.models.problem import bind

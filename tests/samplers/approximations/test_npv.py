@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import log_densities
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits

@@ -7,8 +7,8 @@ import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import log_densities
-from flyrun.samplers.approximations.local import Natural, Shard
 from flyrun.samplers.approximations.parallel_ep import ParallelEp
+from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard
 from flyrun.samplers.approximations.tilted_draws import corrected, drawn, of_moments, raw
 from tests.samplers.approximations.problems import (
     LARGE,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.approximations.pathfinder import Inverse, Pathfinder, diagonal_after, inverse_of
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits

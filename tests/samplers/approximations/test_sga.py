@@ -10,7 +10,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import scores
 from flyrun.samplers.approximations.sga import StochasticAscent
 from flyrun.samplers.method import prepare

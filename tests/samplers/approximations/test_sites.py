@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.base import Penalty
+from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Gaussians
 from flyrun.models.problem import scores
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
@@ -146,7 +146,7 @@ def test_jaakkola_and_jordans_spread_is_too_narrow(tmp_path):
 
 def test_a_laplace_prior_has_sites_of_its_own(tmp_path):
     """EP's moments of a coordinate times its prior are those of an integral."""
-    from flyrun.models.base import Penalty
+    from flyrun.models.base_density import Penalty
     from flyrun.models.factors import Gaussians, Sites
     from flyrun.samplers.approximations.ep import Ep
 

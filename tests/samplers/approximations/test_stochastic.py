@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.factors import Gaussians
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.sep import Sep

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.approximations.streaming_laplace import StreamingLaplace
 from flyrun.samplers.method import prepare

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 
 from flyrun.gold import store
-from flyrun.gold.problem import free
+from flyrun.gold.reference import free
 from flyrun.models import logistic
 from flyrun.models.factors import Factors, Sites, unsited
 from flyrun.models.problem import log_densities

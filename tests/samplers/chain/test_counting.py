@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, logistic, passes
+from flyrun.models import gaussian_prior, logistic, passes
 from flyrun.models.fits.map_fit import find_map
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.brightness.explicit import explicit
@@ -74,7 +74,7 @@ def test_the_smallest_rates_propose_nobody_and_do_not_overflow():
 def test_the_map_fit_is_metered(monkeypatch):
     looks, slope = [], passes.slope
     monkeypatch.setattr(passes, "slope", lambda *words: looks.append(300) or slope(*words))
-    full, prior = full_target(PROBLEM), gaussian.prior(1.0)
-    fit = find_map(logistic, full.model, full.features, gaussian.penalty(prior), 0.0, np.zeros(2))
+    full, prior = full_target(PROBLEM), gaussian_prior.prior(1.0)
+    fit = find_map(logistic, full.model, full.features, gaussian_prior.penalty(prior), 0.0, np.zeros(2))
     assert fit.queries == sum(looks) > 0
     np.testing.assert_allclose(fit.theta, PROBLEM.mode, atol=0.02)  # the grid's mode

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, laplace, softmax
-from flyrun.models.base import dense, log_base, log_beyond
+from flyrun.models import gaussian_prior, laplace_prior, softmax
+from flyrun.models.base_density import dense, log_base, log_beyond
 from flyrun.models.collapse import collapse
 from flyrun.models.likelihood import quadratic
 from flyrun.numerics.compiled import outer_jit
@@ -35,7 +35,7 @@ def _bounds(n_classes):
 
 BASES = {
     f"{name}, {n_classes} classes": priors.pseudo_prior(priors.prior(0.7), _bounds(n_classes))
-    for name, priors in (("gaussian", gaussian), ("laplace", laplace))
+    for name, priors in (("gaussian", gaussian_prior), ("laplace", laplace_prior))
     for n_classes in (1, 2, 3, 5)
 }
 

@@ -9,7 +9,7 @@ import flyrun.data
 from flyrun.config.compose import compose_job
 from flyrun.data.shards import split
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import bind, log_densities, posterior_curvature
 from flyrun.runner import store
 from flyrun.runner.cell import cells
@@ -198,7 +198,7 @@ def test_chains_go_where_a_density_is_raised_and_bounds_say_what_to_choose(tmp_p
     for folder in ("by the family", "by the density"):
         chain = Chain(part, bind(part, tmp_path / folder, needs_map=True))
         draws.append(chain.advance(chain.init(0), 40)[1]["theta"])
-        monkeypatch.delattr("flyrun.models.gaussian.power", raising=False)
+        monkeypatch.delattr("flyrun.models.gaussian_prior.power", raising=False)
     np.testing.assert_allclose(*draws, rtol=1e-7, atol=1e-9)
     firefly = shard_of(arm_of(TOY, ["sampler=random_walk", "bound=map", "brightness=implicit"]), 1, 4)
     with pytest.raises(ConfigError, match=r"has no power.*choose bound=none"):

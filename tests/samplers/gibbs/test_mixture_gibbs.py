@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.problem import log_densities
 from flyrun.samplers.gibbs import mixture_gibbs
 from flyrun.samplers.method import prepare

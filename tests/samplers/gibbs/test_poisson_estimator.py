@@ -8,7 +8,7 @@ from flyrun.data.grid import gaussian_kernel
 from flyrun.errors import ConfigError
 from flyrun.models.graphs.factor_graph import factor_graph
 from flyrun.models.graphs.graph import total_energy
-from flyrun.models.graphs.pairs import dense_pairs
+from flyrun.models.graphs.pair_factors import dense_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.gibbs import poisson_estimator

@@ -7,17 +7,17 @@ from flyrun.data.grid import gaussian_kernel
 from flyrun.models.graphs import graph as contract
 from flyrun.models.graphs.factor_graph import factor_graph
 from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pairs import dense_pairs
+from flyrun.models.graphs.pair_factors import dense_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
 from flyrun.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.gibbs.marginals import no_marginals
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
-from flyrun.samplers.gibbs.sweep import begin_chain, empty_sweeps, run_sweeps
 
 KERNEL = gaussian_kernel(5, 1.0)
 N, D, DEGREE = 25, 4, 24

@@ -10,11 +10,11 @@ from flyrun.data.lattice import lattice_edges
 from flyrun.errors import ConfigError
 from flyrun.models.graphs import planar
 from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pairs import sparse_pairs
+from flyrun.models.graphs.pair_factors import sparse_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics.counters import uniform
 from flyrun.samplers.hogwild import chromatic
-from flyrun.samplers.hogwild.colours import classes
+from flyrun.samplers.hogwild.graph_colouring import classes
 from tests.exactness.enumeration import outcomes
 from tests.exactness.planted import Planted
 from tests.exactness.small_graphs import interpret

@@ -7,7 +7,7 @@ from flyrun.data.precision import random_matrix
 from flyrun.errors import ConfigError, DensityError
 from flyrun.samplers.hogwild import theory
 from flyrun.samplers.hogwild.hogwild_shares import errors
-from flyrun.samplers.hogwild.rounds import blocks
+from flyrun.samplers.hogwild.loop import blocks
 from tests.samplers.hogwild.arms import method, same, steps
 
 GAUSSIAN = ("dataset=precision", "model=gaussian_field", "sampler=hogwild")

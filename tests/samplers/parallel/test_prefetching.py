@@ -11,7 +11,7 @@ import pytest
 from flyrun.config.schema import SCHEMAS
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.method import prepare
 from flyrun.samplers.parallel import prefetching, tree
 from flyrun.samplers.parallel.foresight import Memory, Quadratic

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flyrun.data.dataset import Dataset
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.method import prepare
 
 N, D, LONG, BURN_IN = 4_000, 5, 5_000, 1_000

@@ -6,7 +6,7 @@ import pytest
 from flyrun.config.compose import compose_job
 from flyrun.data.shards import split
 from flyrun.gold import store as gold
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import passes
 from flyrun.runner import store
 from flyrun.runner.cell import cells

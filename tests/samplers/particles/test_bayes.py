@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.method import prepare
 from flyrun.samplers.particles import pmd
 from tests.samplers.particles.toys import Normal, descent

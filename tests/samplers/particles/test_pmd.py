@@ -8,7 +8,7 @@ import pytest
 from flyrun.config.compose import compose_job
 from flyrun.config.sampler.particles import Pmd
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import Normal, descent, same_bits
 

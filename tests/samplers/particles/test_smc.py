@@ -9,7 +9,7 @@ from scipy.special import softmax
 from flyrun.config.sampler.particles import OnePassSmc, TemperedSmc
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.samplers.particles import one_pass_smc, tempered_smc
-from flyrun.samplers.particles.weighted import normalised
+from flyrun.samplers.particles.weights import normalised
 from tests.samplers.particles.toys import Normal, same_bits
 
 X = np.random.default_rng(0).normal(0.5, 1.0, (50, 2))

@@ -5,7 +5,7 @@ import pytest
 
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models.passes import look
 from flyrun.samplers.method import prepare
 from flyrun.samplers.subsampling.sgld import Sgld, sd_ratio

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from flyrun.errors import ConfigError, DensityError
-from flyrun.gold.problem import arm_of
-from flyrun.models import gaussian
+from flyrun.gold.reference import arm_of
+from flyrun.models import gaussian_prior
 from flyrun.samplers.method import prepare
 from flyrun.samplers.subsampling import zigzag
 from tests.exactness.chains import toy, z_scores
@@ -30,7 +30,11 @@ def _process(order, local=True):
         fit=SimpleNamespace(theta_map=made.mean),
     )
     return zigzag.process_of(
-        SimpleNamespace(prior=SimpleNamespace(code=gaussian), dataset=None), problem, setup, order, local
+        SimpleNamespace(prior=SimpleNamespace(code=gaussian_prior), dataset=None),
+        problem,
+        setup,
+        order,
+        local,
     )
 
 

@@ -15,7 +15,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from flyrun.data.documents import Corpora, Corpus, Halves, halved, of_tokens
 from flyrun.errors import ConfigError
-from flyrun.gold.problem import arm_of
+from flyrun.gold.reference import arm_of
 from flyrun.models import lda
 from flyrun.samplers.method import prepare
 from flyrun.samplers.topics import lda_gibbs, lda_pmd, lda_svi, search

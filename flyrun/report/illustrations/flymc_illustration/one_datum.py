@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.config.sampler.chain import RandomWalk
-from flyrun.models import gaussian, logistic
+from flyrun.models import gaussian_prior, logistic
 from flyrun.models.collapse import collapse
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.brightness.implicit import implicit
@@ -47,7 +47,7 @@ def chain(iterations: int, seed: int = 0) -> OneDatum:
     """Random-walk Metropolis on θ, Algorithm 2 on z."""
     model, features = logistic.bind(np.ones((1, 1)), np.ones(1))
     bounds = logistic.untuned_bound(model, features, TIGHT_AT)
-    base = gaussian.pseudo_prior(gaussian.prior(PRIOR_SD), collapse(bounds, model, features))
+    base = gaussian_prior.pseudo_prior(gaussian_prior.prior(PRIOR_SD), collapse(bounds, model, features))
     target = firefly(base, model, bounds, features, gradients=False)
     kernel = random_walk.build(RandomWalk(step=_STEP), 1)
     draws = empty_draws(iterations, 1, 0, 1)

@@ -1,4 +1,4 @@
-"""Bounds of two levels, see models/local.py: tight at the MAP, and tighter where the posterior is. Ours."""
+"""Bounds of two levels (models/local_bounds.py): tight at the MAP, tighter where the posterior is. Ours."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtri
 
-from flyrun.models import local_classes, passes
-from flyrun.models.local import Ellipsoid, LocalBound, ellipsoid
+from flyrun.models import local_class_bounds, passes
+from flyrun.models.local_bounds import Ellipsoid, LocalBound, ellipsoid
 from flyrun.samplers.chain.bounds.map import lowered
 from flyrun.samplers.chain.setup import Setup
 
@@ -28,7 +28,7 @@ def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
 def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[Any, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
     if model.n_predictors > 1:
-        return local_classes.within(module, model, features, region)
+        return local_class_bounds.within(module, model, features, region)
     colour = solve_triangular(np.linalg.cholesky(region.curvature), np.eye(len(region.centre)), lower=True).T
     none = module.map_bound(module.part(model, slice(0, 0)), np.zeros((0, 1)))
     kind, (empty,) = type(none), none

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import copy_into, inline_jit
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from flyrun.models.features import BLOCK, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import implements, inline_jit, jit
-from flyrun.numerics.deck import Deck, deal, deck, open_deck
-from flyrun.numerics.stamped import Stamped, forget_all, is_known, put, stamped
+from flyrun.numerics.known_values import KnownValues, forget_all, is_known, none_known, put
+from flyrun.numerics.lazy_shuffle import Deck, deal, deck, open_deck
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.targets import proxies as aids
 from flyrun.samplers.chain.targets import target as targets
@@ -28,7 +28,7 @@ class SubsetMemory(NamedTuple):
     deck: Deck  # whose first `read` cards the last test read
     read: np.ndarray  # (1,) int64
     known: KnownBase
-    here: Stamped  # log L_n, or what proxies leave of it, at the current position
+    here: KnownValues  # log L_n, or what proxies leave of it, at the current position
     total: np.ndarray  # (2,): their sums over all data, here and at the proposal; NaN where not all were read
 
 
@@ -56,7 +56,7 @@ def subset(base: Any, model: Any, features: Any, n_params: int, proxies: Any = a
     """Target with an empty memory."""
     n_data = features.rows.shape[0]
     memory = SubsetMemory(
-        np.zeros(1, np.int64), deck(n_data), np.zeros(1, np.int64), known_base(n_params), stamped(n_data),
+        np.zeros(1, np.int64), deck(n_data), np.zeros(1, np.int64), known_base(n_params), none_known(n_data),
         np.full(2, np.nan),
     )  # fmt: skip
     room = np.zeros(n_data), np.zeros(BLOCK, np.uint32), np.zeros(BLOCK)

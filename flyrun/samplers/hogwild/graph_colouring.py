@@ -11,8 +11,8 @@ from flyrun.numerics.compiled import jit
 def classes(graph: Any, n: int) -> list[np.ndarray]:
     """Variables by colour, each (size,) int64, coloured greedily in their order: two classes for a lattice.
 
-    graph: one of pairs (models/graphs/pairs.py) that are listed. ConfigError where every pair has a factor,
-    so that each class is one variable.
+    graph: one of listed pairs (models/graphs/pair_factors.py). ConfigError where every pair has a factor, so
+    that each class is one variable.
     """
     if not hasattr(graph.pairs, "first"):
         raise ConfigError(

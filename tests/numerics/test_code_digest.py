@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.numerics import sources
+from flyrun.numerics import code_digest
 
 CHAIN = ["experiment=mnist_logreg", "only=map_tuned"]
 ARMS = {
@@ -21,14 +21,14 @@ ARMS = {
 def package(tmp_path, monkeypatch):
     """A copy of flyrun to edit."""
     copy = tmp_path / "flyrun"
-    shutil.copytree(sources.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(sources, "PACKAGE", copy)
+    shutil.copytree(code_digest.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_digest, "PACKAGE", copy)
     yield copy
     _forget()
 
 
 def _forget():
-    sources._file.cache_clear()
+    code_digest._file.cache_clear()
 
 
 def digests():
@@ -36,7 +36,7 @@ def digests():
     found = {}
     for name, words in ARMS.items():
         job = compose_job(words)
-        found[name] = sources.of_modules(job.arms[0].code())
+        found[name] = code_digest.of_modules(job.arms[0].code())
     return found
 
 
@@ -46,7 +46,7 @@ def digests():
         ("samplers/chain/hmc.py", {"hmc"}),
         ("samplers/chain/loop.py", {"walk", "hmc", "softmax"}),
         ("samplers/gibbs/mgpmh.py", {"mgpmh"}),
-        ("samplers/gibbs/sweep.py", {"gibbs", "mgpmh"}),
+        ("samplers/gibbs/loop.py", {"gibbs", "mgpmh"}),
         ("models/softmax.py", {"softmax"}),
         ("models/passes.py", {"walk", "hmc", "softmax"}),
         ("data/mnist_7v9.py", {"walk", "hmc"}),
@@ -73,11 +73,11 @@ def test_a_new_file_outdates_nothing(package):
 
 def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
-    found = sources.of_modules(["flyrun.models.logistic"])
+    found = code_digest.of_modules(["flyrun.models.logistic"])
     (note,) = tmp_path.glob("sources/*")
-    monkeypatch.setattr(sources, "_imports", lambda _: pytest.fail("parsed again"))
-    assert sources.of_modules(["flyrun.models.logistic"]) == found
+    monkeypatch.setattr(code_digest, "_imports", lambda _: pytest.fail("parsed again"))
+    assert code_digest.of_modules(["flyrun.models.logistic"]) == found
     monkeypatch.undo()
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
     note.write_text("{")
-    assert sources.of_modules(["flyrun.models.logistic"]) == found
+    assert code_digest.of_modules(["flyrun.models.logistic"]) == found

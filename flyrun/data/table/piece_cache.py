@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun import paths
-from flyrun.data.table.files import numbers_alone
+from flyrun.data.table.pieces import numbers_alone
 
 _IN_MEMORY = 256 << 20
 _MOST_WORDS = 1000  # different ones in a column of text: more are names of things, which no table may have

@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from scipy.special import gammainc, gammaincc
 from scipy.special import gammaln as log_gamma
 
-from flyrun.models.base import dense, log_base, log_beyond
+from flyrun.models.base_density import dense, log_base, log_beyond
 from flyrun.models.likelihood import bent, enter, log_bound
 from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit
 from flyrun.numerics.rows import first_dot

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian, logistic, student_t
+from flyrun.models import gaussian_prior, logistic, student_t
 from flyrun.models.collapse import collapse
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local import ellipsoid, inside, mass_beyond
+from flyrun.models.local_bounds import ellipsoid, inside, mass_beyond
 from flyrun.models.passes import log_likelihoods, look, values_and_slopes
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.chain.bounds.local import within
@@ -145,7 +145,7 @@ def _mass_beyond(n_data, separation, radius):
     x = rng.normal(size=(n_data, 2))
     labels = np.where(rng.random(n_data) < 1 / (1 + np.exp(-x @ [separation, 0.5])), 1.0, -1.0)
     model, features = logistic.bind(x, labels)
-    prior = gaussian.penalty(gaussian.prior(1.0))
+    prior = gaussian_prior.penalty(gaussian_prior.prior(1.0))
     mode = find_newton_map(logistic, model, features, prior, 0.0, np.zeros(2)).theta
     curvature = look(logistic, model, features, mode).curvature + ridge
     bound, _ = within(logistic, model, features, ellipsoid(mode, curvature, radius))

@@ -3,7 +3,7 @@
 from math import log, pi
 from typing import Any, NamedTuple
 
-from flyrun.models.base import Penalty, add_gaussian, at_top, draw_base, log_base
+from flyrun.models.base_density import Penalty, add_gaussian, at_top, draw_base, log_base
 from flyrun.numerics.compiled import dot_jit, implements
 
 SMOOTH = True

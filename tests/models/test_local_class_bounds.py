@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from flyrun.models import softmax
-from flyrun.models.base import log_base
+from flyrun.models.base_density import log_base
 from flyrun.models.collapse import collapse
 from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local import brought_in, ellipsoid, mass_beyond
-from flyrun.models.local_classes import bend_factor, within
+from flyrun.models.local_bounds import brought_in, ellipsoid, mass_beyond
+from flyrun.models.local_class_bounds import bend_factor, within
 from flyrun.models.passes import block_predictors, look, values_and_slopes
 from flyrun.numerics.compiled import outer_jit
 

@@ -12,7 +12,7 @@ from flyrun.samplers.method import Facts, Method, Records, State, first_step
 MOST_NAMED = 10_000
 
 
-class Watched(Method):
+class GraphChain(Method):
     """A chain on a graph. label, exact, counts: what a subclass says of itself."""
 
     unit = "sweep"

@@ -9,8 +9,8 @@ from flyrun.errors import DensityError
 from flyrun.models.graphs.gaussian_field import GaussianField
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
-from flyrun.samplers.hogwild import hogwild, theory
-from flyrun.samplers.hogwild.rounds import redraw, run_rounds, team
+from flyrun.samplers.hogwild import loop, theory
+from flyrun.samplers.hogwild.loop import redraw, run_rounds, team
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 FAR = 1e6
@@ -36,15 +36,13 @@ class HogwildGaussian(Method):
         self.arm, self.options = arm, arm.sampler
         self.field = arm.model.code.bind(arm.model, arm.dataset.code.load(arm.dataset))
         self.n = len(self.field.potential)
-        self.owner = hogwild.owners(self.options, self.n)
+        self.owner = loop.owners(self.options, self.n)
         self.exact = np.linalg.inv(self.field.precision)
         self.mean = self.exact @ self.field.potential
         self.round = theory.round_of(self.field.precision, self.owner, self.options.sweeps)
         self.radius = theory.radius(self.round.step)
-        self._bsp = hogwild.lateness(self.options) == 0.0
-        self._team = team(
-            self.owner, np.zeros(self.n), hogwild.lateness(self.options), self.options.most_late
-        )
+        self._bsp = loop.lateness(self.options) == 0.0
+        self._team = team(self.owner, np.zeros(self.n), loop.lateness(self.options), self.options.most_late)
         self._setup_s = time.perf_counter() - started
 
     @property
@@ -75,7 +73,7 @@ class HogwildGaussian(Method):
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
         states, staleness = np.empty((n, self.n)), np.empty(n)
         first = int(members.clock[0])
-        late = hogwild.lateness(self.options)
+        late = loop.lateness(self.options)
         run_rounds(rng, self.field, members, self.options.sweeps, late, states, staleness)
         sds = np.abs(states - self.mean) * np.sqrt(np.diag(self.field.precision))
         if not sds.max() < FAR:
@@ -86,7 +84,7 @@ class HogwildGaussian(Method):
             total += centred
             outer += np.multiply.outer(centred, centred)
         kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
-        counts = hogwild.counts(self.options, self.owner, 8)
+        counts = loop.counts(self.options, self.owner, 8)
         after = {"theta": states[-1].copy(), "sum": total, "outer": outer, "rng": generator_state(rng)}
         return after | arrays_of(members, "team"), {
             "theta": kept,
@@ -97,7 +95,7 @@ class HogwildGaussian(Method):
 
     def facts(self, state: State | None = None) -> Facts:
         """Theory, and with the last state what was measured. Errors of covariances: ‖S − Σ‖/‖Σ‖."""
-        more: dict[str, Any] = hogwild.counts(self.options, self.owner, 8) | {
+        more: dict[str, Any] = loop.counts(self.options, self.owner, 8) | {
             "rho": self.radius,
             "dominance": theory.dominance(self.field.precision),
         }
@@ -106,7 +104,7 @@ class HogwildGaussian(Method):
         if state is not None:
             more |= self._measured(state)
         return Facts(
-            update=f"{hogwild.LABEL}, {self.options.schedule}",
+            update=f"{loop.LABEL}, {self.options.schedule}",
             exact=self.options.processors == 1,
             coordinates=tuple(f"x{i}" for i in range(self.n)),
             n_params=self.n,

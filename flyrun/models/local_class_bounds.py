@@ -1,4 +1,4 @@
-"""Bounds of two levels, see local.py, for a softmax over K classes. Ours.
+"""Bounds of two levels, see local_bounds.py, for a softmax over K classes. Ours.
 
 Along a line η̂ + td the curvature of log Σ e^η is the variance of d under the classes' probabilities at t. It
 changes by a factor e^{tR} at most when no two components of d differ by more than R: its derivative is a
@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from flyrun.models import passes
 from flyrun.models.likelihood import bent, enter, log_bound
-from flyrun.models.local import Ellipsoid, enter_region
+from flyrun.models.local_bounds import Ellipsoid, enter_region
 from flyrun.numerics.compiled import implements
 
 _MOST_RANGE = 50.0  # φ is 10^19 there: A serves

@@ -4,13 +4,19 @@ In a round every processor draws its block `sweeps` times, given its copy, and p
 the rule "bsp" all posts arrive before the next round. By "asynchronous" a post is late with probability
 `late`, by 1 … most rounds evenly; of two that have been on the way a later one wins. Delays are drawn from
 the chain's own stream, so that a schedule is repeated with its seed, and stored with its state.
+
+It is plain Gibbs sampling, and exact, where one processor owns all variables (Niu et al. 2011; Johnson,
+Saunderson & Willsky 2013).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.errors import ConfigError
 from flyrun.numerics.compiled import copy_into, inlined, outer_jit
+
+LABEL = "Hogwild Gibbs"
 
 
 class Team(NamedTuple):
@@ -35,6 +41,32 @@ def team(owner: np.ndarray, start: np.ndarray, late: float, most: int) -> Team:
 def blocks(n: int, processors: int) -> np.ndarray:
     """(n,) int64: the owner of each variable; each has a run of neighbouring numbers, sizes differ by 1."""
     return np.arange(n) * processors // n
+
+
+def owners(config: Any, n: int) -> np.ndarray:
+    """(n,): the processor of each variable. ConfigError where there are more processors than variables."""
+    if config.processors > n:
+        raise ConfigError(
+            f"sampler.processors={config.processors}: there are {n} variables, each of one processor; "
+            f"choose sampler.processors={n} or fewer"
+        )
+    return blocks(n, config.processors)
+
+
+def lateness(config: Any) -> float:
+    """The probability that a post is late."""
+    return config.late if config.schedule == "asynchronous" else 0.0
+
+
+def counts(config: Any, owner: np.ndarray, itemsize: int) -> dict[str, float]:
+    """Of a round: updates, in all and on the longest path, and bytes that a worker sends and is sent."""
+    largest = int(np.bincount(owner).max())
+    return {
+        "workers": config.processors,
+        "updates_per_round": config.sweeps * len(owner),
+        "critical_per_round": config.sweeps * largest,
+        "bytes_per_worker": itemsize * len(owner) if config.processors > 1 else 0,
+    }
 
 
 @inlined

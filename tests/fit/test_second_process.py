@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from flyrun.errors import StoreError
-from flyrun.fit.beside import Beside, _on_two
+from flyrun.fit.second_process import SecondProcess, _on_two
 from tests.fit.test_fit import fit
 
 HERE = os.getpid()
@@ -27,7 +27,7 @@ def dies():
 
 @pytest.mark.usefixtures("beside")
 def test_work_is_done_there_and_its_error_comes_back():
-    with Beside() as second:
+    with SecondProcess() as second:
         assert second.ask(where) != HERE
         with pytest.raises(StoreError, match="no room"):
             second.ask(where, "no room")
@@ -36,13 +36,13 @@ def test_work_is_done_there_and_its_error_comes_back():
 @pytest.mark.usefixtures("beside")
 def test_where_it_dies_the_work_is_done_here(monkeypatch):
     monkeypatch.setenv("FLYRUN_TEST_PID", str(HERE))
-    with Beside() as second:
+    with SecondProcess() as second:
         assert second.ask(dies) == HERE
         assert second.ask(where) == HERE
 
 
 def test_with_one_core_there_is_none():
-    with Beside() as second:
+    with SecondProcess() as second:
         assert second.ask(where) == HERE
 
 
@@ -51,7 +51,7 @@ def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
     (tmp_path / "b").mkdir()
     there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620", code=(3,))
     printed = capsys.readouterr().out
-    monkeypatch.setattr("flyrun.fit.beside.cores", lambda: 1)
+    monkeypatch.setattr("flyrun.fit.second_process.cores", lambda: 1)
     here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620", code=(3,))
     assert "report.html" in printed
     assert "intercept" in printed

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from flyrun.errors import ConfigError
-from flyrun.models.base import Penalty, draw_base, log_base
+from flyrun.models.base_density import Penalty, draw_base, log_base
 from flyrun.numerics.compiled import implements
 
 

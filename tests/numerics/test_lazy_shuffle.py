@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 
 from flyrun.numerics.compiled import outer_jit
-from flyrun.numerics.deck import deal, deck
-from flyrun.numerics.stamped import forget_all, is_known, put, stamped
+from flyrun.numerics.known_values import forget_all, is_known, none_known, put
+from flyrun.numerics.lazy_shuffle import deal, deck
 from flyrun.numerics.state import arrays_of, with_arrays
 
 LEVEL = 1e-4
@@ -45,7 +45,7 @@ def test_a_hand_dealt_in_parts_keeps_its_first_cards():
 
 
 def test_what_is_known_is_forgotten_at_once_and_a_checkpoint_holds_no_more():
-    known = stamped(6)
+    known = none_known(6)
     for n, value in ((4, 0.5), (1, -2.0)):
         put(known, n, value)
     kept = arrays_of(known, "it")

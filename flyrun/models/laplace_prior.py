@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.base import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond
+from flyrun.models.base_density import Penalty, about, add_gaussian, dense, draw_base, log_base, log_beyond
 from flyrun.numerics.compiled import implements
 
 SMOOTH = False

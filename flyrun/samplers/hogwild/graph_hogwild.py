@@ -8,9 +8,9 @@ from flyrun.models.graphs.graph import local_energies
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.gibbs.single_site import draw_value
-from flyrun.samplers.hogwild import hogwild
-from flyrun.samplers.hogwild.rounds import redraw, run_rounds, team
-from flyrun.samplers.hogwild.watched import Watched
+from flyrun.samplers.hogwild import loop
+from flyrun.samplers.hogwild.graph_chain import GraphChain
+from flyrun.samplers.hogwild.loop import redraw, run_rounds, team
 from flyrun.samplers.method import Records, State
 
 
@@ -28,7 +28,7 @@ def _redraw(field, rng, x, i):
     x[i] = draw_value(rng, field.energies, field.graph.bounds.sizes[i], field.weights)
 
 
-class HogwildSites(Watched):
+class HogwildSites(GraphChain):
     """A step is a round. The chain begins with all variables 0."""
 
     unit = "round"
@@ -36,12 +36,12 @@ class HogwildSites(Watched):
     def __init__(self, arm: Any):
         super().__init__(arm)
         self.options, room = arm.sampler, (np.zeros(self.graph.bounds.n_values) for _ in range(2))
-        self.owner = hogwild.owners(self.options, self.n)
-        self._late = hogwild.lateness(self.options)
+        self.owner = loop.owners(self.options, self.n)
+        self._late = loop.lateness(self.options)
         self._team = team(self.owner, np.zeros(self.n, np.int32), self._late, self.options.most_late)
         self._field = GraphField(self.graph, *room)
-        self.label, self.exact = f"{hogwild.LABEL}, {self.options.schedule}", self.options.processors == 1
-        self.counts = hogwild.counts(self.options, self.owner, 4)
+        self.label, self.exact = f"{loop.LABEL}, {self.options.schedule}", self.options.processors == 1
+        self.counts = loop.counts(self.options, self.owner, 4)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """As in the base class."""

@@ -18,7 +18,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Beside(ExitStack):
+class SecondProcess(ExitStack):
     """Work is done there; here where there is no second core, or where that process died.
 
     It is a function of a module; what it takes and gives can be pickled.
@@ -28,7 +28,7 @@ class Beside(ExitStack):
         super().__init__()
         self._pool: Pool | None = None
 
-    def __enter__(self) -> "Beside":
+    def __enter__(self) -> "SecondProcess":
         """Start it."""
         if cores() > 1:
             self._pool = Pool(1)

@@ -17,14 +17,14 @@ def _pack(known: Any) -> dict[str, np.ndarray]:
 
 
 def _unpack(known: Any, arrays: dict[str, np.ndarray]) -> Any:
-    fresh = stamped(len(known.values))
+    fresh = none_known(len(known.values))
     fresh.values[arrays["index"]] = arrays["values"]
     fresh.stamp[arrays["index"]] = fresh.state[0]
     return fresh
 
 
 @packed(_pack, _unpack)
-class Stamped(NamedTuple):
+class KnownValues(NamedTuple):
     """One number for each datum, or none."""
 
     values: np.ndarray  # (N,): those with an old stamp mean nothing
@@ -32,9 +32,9 @@ class Stamped(NamedTuple):
     state: np.ndarray  # (1,) int64: the current one
 
 
-def stamped(n_data: int) -> Stamped:
+def none_known(n_data: int) -> KnownValues:
     """Nothing known."""
-    return Stamped(np.zeros(n_data), np.zeros(n_data, np.int64), np.ones(1, np.int64))
+    return KnownValues(np.zeros(n_data), np.zeros(n_data, np.int64), np.ones(1, np.int64))
 
 
 @inline_jit
