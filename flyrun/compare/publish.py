@@ -1,23 +1,35 @@
-"""A finished run's report as a folder to keep: report.md, table.csv and the figures it shows."""
+"""A finished run's report as a folder to keep: report.md, table.csv, settings.json and its figures."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from flyrun import files
+from flyrun.config.schema import flat
 from flyrun.errors import StoreError
 from flyrun.report.build import build
+from flyrun.report.figure_faults import MOST_LINES
+from flyrun.runner import store
+
+SETTINGS = "settings.json"
 
 
 def publish(run_dir: Path, out: Path) -> list[Path]:
     """Build the report of a run anew and copy it to <out>/<the run's name>; returns the files written.
 
     Of the figures the PNG, which report.md shows; those of an earlier report go. Raises StoreError where
-    a cell is not finished, or the folder cannot be written.
+    a cell is not finished, a figure shows nothing or too much, or the folder cannot be written.
     """
     report = build(run_dir)
     if not report.complete:
         raise StoreError(
             f"{run_dir}: not every cell is finished, so nothing was published; "
             f"`flyrun report {run_dir.name}` says what is missing"
+        )
+    if report.faults:
+        raise StoreError(
+            f"{run_dir}: {report.faults[0]}, so nothing was published; name the arms to draw, at most "
+            f"{MOST_LINES}, under drawn in the experiment's file and run it again: nothing is sampled anew"
         )
     folder = out / run_dir.name
     sources = [
@@ -32,4 +44,18 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
         for source, target in zip(sources, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             files.write_bytes(target, source.read_bytes())
-    return targets
+        run = store.read_run(run_dir)
+        settings = {arm["name"]: flat(arm.get("settings", {})) for arm in run["arms"]}
+        files.write_text(folder / SETTINGS, as_text(run["command"], settings))
+    return [*targets, folder / SETTINGS]
+
+
+def as_text(command: str, settings: dict[str, dict[str, Any]]) -> str:
+    """settings.json: the command, what all arms are set to alike, and what is each arm's own.
+
+    settings: arm -> {group.key: value}, those that decide the draws, as a cell's key does.
+    """
+    first, *others = settings.values()
+    alike = {key: first[key] for key in first if all(key in one and one[key] == first[key] for one in others)}
+    own = {arm: {k: v for k, v in one.items() if k not in alike} for arm, one in settings.items()}
+    return json.dumps({"command": command, "all": alike, "arms": own}, indent=1, ensure_ascii=False) + "\n"

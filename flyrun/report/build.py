@@ -38,9 +38,10 @@ class ReportResult:
 
 @dataclass(frozen=True)
 class Report(ReportResult):
-    """Of a run, with what it says."""
+    """Of a run, with what it says, and what speaks against publishing its figures."""
 
     text: document.Document
+    faults: tuple[str, ...]
 
 
 def load(run_dir: Path) -> Run:
@@ -116,7 +117,7 @@ def write(
     """The same of a run that was loaded, to a folder that exists."""
     whole, warnings = frame(run), caveats(run)
     with files.writing(folder):
-        drawn, left_out = figures.draw(run, folder, shown(run, SECTIONS), each)
+        drawn, left_out, against = figures.draw(run, folder, shown(run, SECTIONS), each)
         warnings += left_out
         text = document.compose(
             run, lead=lead(run), views=views(run, whole), caveats=warnings, legend=legend(run), figures=drawn
@@ -132,7 +133,7 @@ def write(
     written = [folder / name for name in texts]
     written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
     complete = all(arm.done == arm.wanted for arm in run.arms)
-    made = Report(whole, tuple(written), tuple(warnings), complete, text)
+    made = Report(whole, tuple(written), tuple(warnings), complete, text, tuple(against))
     if console is not None:
         document.show(text, folder, console)
     return made

@@ -15,6 +15,7 @@ from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
+from flyrun.report.figure_faults import faults
 from flyrun.report.section import Plot, Section
 
 # Text and axes are drawn in this colour, which a page replaces by its own.
@@ -44,14 +45,15 @@ def new_figure(**settings: Any) -> Any:
 
 def draw(
     run: Run, folder: Path, sections: list[Section], each: Callable[..., Iterable] = map
-) -> tuple[dict[str, tuple[str, str]], list[str]]:
+) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
     """Write every figure of these parts, and those that the experiment asks for by name, as .png and .svg.
 
-    Returns name -> (caption, SVG text), and why some are left out. each: `map`, or what does its work.
+    Returns name -> (caption, SVG text), why some are left out, and what speaks against publishing some.
+    each: `map`, or what does its work.
     """
     title, styles = str(run.info.get("title") or run.info.get("name") or ""), styles_of(run.arms)
     plots: dict[str, partial] = {}
-    left_out = []
+    left_out, against = [], []
     for file in run.info.get("figures") or ():
         if file in illustrations():
             figures = importlib.import_module(f"flyrun.report.illustrations.{file}").FIGURES
@@ -64,21 +66,23 @@ def draw(
             plots |= {name: partial(plot, arms, styles, title) for name, plot in section.figures.items()}
     drawn = {}
     outcomes = each(partial(_drawn_or_not, folder), plots.items())
-    for (name, plot), (text, reason) in zip(plots.items(), outcomes, strict=True):
+    for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
+        against += [f"figure {name}: {fault}" for fault in found]
         if text:
             drawn[name] = caption(plot.func), text
         if reason:
             left_out.append(reason)
-    return drawn, left_out
+    return drawn, left_out, against
 
 
-def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[str, str]:
-    """A figure's SVG text, "" where there is none, and why it is left out, if it is."""
+def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[str, str, list[str]]:
+    """A figure's SVG text, "" where there is none, why it is left out, if it is, and its faults."""
     name, plot = named
     try:
-        return _drawn(plot, folder / "figures" / name), ""
+        text, found = _drawn(plot, folder / "figures" / name)
+        return text, "", found
     except FlyrunError as error:
-        return "", f"figure {name} is left out: {error}."
+        return "", f"figure {name} is left out: {error}.", []
 
 
 def caption(plot: Plot) -> str:
@@ -86,19 +90,19 @@ def caption(plot: Plot) -> str:
     return " ".join((plot.__doc__ or "").partition("\n\n")[0].split())
 
 
-def _drawn(plot: Callable[[], Any], path: Path) -> str:
-    """Write path.png (white) and path.svg (transparent); the SVG's text, "" where there is no figure."""
+def _drawn(plot: Callable[[], Any], path: Path) -> tuple[str, list[str]]:
+    """Write path.png (white) and path.svg (transparent); the SVG's text, "" if none, and its faults."""
     import matplotlib  # late
 
     with matplotlib.rc_context(_STYLE):
         figure = plot()
         if figure is None:
-            return ""
+            return "", []
         image, text = saved(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".png").write_bytes(image)
     path.with_suffix(".svg").write_text(text, encoding="utf-8")
-    return text
+    return text, faults(figure)
 
 
 def saved(figure: Any) -> tuple[bytes, str]:

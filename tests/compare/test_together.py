@@ -77,11 +77,16 @@ def test_publish_copies_what_the_report_shows(results, capsys):
     assert drawn == ["autocorrelation.png", "convergence.png", "ess_time.png"]
     assert all(f"(figures/{name})" in text for name in drawn)
     assert (folder / "table.csv").exists()
-    assert "5 files" in capsys.readouterr().out
+    assert json.loads((folder / "settings.json").read_text())["arms"].keys() == {
+        "regular",
+        "untuned",
+        "map_tuned",
+    }
+    assert "6 files" in capsys.readouterr().out
 
 
 def test_unfinished_runs_are_not_published(results, monkeypatch):
-    monkeypatch.setattr(figures, "draw", lambda *_: ({}, []))
+    monkeypatch.setattr(figures, "draw", lambda *_: ({}, [], []))
     with pytest.raises(StoreError, match="not every cell is finished"):
         publish(results / "runs" / "cifar_softmax", results / "measured")
     assert not (results / "measured").exists()

@@ -21,7 +21,7 @@ from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch):
     """Drawing takes a second and is not what is tested here."""
-    monkeypatch.setattr(figures, "draw", lambda *_: ({}, []))
+    monkeypatch.setattr(figures, "draw", lambda *_: ({}, [], []))
 
 
 def _row(table, arm):

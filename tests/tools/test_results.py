@@ -6,6 +6,7 @@ import pytest
 
 from flyrun.errors import ConfigError, StoreError
 from tools.results import pages, published
+from tools.results.older import changes
 
 
 def test_tables_are_current():
@@ -54,3 +55,34 @@ def test_what_no_file_holds_is_an_error(tmp_path):
         pages.filled("<!-- results: nothing -->\n<!-- end -->", tmp_path)
     with pytest.raises(ConfigError, match="ends with"):
         pages.filled("<!-- results: found -->\n", tmp_path)
+
+
+#: published before a setting of theirs was changed. Run and publish these again, then take them out
+OLDER = {
+    "arena_two_modes",
+    "bound_distance",
+    "clutter",
+    "consensus_mnist",
+    "pmd_dimension",
+    "pmd_logistic",
+    "subsampling_mnist",
+    "subsampling_qm9",
+}
+#: published before settings were, by a commit that is lost
+UNKNOWN = {"subsampling_tall"}
+
+
+def test_published_arms_are_not_older_than_their_experiment():
+    found = {path.parent.name: changes(path.parent) for path in published.MEASURED.glob("*/report.md")}
+    assert {name for name, said in found.items() if said is None} == UNKNOWN
+    older = {name: said[:3] for name, said in found.items() if said}
+    assert older.keys() == OLDER, f"publish again, or take out of OLDER: {older}"
+
+
+def test_a_changed_setting_is_named(tmp_path):
+    text = (published.MEASURED / "toy_flymc" / "settings.json").read_text("utf-8")
+    changed = text.replace('"brightness.q": 0.1', '"brightness.q": 0.2', 1)
+    (tmp_path / "settings.json").write_text(changed)
+    assert changes(tmp_path) == ["untuned: brightness.q=0.2, now 0.1"]
+    (tmp_path / "settings.json").write_text(text.replace('"untuned"', '"before"'))
+    assert changes(tmp_path) == ["before: no longer an arm", "untuned: not published"]

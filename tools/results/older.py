@@ -1,0 +1,45 @@
+"""Published runs that are older than their experiment: what they were set to beside what it says now."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from flyrun.compare.publish import SETTINGS
+from flyrun.config.arm import Arm
+from flyrun.config.compose import compose_job
+from flyrun.config.schema import flat, show
+
+
+def changes(folder: Path) -> list[str] | None:
+    """How a published run's arms differ from those that its command makes now; None without settings.json.
+
+    A key that an option has gained since is no change while it is at its default, nor one that is gone.
+    """
+    try:
+        stored = json.loads((folder / SETTINGS).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    then = {name: stored["all"] | own for name, own in stored["arms"].items()}
+    now = {arm.name: arm for arm in compose_job(shlex.split(stored["command"])[1:]).arms}
+    found = [f"{name}: no longer an arm" for name in then if name not in now]
+    found += [f"{name}: not published" for name in now if name not in then]
+    return found + [
+        f"{name}: {text}" for name in then if name in now for text in _changes(then[name], now[name])
+    ]
+
+
+def _changes(then: dict[str, Any], arm: Arm) -> list[str]:
+    now = json.loads(json.dumps(flat(arm.key_settings())))
+    usual = set(now) - set(flat({g: choice.non_default() for g, choice in arm.choices().items()}))
+    usual |= {f"{group}.name" for group, choice in arm.choices().items() if choice.neutral}
+    found = {key: (then.get(key), value) for key, value in now.items() if key in then or key not in usual}
+    changed = {key: pair for key, pair in found.items() if pair[0] != pair[1]}
+    renamed = {
+        key.partition(".")[0] for key in changed if key.endswith(".name")
+    }  # its keys are another option's
+    return [
+        f"{key}={show(before)}, now {show(after)}"
+        for key, (before, after) in changed.items()
+        if key.endswith(".name") or key.partition(".")[0] not in renamed
+    ]
