@@ -220,7 +220,7 @@ def of_verbs():
 
 def trials():
     for place, words in whole(on_pages):
-        if place == "beyond-the-paper.md" and job_of(words):
+        if place == "chains.md" and "only=firefly_hmc" in words:
             yield shlex.join([*job_of(words), "protocol=smoke", "executor.workers=1", "results_dir=smoke"])
 
 

@@ -63,7 +63,7 @@ def chosen(config: Any, bright: float) -> tuple[int, float]:
     """n_steps, and the longest step. bright: Σ E L̃_n, NaN where that is not known."""
     if config.n_steps != "auto":
         return config.n_steps, QUARTER_TURN
-    # as measured by the worse of means and squares, docs/beyond-the-paper.md
+    # as measured by the worse of means and squares, docs/chains.md
     if bright < 0.5:
         return 1, QUARTER_TURN
     # beyond a quarter turn in all the few bright data hold little back: means go over to the other side, and
