@@ -103,7 +103,7 @@ def _views(rows: list[Row]) -> list[View]:
     with_team = [row for row in rows if known(row.get("workers"))]
     views = [table_view("Rounds of many workers", _COSTS, with_team)]
     if gaussian := [row for row in with_team if known(row["rho"])]:
-        views.append(table_view("SecondProcess theory", _THEORY, gaussian))
+        views.append(table_view("Beside theory", _THEORY, gaussian))
     if pairs := [row for row in with_team if known(row.get("correlation"))]:
         views.append(table_view("Correlation of neighbours", _PAIRS, pairs))
     return views

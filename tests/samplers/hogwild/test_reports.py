@@ -30,7 +30,7 @@ def test_gaussians_beside_theory_and_one_that_diverges(capsys):
     found = rows("hogwild_gaussian")
     assert float(found["serial"]["expected_covariance_off"]) < 1e-12
     assert float(found["serial"]["updates_in_all"]) == float(found["serial"]["critical_in_all"]) == 3600
-    assert "SecondProcess theory" in Path("results/runs/hogwild_gaussian/report.md").read_text()
+    assert "Beside theory" in Path("results/runs/hogwild_gaussian/report.md").read_text()
 
 
 def test_threads_are_real_and_pairs_stand_beside_the_right_ones():
