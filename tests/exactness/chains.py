@@ -35,16 +35,24 @@ def toy(n_data: int = 40, seed: int = 3) -> Toy:
     """Logistic regression with two coefficients.
 
     Moments on a fine grid over ±8 posterior sds: exact to many digits (the trapezoid rule on an analytic
-    density).
+    density). The density is worked out only where it is above e⁻¹⁰⁰ of its greatest value: it is log-concave,
+    so every tenth point tells the box that holds all of these.
     """
     rng = np.random.default_rng(seed)
     x = np.c_[rng.normal(size=n_data), np.ones(n_data)]
     t = np.where(rng.random(n_data) < 1 / (1 + np.exp(-(x @ [1.5, -0.5]))), 1.0, -1.0)
     features = logistic.bind(x, t)[1]
     axis = np.linspace(-6.0, 8.0, 701)
-    a, b = np.meshgrid(axis, axis, indexing="ij")
-    grid = np.stack([a.ravel(), b.ravel()])
-    log_p = -np.logaddexp(0.0, -features.rows @ grid).sum(axis=0) - 0.5 * (grid**2).sum(axis=0)
+
+    def evaluated(*axes):
+        grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
+        log_p = -np.logaddexp(0.0, -features.rows @ grid).sum(axis=0) - 0.5 * (grid**2).sum(axis=0)
+        return grid, log_p
+
+    coarse, log_p = evaluated(axis[::10], axis[::10])
+    high = coarse[:, log_p > log_p.max() - 100.0]
+    inside = [(axis > part.min() - 0.2) & (axis < part.max() + 0.2) for part in high]
+    grid, log_p = evaluated(*(axis[within] for within in inside))
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     mean = grid @ p

@@ -1,5 +1,6 @@
 """What outdates a stored cell: an edit of what it depends on, and no other."""
 
+import functools
 import shutil
 
 import pytest
@@ -17,27 +18,30 @@ ARMS = {
 }
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
     """A copy of flyrun to edit."""
-    copy = tmp_path / "flyrun"
-    shutil.copytree(code_digest.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path_factory.mktemp("edited") / "flyrun"
+    return shutil.copytree(code_digest.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@pytest.fixture
+def package(copy, monkeypatch):
+    """The copy, in place of the package."""
     monkeypatch.setattr(code_digest, "PACKAGE", copy)
     yield copy
-    _forget()
-
-
-def _forget():
     code_digest._file.cache_clear()
 
 
+@functools.cache
+def code(name):
+    """Names of the modules that an arm's draws depend on."""
+    return compose_job(ARMS[name]).arms[0].code()
+
+
 def digests():
-    _forget()
-    found = {}
-    for name, words in ARMS.items():
-        job = compose_job(words)
-        found[name] = code_digest.of_modules(job.arms[0].code())
-    return found
+    code_digest._file.cache_clear()
+    return {name: code_digest.of_modules(code(name)) for name in ARMS}
 
 
 @pytest.mark.parametrize(
@@ -58,17 +62,19 @@ def digests():
     ],
 )
 def test_an_edit_outdates_what_depends_on_it(package, file, outdated):
-    before = digests()
-    with open(package / file, "a") as opened:
-        opened.write("# another line\n")
+    before, text = digests(), (package / file).read_text("utf-8")
+    (package / file).write_text(text + "# another line\n", "utf-8")
     after = digests()
+    (package / file).write_text(text, "utf-8")
     assert {name for name in ARMS if after[name] != before[name]} == outdated
 
 
 def test_a_new_file_outdates_nothing(package):
-    before = digests()
-    (package / "samplers/chain/another.py").write_text('"""A new update."""\n')
-    assert digests() == before
+    before, new = digests(), package / "samplers/chain/another.py"
+    new.write_text('"""A new update."""\n')
+    after = digests()
+    new.unlink()
+    assert after == before
 
 
 def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_anew(tmp_path, monkeypatch):
