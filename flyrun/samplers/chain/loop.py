@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.numerics.compiled import copy_into, inline_jit, jit
+from flyrun.numerics.compiled import copy_into, jit
 from flyrun.numerics.generator_argument import uncounted
 from flyrun.samplers.chain.brightness.base import resample
 from flyrun.samplers.chain.targets.known_base import log_base_at
@@ -46,15 +46,6 @@ def run_chain(rng, target, kernel, brightness, theta, first, burn_in, thin, draw
     _run(uncounted(rng), target, kernel, brightness, theta, first, burn_in, thin, draws, False)
 
 
-@inline_jit
-def _refuse_without_digits(of_base, of_data):
-    if of_base < -MOST and of_data > MOST:
-        raise DensityError(
-            "the bounds lie so far below the likelihoods here that what is left of both has no digits; "
-            "choose bound=none brightness=none acceptance=exact"
-        )
-
-
 @jit
 def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, begin):
     # beginning is part of this one function: what takes a target is costly to compile, whatever it does
@@ -62,6 +53,7 @@ def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, be
         start(target, rng, theta)
     meter = target.memory.queries
     row = 0
+    has_digits = True
     for i in range(draws.queries.shape[0]):
         iteration = first + i
         before = meter[0]
@@ -72,10 +64,15 @@ def _run(rng, target, kernel, brightness, theta, first, burn_in, thin, draws, be
         draws.queries[i] = meter[0] - before
         draws.bright[i] = bright_count(target)
         of_base, of_data = log_base_at(target, theta), kept_log_data(target, None)
-        if iteration >= burn_in:
-            _refuse_without_digits(of_base, of_data)
+        if iteration >= burn_in and of_base < -MOST and of_data > MOST:
+            has_digits = False
         draws.log_joint[i] = of_base + of_data
         draws.accepted[i] = acceptance
         if (iteration + 1) % thin == 0:
             copy_into(draws.theta[row], theta)
             row += 1
+    if not has_digits:  # after the loop, within which it slows all steps; nothing of this chunk is kept
+        raise DensityError(
+            "the bounds lie so far below the likelihoods here that what is left of both has no digits; "
+            "choose bound=none brightness=none acceptance=exact"
+        )
