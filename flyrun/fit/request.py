@@ -1,6 +1,7 @@
 """What `flyrun fit` is asked for."""
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,21 @@ class Budget:
         unit = "h" if self.seconds >= 7200 else "m" if self.seconds >= 120 else "s"
         words = {"s": "seconds", "m": "minutes", "h": "hours"}
         return f"{self.seconds / UNITS[unit]:g} {words[unit]}"
+
+
+class Clock:
+    """What has passed since a command was typed."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    def seconds(self) -> float:
+        """Seconds on the wall."""
+        return time.monotonic() - self._wall
+
+    def pace(self) -> float:
+        """Seconds on the wall for each that this process computed; 1 on a free core, more on a busy one."""
+        return max(self.seconds() / max(time.process_time() - self._cpu, 1e-3), 1.0)
 
 
 @dataclass(frozen=True)

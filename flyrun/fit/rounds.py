@@ -17,7 +17,7 @@ from flyrun.config.arm import Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
 from flyrun.fit import coefficients, second_process
 from flyrun.fit.choose import PreparedFit
-from flyrun.fit.request import Request
+from flyrun.fit.request import Clock, Request
 from flyrun.report import document
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
@@ -32,17 +32,20 @@ _MOST_STORED_BYTES = 400e6  # of one chain's draws
 _WORKERS_PAY_S = 15.0  # starting processes costs a few seconds
 _FEWEST = 10  # draws of a chain that something can be said from
 _SPENT = 0.05  # of the budget: what is left is not worth another start
-# What comes after sampling, on a core: a report, and by number (a draw of a coefficient) R-hat and ESS, of
-# which so much of the budget's time is spent a round at most, and files.
-_REPORT_S, _JUDGED_S, _WRITTEN_S = 3.0, 7e-7, 3e-7
+# What comes after sampling, on a free core: a report, and by number (a draw of a coefficient) R-hat and ESS,
+# of which so much of the budget's time is spent a round at most, and files. What they take here is so many
+# times the pace at which reading and setting up went.
+_REPORT_S, _JUDGED_S, _WRITTEN_S = 2.0, 7e-7, 3e-7
 _JUDGING, _FORESEEN_S = 0.05, 0.5  # the time that less was foreseen for is that of starting
+_LEAST_S = 1.0  # of sampling, whatever is left
+_CHUNK = 0.02  # of the budget: chains end at a chunk's border
 
 
 def fit(
-    request: Request, task: PreparedFit, started: float, screen: Any, other: second_process.SecondProcess
+    request: Request, task: PreparedFit, clock: Clock, screen: Any, other: second_process.SecondProcess
 ) -> int:
-    """Run a request, begun at `started`, to its end; exit code. FlyrunError for what a person can mend."""
-    rounds = _Rounds(request, task, started, screen, other)
+    """Run a request, typed as clock began, to its end; exit code. FlyrunError for what a person can mend."""
+    rounds = _Rounds(request, task, clock, screen, other)
     for line in rounds.task.lines:
         rounds.say(line)
     code = rounds.to_end()
@@ -66,21 +69,20 @@ class _Rounds:
         self,
         request: Request,
         task: PreparedFit,
-        started: float,
+        clock: Clock,
         screen: Any,
         other: second_process.SecondProcess,
     ):
-        self.request, self.task, self.started, self.screen = request, task, started, screen
-        self.other = other
-        began = time.monotonic() - started
-        self.spent = defaultdict(float, {"read": began - task.set_up_s, _SET_UP: task.set_up_s})  # by phase
+        self.request, self.task, self.clock, self.screen, self.other = request, task, clock, screen, other
+        read = clock.seconds() - task.set_up_s
+        self.spent = defaultdict(float, {"read": read, _SET_UP: task.set_up_s})  # by phase
+        self.pace = clock.pace()  # seconds that one of a free core takes
         self.job: Job = self.task.job
         self.folder = run_dir(self.job)
         self.protocol = self.job.arms[0].protocol
         self.seeds = self.protocol.seed_list
         self.done = 0
-        self.most = max(_JUDGING * request.budget.seconds / _JUDGED_S, 1.0)  # numbers that are judged
-        self.pace = 1.0  # seconds that judging took over those foreseen
+        self.most = max(_JUDGING * request.budget.seconds / (self.pace * _JUDGED_S), 1.0)  # numbers judged
         self.rate = math.nan  # seconds an iteration of all chains takes, one after the other
         self.slow = False  # a first round took too long for one process
         self.program: Any = None
@@ -97,7 +99,7 @@ class _Rounds:
     def phases(self) -> str:
         """Where the time went."""
         parts = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self.spent.items())
-        return f"{parts}; {time.monotonic() - self.started:.1f} s in all"
+        return f"{parts}; {self.clock.seconds():.1f} s in all"
 
     def say(self, text: str) -> None:
         """Show one line."""
@@ -110,11 +112,14 @@ class _Rounds:
 
     def left(self) -> float:
         """Seconds of the budget that are left."""
-        return self.request.budget.seconds - (time.monotonic() - self.started)
+        return self.request.budget.seconds - self.clock.seconds()
 
     def for_draws(self, total: int) -> float:
         """The same without what judging, writing and reporting chains of this length will take."""
-        return self.left() - _REPORT_S - self._numbers(total) * _WRITTEN_S - self._judging(total)
+        return self.left() - self._afterwards(total)
+
+    def _afterwards(self, total: int) -> float:
+        return self.pace * (_REPORT_S + self._numbers(total) * _WRITTEN_S) + self._judging(total)
 
     def _numbers(self, total: int) -> float:
         kept = max(total - self.protocol.burn_in, 0) // self.protocol.thin
@@ -133,6 +138,13 @@ class _Rounds:
         # as long as is asked for, or where stored chains are
         stored = 0 if self.job.fresh else max(self._lengths(), default=0)
         total = max(self._rounded(self.protocol.iterations), stored)
+        if self.for_draws(total) < _LEAST_S:
+            taken, more = self.clock.seconds(), self._afterwards(total) + _LEAST_S
+            self.warn(
+                f"reading and setting up took {taken:.1f} s and a report takes about {more:.1f} s more, "
+                f"beyond the budget of {self.request.budget}: the chains get {_LEAST_S:g} s; "
+                f"--budget {math.ceil(1.25 * (taken + more))}s would cover all"
+            )
         for number in itertools.count(1):
             result = self._reach(total, fresh=self.job.fresh and number == 1)
             if result.exit_code:
@@ -169,19 +181,18 @@ class _Rounds:
         """Run the chains to `total`, or as far as the time takes them, all about as far."""
         while True:
             trial = not self.slow and self._executor(total).workers == 1 and self._more_cores()
-            # Reading and setting up leave the first round a quarter of the budget.
-            least = 1.0 if self.done else max(min(0.25 * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
-            seconds = max(self.for_draws(total), least)
+            seconds = max(self.for_draws(total), _LEAST_S)
             seconds = min(seconds, _WORKERS_PAY_S) if trial else seconds
             result = self._run(total, fresh, None if math.isinf(seconds) else seconds)
             fresh = False
-            least = max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), 1.0)
+            least = max(min(_SPENT * self.request.budget.seconds, _WORKERS_PAY_S), _LEAST_S)
             if result.exit_code or not result.of("stopped") or self.for_draws(total) <= least:
                 return result
             self.slow = trial or self.slow
 
     def _run(self, total: int, fresh: bool, stop_after_s: float | None) -> Any:
-        protocol = replace(self.protocol, iterations=total, seeds=self.seeds)
+        chunk = min(self.protocol.chunk_seconds, _CHUNK * self.request.budget.seconds)
+        protocol = replace(self.protocol, iterations=total, seeds=self.seeds, chunk_seconds=chunk)
         arms = (replace(self.job.arms[0], protocol=protocol),)
         job = replace(self.job, arms=arms, fresh=fresh, executor=self._executor(total))
         here = job.executor.name == "local" and job.executor.workers == 1

@@ -28,7 +28,7 @@ from flyrun.runner.outcomes import Outcome, RunResult, failed
 from flyrun.runner.work_left import finished, plan
 from flyrun.samplers.method import prepare as default_prepare
 
-_LEAST_S, _LEAST_SHARE = 1.0, 0.25  # of a given time: what setting up leaves the chains
+_LEAST_S = 1.0  # of a given time: what setting up leaves the chains
 _PARTS = ("arena", "held_out", "quadrature")  # of the report, which experiments ask for
 
 
@@ -46,7 +46,7 @@ def run(
     prepare: what makes an arm's method (it must be importable in a worker process); by default
     flyrun.samplers.method.prepare.
     stop_after_s: so many seconds from now cells stop at their next chunk border, to be resumed; those that
-    run one after the other each get an equal share. If setting up takes most of it, a quarter more is theirs.
+    run one after the other each get an equal share. If setting up takes it all, a second more is theirs.
     terse: no lines on single cells.
     summarise: called in the worker with the folder of every cell that it has finished; importable there too.
     Raises FlyrunError for what concerns all cells: settings or data that no program accepts, a folder
@@ -81,7 +81,7 @@ def _countdown(seconds: float | None) -> Callable[[], float | None]:
     """What is left for the chains, at any later time, of so many seconds from now."""
     if seconds is None:
         return lambda: None
-    ends, least = time.monotonic() + seconds, min(max(_LEAST_S, _LEAST_SHARE * seconds), seconds)
+    ends, least = time.monotonic() + seconds, min(_LEAST_S, seconds)
     return lambda: max(ends - time.monotonic(), least)
 
 

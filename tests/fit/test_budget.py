@@ -1,6 +1,7 @@
 """A budget is all that a person waits for; an exit code says whether what was written is to be trusted."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from flyrun.cli.verbs.fit import parse
 from flyrun.diagnostics import ess
 from flyrun.exit_codes import UNTRUSTED
 from flyrun.fit import choose, coefficients, rounds
+from flyrun.fit.request import Clock
 from flyrun.report.sections import ess as ess_section
 from tests.fit.test_fit_pieces import LAYOUT
 
@@ -30,13 +32,18 @@ def mine(tmp_path, monkeypatch):
     return ["mine.csv", "--target", "y", "--workers", "1"]
 
 
-def begun(monkeypatch, words, passed):
-    """A request's rounds, `passed` seconds after it was typed."""
-    monkeypatch.setattr(rounds.time, "monotonic", lambda: 1000.0 + passed)
-    request = parse(words)
+def begun(monkeypatch, words, passed, computed=None):
+    """A request's rounds, `passed` seconds after it was typed, of which this process computed `computed`."""
+    now = {"wall": 1000.0, "cpu": 50.0}
+    monkeypatch.setattr(rounds.time, "monotonic", lambda: now["wall"])
+    monkeypatch.setattr(rounds.time, "process_time", lambda: now["cpu"])
+    request, clock = parse(words), Clock()
+    task = choose.problem(request)
+    now["wall"] += passed
+    now["cpu"] += passed if computed is None else computed
     screen = SimpleNamespace(console=None, warn=print, failures=print, tell=print)
     other = SimpleNamespace(ask=lambda work, *given: work(*given), begin=print)
-    return rounds._Rounds(request, choose.problem(request), 1000.0, screen, other)
+    return rounds._Rounds(request, task, clock, screen, other)
 
 
 def stops(monkeypatch, started):
@@ -59,7 +66,7 @@ def test_time_is_kept_back_for_what_follows_the_draws(mine, monkeypatch):
     started = begun(monkeypatch, [*mine, "--budget", "10m"], 20.0)
     given = stops(monkeypatch, started)
     numbers = 4 * 4000 * 3
-    assert given < 600.0 - 20.0 - 3.0
+    assert given < 600.0 - 20.0 - rounds._REPORT_S
     # and more of it for wider tables, and where judging proved slow
     wide = begun(monkeypatch, [*mine, "--budget", "10m"], 20.0)
     wide.task.__dict__["n_params"] = 3000
@@ -68,7 +75,8 @@ def test_time_is_kept_back_for_what_follows_the_draws(mine, monkeypatch):
     assert wide._judging(total) == pytest.approx(0.05 * 600.0)  # at most, however wide
     assert started._judging(total) == pytest.approx(7e-7 * numbers * 2 / 3)
     wide.pace = 3.0
-    assert stops(monkeypatch, wide) == pytest.approx(wider - 60.0)
+    once = 0.05 * 600.0 + rounds._REPORT_S + wide._numbers(total) * rounds._WRITTEN_S
+    assert stops(monkeypatch, wide) == pytest.approx(wider - 2.0 * once)
 
 
 def test_no_round_is_begun_that_would_end_too_late(mine, monkeypatch):
@@ -76,17 +84,49 @@ def test_no_round_is_begun_that_would_end_too_late(mine, monkeypatch):
     started.rate = 0.001
     rows = [{"ess_bulk": 10.0}]
     following = started._next(4500, rows)
-    assert 4500 < following <= 4500 + 7.0 / 0.001  # 10 s are left, of which the report takes 3
+    assert 4500 < following <= 4500 + 8.0 / 0.001  # 10 s are left, of which the report takes 2
     started = begun(monkeypatch, [*mine, "--budget", "60s"], 58.0)
     started.rate = 0.001
     assert started._next(4500, rows) is None
 
 
-def test_reading_leaves_the_first_round_a_quarter_and_later_ones_what_is_left(mine, monkeypatch):
-    started = begun(monkeypatch, [*mine, "--budget", "40s"], 100.0)
-    assert stops(monkeypatch, started) == 10.0
-    started.done = 4500
+def test_a_busy_machine_keeps_back_more(mine, monkeypatch):
+    """30 s took 34: a report was foreseen at the pace of a free core."""
+    free = stops(monkeypatch, begun(monkeypatch, [*mine, "--budget", "30s"], 8.0))
+    busy = stops(monkeypatch, begun(monkeypatch, [*mine, "--budget", "30s"], 8.0, computed=2.0))
+    numbers = 4 * 4000 * 2
+    once = rounds._REPORT_S + numbers * (rounds._WRITTEN_S + rounds._JUDGED_S)
+    assert free == pytest.approx(30.0 - 8.0 - once)
+    assert busy == pytest.approx(30.0 - 8.0 - 4 * once)
+
+
+def test_a_budget_that_reading_takes_says_so_and_leaves_a_second(mine, monkeypatch, capsys):
+    """10 s took 29: reading took 11.7, and the chains got a quarter of the budget all the same."""
+    started = begun(monkeypatch, [*mine, "--budget", "10s"], 11.7, computed=5.85)
     assert stops(monkeypatch, started) == 1.0
+    (line,) = {line for line in capsys.readouterr().out.splitlines() if "setting up took" in line}
+    assert "took 11.7 s" in line
+    assert "beyond the budget of 10 seconds: the chains get 1 s" in line
+    # the remedy as it is printed
+    words = re.search(r"--budget \d+s", line)[0].split()
+    assert stops(monkeypatch, begun(monkeypatch, [*mine, *words], 11.7, computed=5.85)) > 1.0
+    assert "setting up took" not in capsys.readouterr().out
+
+
+def test_chains_look_at_the_clock_often_where_the_budget_is_small(mine, monkeypatch):
+    """Four chains one after the other that each end two seconds late are late by eight."""
+    chunks = []
+
+    def run(job, *rest, **how):
+        chunks.append(job.arms[0].protocol.chunk_seconds)
+        raise ReachedError
+
+    for budget in ("20s", "10m", "1000"):
+        started = begun(monkeypatch, [*mine, "--budget", budget], 2.0)
+        monkeypatch.setattr(rounds, "run", run)
+        with pytest.raises(ReachedError):
+            started.to_end()
+    assert chunks == [pytest.approx(0.4), 2.0, 2.0]
 
 
 def test_r_hat_and_ess_are_worked_out_from_fewer_draws_where_all_take_long(monkeypatch):

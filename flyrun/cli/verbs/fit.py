@@ -2,7 +2,6 @@
 
 import math
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from flyrun.cli.options import number, take
 from flyrun.config.arm import GROUPS
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Request, dashed
+from flyrun.fit.request import KEYS, LISTS, UNITS, Budget, Clock, Request, dashed
 from flyrun.runner import progress
 
 _MODELS = ("logistic", "softmax", "student_t")
@@ -34,14 +33,14 @@ def run(words: list[str]) -> int:
         request = parse(words)
         if request.check:
             return _check(request, screen)
-        started = time.monotonic()
+        clock = Clock()
         from flyrun.fit.second_process import SecondProcess  # late: errors in the words come at once
 
         with SecondProcess() as beside:
             from flyrun.fit.choose import problem  # late: the other process has begun
             from flyrun.fit.rounds import fit  # late: as above
 
-            code = fit(request, problem(request), started, screen, beside)
+            code = fit(request, problem(request), clock, screen, beside)
     except Exception as error:
         code = explain(error)
         screen.tell("error", text=" ".join(str(error).split()))
