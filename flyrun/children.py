@@ -48,7 +48,6 @@ class Pool(ProcessPoolExecutor):
         super().__init__(workers, context, _end_with, (reader,))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future:
-        """As in the base class."""
         with sigint_blocked():
             return super().submit(*args, **kwargs)
 

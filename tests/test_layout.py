@@ -1,8 +1,11 @@
 """The house: arrows between packages point one way, and what is imported late says why."""
 
 import ast
+import importlib
 from collections import Counter
+from functools import cached_property
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import flyrun
 
@@ -164,3 +167,42 @@ def test_what_is_imported_late_says_why():
     ]
     assert silent == []
     assert list(late("def f():\n    import numpy"))
+
+
+def undocumented(module):
+    """Public methods of a module's own classes that say nothing and override nothing that does."""
+    for cls in [cls for cls in vars(module).values() if isinstance(cls, type)]:
+        for name, method in vars(cls).items() if cls.__module__ == module.__name__ else ():
+            written = isinstance(method, (FunctionType, property, cached_property, classmethod, staticmethod))
+            said = any(vars(base)[name].__doc__ for base in cls.__mro__ if name in vars(base))
+            private = "_" in (cls.__qualname__[0], name[0]) or name in getattr(
+                cls, "__dataclass_fields__", ()
+            )
+            if written and not said and not private:
+                yield f"{cls.__qualname__}.{name}"
+
+
+def test_public_methods_say_what_they_do():
+    for file in PACKAGE.rglob("*.py"):
+        if file.stem not in ("__main__", "__init__", "dask_executor"):  # which run at once, or need an extra
+            name = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+            assert not list(undocumented(importlib.import_module(name))), name
+
+
+def test_an_undocumented_method_is_found():
+    class Base:
+        def said(self):
+            """Something."""
+
+    class Derived(Base):
+        def said(self):
+            return 1
+
+        def unsaid(self):
+            return 1
+
+    module = ModuleType("made")
+    for cls in (Base, Derived):
+        cls.__module__, cls.__qualname__ = "made", cls.__name__
+    module.base, module.derived = Base, Derived
+    assert list(undocumented(module)) == ["Derived.unsaid"]

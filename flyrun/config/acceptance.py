@@ -41,7 +41,6 @@ class Reading(Acceptance):
 
     @property
     def at_map(self) -> bool:
-        """As in the base class."""
         return self.order > 0
 
     def unfit(self, arm: Any) -> str:
@@ -64,7 +63,6 @@ class Expanding(Reading):
 
     @property
     def at_map(self) -> bool:
-        """As in the base class."""
         return True
 
 
@@ -131,7 +129,6 @@ class Subsampled(Reading):
 
     @property
     def exact(self) -> bool:
-        """As in the base class."""
         return self.epsilon == 0
 
 
@@ -177,7 +174,6 @@ class PseudoMarginal(Acceptance):
 
     @property
     def at_map(self) -> bool:
-        """As in the base class."""
         return True
 
     def unfit(self, arm: Any) -> str:

@@ -14,7 +14,6 @@ class Bound(Choice):
     at_map: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if self.firefly and not getattr(arm.model, "bounds", True):
             return f"bound={self.name}: model={arm.model.name} has no bounds; choose bound=none"
         if arm.brightness is None or self.firefly == arm.brightness.firefly:

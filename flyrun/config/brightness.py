@@ -17,7 +17,6 @@ class Brightness(Choice):
         return ""
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if not self.expects_tight or getattr(arm.bound, "offset_sds", 1) == 0:
             return ""
         return (
@@ -45,7 +44,6 @@ class Implicit(Brightness):
 
     @property
     def expects_tight(self) -> str:
-        """As in the base class."""
         return "brightness.q=auto" if self.q == "auto" else ""
 
 
@@ -57,7 +55,6 @@ class PerDatum(Brightness):
 
     @property
     def expects_tight(self) -> str:
-        """As in the base class."""
         return "brightness=per_datum"
 
 

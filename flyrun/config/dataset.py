@@ -22,7 +22,6 @@ class Dataset(Choice):
         return ("path",)
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         wanted = getattr(arm.model, "reads", arm.model.kind)
         if self.kind == wanted:
             return ""
@@ -51,7 +50,7 @@ class Rows(Dataset):
     shards_power: Literal["prior", "likelihood"] = "prior"
 
     def __post_init__(self) -> None:
-        """As in the base class."""
+        """Refuse a shard that there is not."""
         super().__post_init__()
         if self.shard is not None and self.shard[0] >= self.shard[1]:
             example = [0, max(self.shard[1], 1)]
@@ -89,7 +88,6 @@ class Mnist7v9(Rows):
     dtype: Literal["float64", "float32"] = "float64"
 
     def check(self) -> None:
-        """As in the base class."""
         if self.classes[0] == self.classes[1]:
             raise ConfigError(
                 f"dataset.classes={show(self.classes)}: must be two different digits, such as [7,9]"
@@ -161,7 +159,6 @@ class Table(Rows):
     sha256: str | None = None
 
     def check(self) -> None:
-        """As in the base class."""
         try:
             codecs.lookup(self.encoding)
         except LookupError:
@@ -320,7 +317,6 @@ class Precision(Dataset):
     seed: int = ranged(0, at_least=0)
 
     def check(self) -> None:
-        """As in the base class."""
         side = round(self.n_variables**0.5)
         if self.law == "grid" and side**2 != self.n_variables:
             raise ConfigError(
@@ -361,7 +357,6 @@ class RandomFactors(Dataset):
     seed: int = ranged(0, at_least=0)
 
     def check(self) -> None:
-        """As in the base class."""
         if self.n_variables % self.width:
             raise ConfigError(
                 f"dataset.width={self.width}: must divide dataset.n_variables={self.n_variables}, as each "

@@ -41,7 +41,6 @@ class Dask(Choice):
     slurm: Slurm = field(default_factory=Slurm)
 
     def check(self) -> None:
-        """As in the base class."""
         if self.slurm.jobs is None and self.slurm != Slurm():
             raise ConfigError("executor.slurm.jobs=null: must say how many jobs SLURM runs, such as 4")
         if self.address is not None and self.slurm.jobs is not None:

@@ -87,7 +87,6 @@ class Mixture(Likelihood):
     scale: float = ranged(2.5, **SCALE)
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if arm.dataset.name == "mixture":
             return ""
         return f"model=mixture: is for dataset=mixture alone, not dataset={arm.dataset.name}; choose that one"
@@ -115,7 +114,6 @@ class Normal(Likelihood):
     by_leverages: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if arm.dataset.name in ("gaussian_toy", "mixture"):
             return ""
         return f"model=normal: is not for dataset={arm.dataset.name}; choose dataset=gaussian_toy"

@@ -19,7 +19,6 @@ class Budget(Section):
     passes: float | None = ranged(None, above=0)
 
     def check(self) -> None:
-        """As in the base class."""
         if self.queries is not None and self.passes is not None:
             raise ConfigError("protocol.budget.queries, protocol.budget.passes: choose one of them")
 
@@ -59,7 +58,6 @@ class Protocol(Choice):
     extend: bool = False
 
     def check(self) -> None:
-        """As in the base class."""
         seeds = self.seeds if isinstance(self.seeds, tuple) else range(self.seeds)
         each = 0 < len(seeds) <= _MOST_SEEDS and min(seeds) >= 0
         if not each or len(set(seeds)) < len(seeds):

@@ -50,11 +50,9 @@ class Parts(Batches):
 
     @property
     def in_epoch(self) -> int:
-        """As in the base class."""
         return self.count
 
     def rows(self, step: int, rng: np.random.Generator, key: int) -> np.ndarray:
-        """As in the base class."""
         if self.shuffled:
             return super().rows(step, rng, key)
         low, high = (self.n_data * (step % self.count + k) // self.count for k in (0, 1))

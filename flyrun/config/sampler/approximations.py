@@ -74,7 +74,6 @@ class SiteLoop(Approximation):
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
-        """As in the base class."""
         return self.start == "map"
 
 
@@ -179,7 +178,6 @@ class StreamingVb(Streamed):
     order: Literal["shuffled", "as_given"] = "shuffled"
 
     def check(self) -> None:
-        """As in the base class."""
         if self.stale >= self.batches:
             raise ConfigError(
                 f"sampler.stale={self.stale}: of {self.batches} batches at most {self.batches - 1} can be "
@@ -187,7 +185,6 @@ class StreamingVb(Streamed):
             )
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if self.rule == "jaakkola_jordan" and arm.model.name != "logistic":
             return "sampler.rule=jaakkola_jordan: is for model=logistic; take sampler.rule=ep"
         return super().unfit(arm)
@@ -228,7 +225,6 @@ class StochasticSites(ByBatches):
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
-        """As in the base class."""
         return self.control or self.start == "map"
 
 
@@ -304,7 +300,6 @@ class Bbvi(Ascended):
     baseline: Literal["none", "rao_blackwell", "control", "leave_one_out"] = "leave_one_out"
 
     def check(self) -> None:
-        """As in the base class."""
         if self.draws < 2 and self.baseline in ("control", "leave_one_out"):
             raise ConfigError(
                 f"sampler.draws={self.draws}: sampler.baseline={self.baseline} compares draws; take 2 or more"
@@ -324,7 +319,6 @@ class Advi(Ascended):
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
-        """As in the base class."""
         return self.whiten
 
 

@@ -23,7 +23,6 @@ class Sampler(Choice):
     of_bound: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if arm.model.kind in self.kinds:
             return ""
         fitting = chosen_by(

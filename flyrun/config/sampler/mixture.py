@@ -11,7 +11,6 @@ class OfTheMixture(Sampler):
     """What knows the mixture of two normals."""
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if arm.model.name == "mixture" and arm.prior is not None and arm.prior.name == "gaussian":
             return ""
         return f"sampler={self.name} is for the mixture alone: choose model=mixture and prior=gaussian"

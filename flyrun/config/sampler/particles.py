@@ -44,7 +44,6 @@ class Pmd(Particles):
     pilot_steps: int = ranged(1, at_least=1)
 
     def check(self) -> None:
-        """As in the base class."""
         first = {"inverse": 1 + self.t0, "root": 1 + self.t0, "constant": 1.0}.get(self.schedule)
         if first is not None and self.eta > first:
             raise ConfigError(
@@ -60,7 +59,6 @@ class Pmd(Particles):
             )
 
     def unfit(self, arm: Any) -> str:
-        """As in the base class."""
         if self.rejuvenate == "until" and arm.protocol.extend:
             return "sampler.rejuvenate=until: a share of steps that may be extended; choose ess"
         return super().unfit(arm)

@@ -36,7 +36,6 @@ class Sgld(Subsampling):
 
     @property
     def at_map(self) -> bool:
-        """As in the base class."""
         return self.metric == "hessian"
 
 
@@ -55,7 +54,6 @@ class SgldCv(Subsampling):
 
     @property
     def at_map(self) -> bool:
-        """As in the base class."""
         return True
 
 

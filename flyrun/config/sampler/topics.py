@@ -38,7 +38,6 @@ class SteppedTopics(BatchedTopics):
     search_passes: float = ranged(5.0, above=0)
 
     def check(self) -> None:
-        """As in the base class."""
         super().check()
         if self.step is not None and min(self.step[:2]) <= 0:
             raise ConfigError(
@@ -60,7 +59,6 @@ class SampledTopics(BatchedTopics):
     kept: int = ranged(5, at_least=1)
 
     def check(self) -> None:
-        """As in the base class."""
         super().check()
         if self.kept > self.sweeps:
             raise ConfigError(f"sampler.kept={self.kept}: must be at most sampler.sweeps={self.sweeps}")

@@ -17,12 +17,6 @@ from flyrun.samplers.approximations.black_box import BlackBox
 from flyrun.samplers.approximations.gradients import by_slopes, by_slopes_full, entropy
 from flyrun.samplers.approximations.method import ridge_of
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Method
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Advi(arm, problem)
 
 
 class Advi(BlackBox):
@@ -43,7 +37,6 @@ class Advi(BlackBox):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return self.centre, self.frame
 
     def first(self) -> np.ndarray:
@@ -55,7 +48,6 @@ class Advi(BlackBox):
     def gradient(
         self, at: np.ndarray, rows: np.ndarray | None, rng: np.random.Generator
     ) -> tuple[np.ndarray, float]:
-        """As in the base class."""
         mean, root = self.root(at)
         noise = rng.standard_normal((self.n_draws, self.n_params))
         theta = self.centre + (mean + noise @ root.T) @ self.frame.T
@@ -85,6 +77,8 @@ class Advi(BlackBox):
         return mean, root
 
     def gaussian(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As in the base class."""
         mean, root = self.root(at)
         return self.centre + self.frame @ mean, self.frame @ root
+
+
+build = Advi

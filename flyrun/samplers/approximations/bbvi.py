@@ -3,21 +3,13 @@
 The survey's Algorithm 18 (Angelino, Johnson & Adams 2016), which lacks the step size: here Adam's.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import passes
-from flyrun.models.problem import Problem, log_priors
+from flyrun.models.problem import log_priors
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.approximations.black_box import BlackBox
 from flyrun.samplers.approximations.gradients import by_scores
-from flyrun.samplers.method import Method
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Bbvi(arm, problem)
 
 
 class Bbvi(BlackBox):
@@ -28,7 +20,6 @@ class Bbvi(BlackBox):
     def gradient(
         self, at: np.ndarray, rows: np.ndarray | None, rng: np.random.Generator
     ) -> tuple[np.ndarray, float]:
-        """As in the base class."""
         mean, log_sd = np.split(at, 2)
         noise = rng.standard_normal((self.n_draws, self.n_params))
         theta = mean + noise * np.exp(log_sd)
@@ -51,6 +42,8 @@ class Bbvi(BlackBox):
         return top - 0.5 * penalty.ridge * theta**2 - penalty.rate * np.abs(theta)
 
     def gaussian(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As in the base class."""
         mean, log_sd = np.split(at, 2)
         return mean, np.diag(np.exp(log_sd))
+
+
+build = Bbvi

@@ -35,7 +35,6 @@ class BlackBox(GaussianAnswer):
         self.own_queries, self.own_seconds = 0, 0.0
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def first(self) -> np.ndarray:
@@ -86,6 +85,5 @@ class BlackBox(GaussianAnswer):
         return {"mean": mean, "covariance": root @ root.T}
 
     def known(self) -> Facts:
-        """As in the base class."""
         own = self.own_queries, self.own_seconds
         return method.facts(self.arm, self.problem, self.label, False, *own)

@@ -50,11 +50,6 @@ class Proposal:
         return drawn
 
 
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Importance(arm, problem)
-
-
 class Importance(Method):
     """A step is a draw, N queries."""
 
@@ -70,7 +65,6 @@ class Importance(Method):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return tuple(self.q)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -98,5 +92,7 @@ class Importance(Method):
         return {name: state[name] for name in ("theta", "log_weight")}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class."""
         return method.facts(self.arm, self.problem, "Importance sampling", True, self.queries, self.seconds)
+
+
+build = Importance

@@ -7,12 +7,7 @@ import numpy as np
 
 from flyrun.models.problem import Problem, posterior_curvature
 from flyrun.samplers.approximations import method
-from flyrun.samplers.method import Facts, Method, Records, State
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Laplace(arm, problem)
+from flyrun.samplers.method import Facts, Records, State
 
 
 class Laplace(method.GaussianAnswer):
@@ -26,7 +21,6 @@ class Laplace(method.GaussianAnswer):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return self.problem.fit.theta_map, self.covariance
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -34,7 +28,6 @@ class Laplace(method.GaussianAnswer):
         return {"steps": np.zeros(1, np.int64)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """As in the base class."""
         return {"steps": state["steps"] + n}, {"queries": np.zeros(n)}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
@@ -42,6 +35,8 @@ class Laplace(method.GaussianAnswer):
         return {"mean": self.problem.fit.theta_map, "covariance": self.covariance}
 
     def known(self) -> Facts:
-        """As in the base class."""
         queries = len(self.problem.features.rows)
         return method.facts(self.arm, self.problem, "Laplace", False, queries, self.seconds)
+
+
+build = Laplace

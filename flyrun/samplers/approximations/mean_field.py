@@ -30,7 +30,6 @@ class MeanField(SiteMethod):
     """Expectations under independent coordinates."""
 
     def spread(self, state: State) -> np.ndarray:
-        """As in the base class."""
         return np.diag(1.0 / np.diag(state["precision"]))
 
     def result(self, state: State) -> dict[str, np.ndarray]:

@@ -140,7 +140,6 @@ class StreamedGaussian(GaussianAnswer):
         self.prior_precision = ridge_of(arm, problem) * np.eye(len(problem.coordinates))
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:

@@ -4,19 +4,10 @@ q(z_n = 2) = r_n ∝ exp E log N(x_n; θ1 + θ2, σ²): S = σ⁻² Σ [[1, r], 
 rows a step and steps of 1 (decay 0) it is coordinate ascent, as sampler=cavi.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import mixture
-from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.stochastic import StochasticVariational, Sums
-from flyrun.samplers.method import Method
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return MixtureSvi(arm, problem)
 
 
 class MixtureSvi(StochasticVariational):
@@ -25,9 +16,11 @@ class MixtureSvi(StochasticVariational):
     label = "SVI"
 
     def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
-        """As in the base class."""
         model = mixture.part(self.problem.model, index)
         x, tau, covariance = model.target, model.scale**-2, np.linalg.inv(precision)
         share = mixture.responsibility(model, (covariance @ linear)[None], covariance[None])
         counts = np.array([[len(x), share.sum()], [share.sum(), share.sum()]])
         return Sums(tau * counts, tau * np.array([x.sum(), share @ x]), len(x))
+
+
+build = MixtureSvi

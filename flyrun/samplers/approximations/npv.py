@@ -22,11 +22,6 @@ _KEPT = 0.9, 0.99  # of Adam's means
 _LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
 
 
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Npv(arm, problem)
-
-
 class Npv(Method):
     """A step is a batch: K·b queries, each with slope and curvature; b visits."""
 
@@ -41,7 +36,6 @@ class Npv(Method):
         self.adam = Adam(self.config.rate, _KEPT)
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -98,5 +92,7 @@ class Npv(Method):
         return method.gaussian_estimates(self.arm, self.problem, found["centres"], roots)
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class."""
         return method.facts(self.arm, self.problem, "NPV", False, 0, 0.0)
+
+
+build = Npv

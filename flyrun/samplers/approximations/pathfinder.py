@@ -15,16 +15,11 @@ from flyrun.models.problem import Problem, draw_prior, log_densities, log_priors
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import GaussianAnswer
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Facts, Records, State, first_step
 
 _CLOSE = 2e-12  # of the log density: a step that gains less is the last, as in the paper
 _CURVED = 1e-12  # least curvature along a step, by its change of slope
 _ENOUGH, _TRIES = 1e-4, 40  # of the slope's promise (Armijo's rule); shorter and shorter steps
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Pathfinder(arm, problem)
 
 
 class Inverse(NamedTuple):
@@ -88,7 +83,6 @@ class Pathfinder(GaussianAnswer):
         self.prior_variance = 1 / method.ridge_of(arm, problem)
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def log_posterior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -186,5 +180,7 @@ class Pathfinder(GaussianAnswer):
         return {"mean": state["mean"], "covariance": state["root"] @ state["root"].T}
 
     def known(self) -> Facts:
-        """As in the base class."""
         return method.facts(self.arm, self.problem, "Pathfinder", False, 0, 0.0)
+
+
+build = Pathfinder

@@ -23,11 +23,6 @@ from flyrun.samplers.batches import batches_of, rows_of
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return StochasticAscent(arm, problem)
-
-
 class StochasticAscent(Method):
     """A step is a batch: b queries, with control variates 2b, and N more once an epoch."""
 
@@ -58,11 +53,9 @@ class StochasticAscent(Method):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return (self.gain,)
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -129,3 +122,6 @@ class StochasticAscent(Method):
         step = cho_solve(factor, look.gradient - self.ridge * theta)
         variance = np.diag(cho_solve(factor, np.eye(len(theta))))
         return replace(known, more={**known.more, "off_map": float(np.sqrt(np.mean(step**2 / variance)))})
+
+
+build = StochasticAscent

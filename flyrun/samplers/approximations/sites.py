@@ -80,7 +80,6 @@ class SiteMethod(GaussianAnswer):
         self.first = self._first()
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     # -- the Gaussian of sites ------------------------------------------------------------------------------
@@ -252,7 +251,6 @@ class SiteMethod(GaussianAnswer):
         return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
 
     def known(self) -> Facts:
-        """As in the base class."""
         return facts(self.arm, self.problem, self.label, False, self.own_queries, self.own_seconds)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:

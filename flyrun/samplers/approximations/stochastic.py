@@ -99,7 +99,6 @@ class StochasticVariational(StreamedGaussian):
         return super().result(state | {name: state[f"{name}_average"] for name in self._averaged})
 
     def known(self) -> Facts:
-        """As in the base class."""
         return method.facts(self.arm, self.problem, self.label, False, *self.set_up())
 
     def found(self, state: State) -> dict[str, Any]:
@@ -158,7 +157,6 @@ class StochasticSites(StochasticVariational):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return self.reference[1:3] if self.arm.sampler.at_map else ()
 
     def _nothing(self) -> Reference:
@@ -201,7 +199,6 @@ class StochasticSites(StochasticVariational):
         return precision, linear
 
     def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:
-        """As in the base class."""
         precision, linear = self.seen_under(precision, linear)
         covariance = np.linalg.inv(precision)
         rows = self.problem.features.rows[index].astype(np.float64)
@@ -216,7 +213,6 @@ class StochasticSites(StochasticVariational):
         return Sums(*self._back(*summed(rows, sites)), found.queries)
 
     def set_up(self) -> tuple[int, float]:
-        """As in the base class."""
         return self.reference.queries, self.seconds
 
 

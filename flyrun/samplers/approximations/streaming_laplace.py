@@ -54,5 +54,4 @@ class StreamingLaplace(StreamedGaussian):
         )
 
     def known(self) -> Facts:
-        """As in the base class."""
         return method.facts(self.arm, self.problem, "Streaming Laplace", False, 0, 0.0)

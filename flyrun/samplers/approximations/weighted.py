@@ -21,11 +21,6 @@ from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw,
 from flyrun.samplers.method import Facts, Method, Records, State, first_step, near
 
 
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Weighted(arm, problem)
-
-
 class Weighted(Method):
     """A step is a draw."""
 
@@ -70,12 +65,10 @@ class Weighted(Method):
         return found
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return self.mean, self.covariance, self.rate
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -140,3 +133,6 @@ class Weighted(Method):
         label = "Exact weighted draws"
         known = method.facts(self.arm, self.problem, label, True, self.queries, self.seconds)
         return replace(known, more={**known.more, "kappa": self.kappa, "rate": self.rate})
+
+
+build = Weighted

@@ -163,7 +163,6 @@ class Chain(Method):
         return self._begin(theta, seeded(seed, self.arm.method()), self._kernel, 0)
 
     def at(self, theta: np.ndarray, tuned: State, seed: int) -> State:
-        """As in the base class."""
         asleep = {key: np.zeros_like(one) for key, one in tuned.items() if key.endswith("stream.state")}
         kernel = with_arrays(self._kernel, tuned | asleep, "kernel")
         rng = seeded(seed, {**self.arm.method(), "at": seed})

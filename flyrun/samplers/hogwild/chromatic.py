@@ -62,7 +62,6 @@ class Chromatic(GraphChain):
         self._setup_s += time.perf_counter() - started
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class."""
         key = seeded(seed, self.arm.method()).integers(1 << 62, size=1).astype(np.uint64)
         return {"x": np.zeros(self.n, np.int32), "key": key, "clock": np.zeros(1, np.int64)}
 

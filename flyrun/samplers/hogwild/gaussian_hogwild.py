@@ -51,7 +51,6 @@ class HogwildGaussian(Method):
         return self.field, self.owner
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self) if self.radius < 1.0 else 0.0
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:

@@ -34,7 +34,6 @@ class GraphChain(Method):
         return (self.graph,)
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def watched(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -44,7 +44,6 @@ class HogwildSites(GraphChain):
         self.counts = loop.counts(self.options, self.owner, 4)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class."""
         rng = seeded(seed, self.arm.method())
         start = {"x": np.zeros(self.n, np.int32), "rng": generator_state(rng)}
         return start | arrays_of(self._team, "team")

@@ -48,7 +48,6 @@ class OnRows(Predictor):
         return {**state, "step": state["step"] + n}, records
 
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As in the base class."""
         return np.zeros(1), state["mean"][None], state["variance"][None]
 
     def result(self, state: State) -> dict[str, np.ndarray]:

@@ -71,7 +71,6 @@ class Particles(Predictor):
         return inducing, posterior, self.log_weight(sums, posterior)
 
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As in the base class."""
         inducing, posterior, log_weight = self.posterior(state)
         return log_weight, *inducing.predict(posterior, self.process.test_features)
 

@@ -40,6 +40,5 @@ class Bounded(Descent):
     """
 
     def log_weight(self, sums: Sums, posterior: Posterior) -> np.ndarray:
-        """As in the base class."""
         unexplained = sums.number - np.trace(sums.gram, axis1=1, axis2=2)
         return posterior.log_evidence - 0.5 * unexplained / self.process.noise

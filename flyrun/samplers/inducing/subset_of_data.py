@@ -20,5 +20,4 @@ class Subset(OnRows):
     """The rows whose inputs are the first set of inducing inputs."""
 
     def rows(self, seed: int) -> np.ndarray:
-        """As in the base class."""
         return inducing_rows(seed, self.n_data, 1, self.size)[0]

@@ -66,11 +66,9 @@ class Naive(Scheme):
     """All paths; workers beyond the last whole level have nothing to do."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        """As in the base class."""
         return 0.5
 
     def likeliest(self, tree: Tree, count: int) -> list[Point]:
-        """As in the base class."""
         return super().likeliest(tree, 2 ** depth(count) - 1)
 
 
@@ -78,7 +76,6 @@ class Rejections(Scheme):
     """One path, of rejections."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        """As in the base class."""
         return 0.0
 
 
@@ -86,7 +83,6 @@ class Static(Scheme):
     """A tree of one shape, but that the share accepted is learnt."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        """As in the base class."""
         return self.memory.rate if self.memory.tests else 0.5
 
 
@@ -94,7 +90,6 @@ class Predictive(Scheme):
     """A worker takes one block, then asks again: the next of the likeliest node that nobody is at."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        """As in the base class."""
         return self.memory.chance(node, tree.n_blocks)
 
     def tasks(self, tree: Tree, idle: int) -> list[Task]:
@@ -107,7 +102,6 @@ class Foretold(Scheme):
     """One path, each outcome foretold."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        """As in the base class."""
         return float(self.quadratic.accepts(node))  # type: ignore[union-attr]
 
 

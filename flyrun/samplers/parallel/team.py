@@ -50,7 +50,6 @@ class Simulated(Team):
         self._given: list[tuple[int, np.ndarray, int, int]] = []
 
     def submit(self, number: int, theta: np.ndarray, first: int, last: int) -> None:
-        """As in the base class."""
         self._given.append((number, theta, first, last))
 
     def finished(self) -> list[tuple[int, list[float]]]:
@@ -77,11 +76,9 @@ class Real(Team):
         """Those that are done, one at least."""
 
     def submit(self, number: int, theta: np.ndarray, first: int, last: int) -> None:
-        """As in the base class."""
         self._numbers[self._start(theta, first, last)] = number
 
     def finished(self) -> list[tuple[int, list[float]]]:
-        """As in the base class."""
         return [(self._numbers.pop(one), one.result()) for one in self._wait(list(self._numbers))]
 
     def message_s(self, theta: np.ndarray, times: int = 7) -> float:

@@ -61,7 +61,6 @@ class Weighted(Method):
         return {name: state[name] for name in ("theta", "log_weight")}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class."""
         fit = self.target.fit
         return Facts(
             update=self.update,

@@ -12,14 +12,9 @@ import numpy as np
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.weights import normalised
-
-
-def build(arm: Any, target: Any) -> Method:
-    """The method of an arm."""
-    return OnePass(arm, target)
 
 
 def root_of(theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -76,3 +71,6 @@ class OnePass(Weighted):
         noise = rng.standard_normal(theta.shape) @ root_of(theta, weight).T
         kept = theta[systematic(rng, weight, len(theta))]
         return a * kept + (1.0 - a) * (weight @ theta) + np.sqrt(1.0 - a * a) * noise
+
+
+build = OnePass

@@ -17,18 +17,13 @@ from flyrun.numerics.kernels import local_sd, log_density, silverman
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Facts, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.weights import normalised
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of
 FEWEST = 50  # particles that a growing number begins with
 _BISECTIONS = 40
-
-
-def build(arm: Any, target: Any) -> Method:
-    """The method of an arm."""
-    return MirrorDescent(arm, target)
 
 
 def mirror(log_a: np.ndarray, towards: np.ndarray, gamma: float) -> np.ndarray:
@@ -167,6 +162,9 @@ class MirrorDescent(Weighted):
         power, squares = 1.0 - float(state["left"][0]), float(state["squares"][0])
         tuned: Mapping[str, float] = {"likelihood_power": power, "sum_of_squared_weights": squares}
         return Facts(**{**vars(facts), "tuned": tuned})
+
+
+build = MirrorDescent
 
 
 def _largest(log_a: np.ndarray, towards: np.ndarray, most: float, floor: float) -> float:

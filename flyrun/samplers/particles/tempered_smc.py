@@ -11,17 +11,12 @@ import numpy as np
 
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.one_pass_smc import root_of
 from flyrun.samplers.particles.weights import normalised
 
 _BISECTIONS = 60
-
-
-def build(arm: Any, target: Any) -> Method:
-    """The method of an arm."""
-    return Tempered(arm, target)
 
 
 class Tempered(Weighted):
@@ -88,6 +83,9 @@ class Tempered(Weighted):
         left = (1.0 - after) * likelihood
         moved = {"theta": theta, "likelihood": likelihood, "log_weight": left - left.max()}
         return state | moved | {"power": np.array([after])}, float(accepted)
+
+
+build = Tempered
 
 
 def _next_power(likelihood: np.ndarray, power: float, floor: float) -> float:

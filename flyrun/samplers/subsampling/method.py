@@ -31,7 +31,6 @@ class OwnChain(Method):
         self.own_queries, self.own_seconds = 0, 0.0  # of set-up, beside the fit's
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
@@ -48,7 +47,6 @@ class OwnChain(Method):
         return {}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class."""
         fit = self.problem.fit
         return Facts(
             update=self.label,

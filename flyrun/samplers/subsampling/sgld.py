@@ -20,16 +20,11 @@ from flyrun.models import passes
 from flyrun.models.problem import Problem, posterior_curvature, prior_scores
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Records, State
 from flyrun.samplers.subsampling.method import SubsetChain
 
 KEPT = 2_000
 """Positions that weighted averages hand in, evenly over the steps after burn-in."""
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return Sgld(arm, problem)
 
 
 class Sgld(SubsetChain):
@@ -68,7 +63,6 @@ class Sgld(SubsetChain):
     def move(
         self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray
     ) -> tuple[np.ndarray, int]:
-        """As in the base class."""
         size = self.step_size(step)
         with np.errstate(over="ignore", invalid="ignore"):
             drift = 0.5 * size * self.covariance @ self.gradient(theta, index)
@@ -81,7 +75,6 @@ class Sgld(SubsetChain):
         return moved, len(index)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class."""
         state = super().init(seed, needed)
         if self.answers == "weighted":
             moments = {name: np.zeros(self.n_params) for name in ("mean", "square")}
@@ -151,6 +144,9 @@ class Sgld(SubsetChain):
         if self.batches.kind == "epochs":  # less than this: over an epoch noise cancels
             noise *= (self.n_data - self.batches.size) / max(1, self.n_data - 1)
         return {"expected_sd_ratio": sd_ratio(curvature, size, noise, self.covariance)}
+
+
+build = Sgld
 
 
 def noise_of(arm: Any, problem: Problem, theta: np.ndarray, known: np.ndarray | float) -> np.ndarray:

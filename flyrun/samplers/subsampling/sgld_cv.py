@@ -14,13 +14,7 @@ from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Method
 from flyrun.samplers.subsampling.sgld import Sgld, noise_of
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return SgldCv(arm, problem)
 
 
 class SgldCv(Sgld):
@@ -46,7 +40,6 @@ class SgldCv(Sgld):
         self.own_seconds += time.perf_counter() - started
 
     def of_data(self, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """As in the base class."""
         model, features = rows_of(self.arm, self.problem, index)
         eta = passes.block_predictors(model, features, theta, slice(0, len(index)))
         apart = passes.slopes(model, eta) - self.known[index]
@@ -63,3 +56,6 @@ class SgldCv(Sgld):
         look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, self.centre)
         ridge = priors_of(self.arm).penalty(self.problem.prior).ridge
         return look.curvature + ridge * np.eye(self.n_params)
+
+
+build = SgldCv

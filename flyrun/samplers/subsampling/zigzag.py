@@ -28,13 +28,8 @@ from flyrun.numerics.compiled import jit, outer_jit
 from flyrun.numerics.rows import add_row, row_dot
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Records, State
 from flyrun.samplers.subsampling.method import OwnChain
-
-
-def build(arm: Any, problem: Problem) -> Method:
-    """The method of an arm."""
-    return ZigZag(arm, problem)
 
 
 class Process(NamedTuple):
@@ -250,7 +245,6 @@ class ZigZag(OwnChain):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class."""
         return (self.process,)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -276,3 +270,6 @@ class ZigZag(OwnChain):
     def more(self, state: State | None) -> dict[str, Any]:
         """Data looked at so far; one beyond its bound ends a run."""
         return {} if state is None else {"candidates": int(state["candidates"][0])}
+
+
+build = ZigZag

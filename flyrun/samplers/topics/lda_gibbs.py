@@ -4,20 +4,12 @@ p(z_dn = k | the others) ∝ (n_dk + α)(n_kw + β)/(n_k + Vβ), counts without 
 over all documents.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import lda
-from flyrun.models.lda import Lda
 from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import State
 from flyrun.samplers.topics.method import Topics, first_lambda
-
-
-def build(arm: Any, problem: Lda, step: Any) -> Method:
-    """The method of an arm."""
-    return CollapsedGibbs(arm, problem, step)
 
 
 class CollapsedGibbs(Topics):
@@ -39,7 +31,6 @@ class CollapsedGibbs(Topics):
         return {"z": np.minimum(z, self.problem.n_topics - 1), "mean": phi}
 
     def topics(self, state: State) -> np.ndarray:
-        """As in the base class."""
         return state["mean"]
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
@@ -60,6 +51,9 @@ class CollapsedGibbs(Topics):
         """Take the t-th sweep's E[φ | z] into the mean."""
         phi = lda.topics_of(by_word + self.problem.beta)
         arrays["mean"] += 2.0 / (t + 2.0) * (phi - arrays["mean"])
+
+
+build = CollapsedGibbs
 
 
 @outer_jit

@@ -51,7 +51,6 @@ class HogwildTopics(CollapsedGibbs):
         return total
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class."""
         by_word = self.merged(rng, arrays["z"], self.counted(arrays["z"]))
         self.average(arrays, by_word, t)
         return float(len(arrays["z"]))

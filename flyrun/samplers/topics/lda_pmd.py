@@ -4,22 +4,14 @@ It is sparse stochastic inference (Mimno, Hoffman & Blei 2012): z of a batch by 
 topics φ = λ/Σλ, then q(φ_k) = Dirichlet(λ_k) by a prox step, λ ← (1 − γ)λ + γ(β + (D/b)·counts).
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import lda
-from flyrun.models.lda import Lda
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import State
 from flyrun.samplers.topics import search
 from flyrun.samplers.topics.method import Sampled
 
 CANDIDATES = search.DECAYS
-
-
-def build(arm: Any, problem: Lda, step: Any) -> Method:
-    """The method of an arm."""
-    return MirrorDescent(arm, problem, step)
 
 
 class MirrorDescent(Sampled):
@@ -28,9 +20,11 @@ class MirrorDescent(Sampled):
     label = "Particle mirror descent, one particle"
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class."""
         lam, gamma = arrays["lam"], self.rate(t)
         counts, queries = self.counts(rng, lda.topics_of(lam), batch)
         lam *= 1.0 - gamma
         lam += gamma * (self.problem.beta + self.batches.factor * counts)
         return queries
+
+
+build = MirrorDescent

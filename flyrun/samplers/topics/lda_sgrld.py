@@ -4,21 +4,13 @@
 λ ← |λ + ½ε(β − λ + (D/b)(n_kw − φ_kw n_k·)) + √(ελ)·normal|, n the mean counts of a batch.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import lda
-from flyrun.models.lda import Lda
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import State
 from flyrun.samplers.topics.method import Sampled
 
 CANDIDATES = tuple((a, b, 0.6) for a in (0.01, 0.03, 0.1) for b in (100.0, 300.0, 1000.0))
-
-
-def build(arm: Any, problem: Lda, step: Any) -> Method:
-    """The method of an arm."""
-    return Langevin(arm, problem, step)
 
 
 class Langevin(Sampled):
@@ -30,12 +22,10 @@ class Langevin(Sampled):
     label = "SGRLD"
 
     def start(self, rng: np.random.Generator) -> State:
-        """As in the base class."""
         first = super().start(rng)
         return first | {"mean": lda.topics_of(first["lam"])}
 
     def topics(self, state: State) -> np.ndarray:
-        """As in the base class."""
         return state["mean"]
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
@@ -44,7 +34,6 @@ class Langevin(Sampled):
         return super().estimates(state) | {"perplexity_last_draw": last}
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class."""
         lam, eps, phi = arrays["lam"], self.rate(t), lda.topics_of(arrays["lam"])
         counts, queries = self.counts(rng, phi, batch)
         drift = self.problem.beta - lam + self.batches.factor * (counts - phi * counts.sum(axis=0))
@@ -52,3 +41,6 @@ class Langevin(Sampled):
         np.abs(lam + 0.5 * eps * drift + noise, out=lam)
         arrays["mean"] += 2.0 / (t + 2.0) * (lda.topics_of(lam) - arrays["mean"])
         return queries
+
+
+build = Langevin

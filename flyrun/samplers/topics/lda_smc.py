@@ -4,19 +4,11 @@ Every document counts as it is and once: z of a batch given the topics so far, Î
 documents were seen nothing changes any more and nothing is spent.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.models import lda
-from flyrun.models.lda import Lda
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import State
 from flyrun.samplers.topics.method import Sampled, first_lambda
-
-
-def build(arm: Any, problem: Lda, step: Any) -> Method:
-    """The method of an arm."""
-    return SequentialMonteCarlo(arm, problem, step)
 
 
 class SequentialMonteCarlo(Sampled):
@@ -25,7 +17,6 @@ class SequentialMonteCarlo(Sampled):
     label = "One-pass SMC, one particle"
 
     def start(self, rng: np.random.Generator) -> State:
-        """As in the base class."""
         first = first_lambda(rng, self.problem)
         return {"lam": np.full_like(first, self.problem.beta), "first": first}
 
@@ -34,8 +25,10 @@ class SequentialMonteCarlo(Sampled):
         return t < self.batches.in_epoch
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class."""
         phi = lda.topics_of(arrays["lam" if t else "first"])
         counts, queries = self.counts(rng, phi, batch)
         arrays["lam"] += counts
         return queries
+
+
+build = SequentialMonteCarlo

@@ -12,18 +12,12 @@ from scipy.special import psi
 
 from flyrun.data.documents import Halves
 from flyrun.models import lda
-from flyrun.models.lda import Lda
 from flyrun.numerics.compiled import jit
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import State
 from flyrun.samplers.topics import search
 from flyrun.samplers.topics.method import Topics
 
 CANDIDATES = search.DECAYS
-
-
-def build(arm: Any, problem: Lda, step: Any) -> Method:
-    """The method of an arm."""
-    return StochasticVariational(arm, problem, step)
 
 
 class StochasticVariational(Topics):
@@ -32,7 +26,6 @@ class StochasticVariational(Topics):
     label = "SVI"
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class."""
         lam, rho = arrays["lam"], self.rate(t)
         counts = np.zeros_like(lam)
         _, queries = self.local(self.train, batch, lam, counts)
@@ -61,6 +54,9 @@ class StochasticVariational(Topics):
         test = self.problem.data.test
         alike = lda.completion_perplexity(self.topics(state), super().shares(state, test), test)
         return super().estimates(state) | {"perplexity_gibbs_fold_in": np.array(alike)}
+
+
+build = StochasticVariational
 
 
 @jit

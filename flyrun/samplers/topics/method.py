@@ -76,7 +76,6 @@ class Topics(Method):
         return float(scale * (1.0 + t / delay) ** -power)
 
     def warm_up(self) -> float:
-        """As in the base class."""
         return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
