@@ -5,6 +5,7 @@
 <!-- end -->
 """
 
+import itertools
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
-from tools.results import published
+from tools.results import gallery, published
 
 ROOT = conf_dir().parent
 _HERE = Path(__file__).parent
@@ -27,16 +28,31 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals |= {"arm": published.arm, "arms": published.arms, "row": published.row}
-_TEMPLATES.filters |= {"sig": published.sig, "ratio": published.ratio, "several": published.several}
+_TEMPLATES.filters |= {
+    "sig": published.sig,
+    "ratio": published.ratio,
+    "several": published.several,
+    "duration": gallery.duration,
+}
+RESULTS, GALLERY = ROOT / "docs/results.md", published.MEASURED / "index.html"
 
 
 def current() -> dict[Path, str]:
     """Every page with results in it -> its text as it should be."""
-    return {
+    pages = {
         path: filled(path.read_text("utf-8"), path)
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
         if _MARK in path.read_text("utf-8")
     }
+    entries = gallery.entries(_TEMPLATES)
+    parts = [(name, list(own)) for name, own in itertools.groupby(entries, lambda entry: entry.part)]
+    before = GALLERY.read_text("utf-8") if GALLERY.exists() else ""
+    values = {"parts": parts, "entries": entries}
+    pages[RESULTS] = _TEMPLATES.get_template("templates/results.md.j2").render(values)
+    pages[GALLERY] = _TEMPLATES.get_template("templates/index.html.j2").render(
+        values, thumbnails=gallery.thumbnails(entries, before)
+    )
+    return pages
 
 
 def filled(text: str, path: Path) -> str:
