@@ -141,8 +141,8 @@ bench_answers: $(VENV)/dev.stamp ## a file to an answer: scikit-learn, statsmode
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
 	$(VENV)/bin/python -m tools.answers --out $(MEASURED)/answers $(ARGS)
 
-docs: $(VENV)/dev.stamp ## docs/configuration.md from the schemas
-	$(VENV)/bin/python docs/configuration.py
+docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/config
+	$(VENV)/bin/python docs/generate.py
 
 results: $(VENV)/dev.stamp ## the tables of figures in README and docs from results/measured
 	$(VENV)/bin/python -m tools.results

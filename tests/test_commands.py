@@ -25,7 +25,7 @@ from flyrun.paths import conf_dir
 from tests.stored import write_three_arms
 
 ROOT = conf_dir().parent
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 HELP = sorted((ROOT / "flyrun/cli/help").glob("*.txt"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 _COMMAND = re.compile(r"(\.venv/bin/)?(flyrun|make) \S")

@@ -10,8 +10,8 @@ from typing import Any
 from flyrun.cli.verbs import help_of
 from flyrun.config import plugins
 from flyrun.config.axes import Axis, axes, expand
-from flyrun.config.catalogue import SHOWN, described, files, first_comment, in_short, load, options, plural
-from flyrun.config.schema import SCHEMAS, did_you_mean, flat, keys, listing, show
+from flyrun.config.catalogue import SHOWN, described, files, first_comment, load, options, paragraphs, plural
+from flyrun.config.schema import SCHEMAS, did_you_mean, flat, listing, show, typed_fields
 from flyrun.errors import ConfigError
 
 
@@ -66,17 +66,21 @@ def _width(words: Iterable[str]) -> int:
 def _describe(group: str, name: str, path: Path | None) -> str:
     """An option's rows; a plug-in's, which has no file, from its class."""
     values = load(path) if path else plugins.defaults(group, name)
-    rows: list[tuple[str, str]] = [("what", first_comment(path))] if path else []
+    rows = [("what", first_comment(path) if path else paragraphs(SCHEMAS[group][name])[0])]
     if group == "experiment":
         rows += _experiment_rows(name, values)
     else:
         known = SCHEMAS[group]
         cls = known.get(str(values.get("name"))) or known.get("*")
         if cls is not None:
-            told = {key: value for key, value in flat(values).items() if key != "name"}
-            settings = [f"{group}.{key}={show(told[key])}" for key in keys(cls) if key in told]
-            rows += [("in short", in_short(cls)), ("paper", getattr(cls, "paper", ""))]
-            rows.append(("keys", "\n".join(settings)))
+            told, more = flat(values), paragraphs(cls)[1:]
+            settings = [
+                f"{group}.{key}={show(told[key])}  {item.metadata.get('doc', '')}"
+                for key, _, item in typed_fields(cls)
+                if key != "name" and key in told
+            ]
+            rows += [("", text) for text in more]
+            rows += [("paper", getattr(cls, "paper", "")), ("keys", "\n".join(settings))]
         if group == "dataset":
             rows += _data_rows(name)
         rows.append(("choose with", f"{group}={name}"))

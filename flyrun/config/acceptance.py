@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import Choice, listing, option, ranged
+from flyrun.config.schema import Choice, listing, option, setting
 
 
 class Acceptance(Choice):
@@ -27,7 +27,7 @@ class Acceptance(Choice):
 
 @option("acceptance", "exact")
 class Exact(Acceptance):
-    """Metropolis and Hastings' rule, by all that the target evaluates."""
+    """Metropolis and Hastings' rule, min(1, ratio of densities), by all that the target evaluates."""
 
     neutral: ClassVar[bool] = True
     idle: ClassVar[bool] = True
@@ -88,38 +88,51 @@ class Thinned(Expanding):
 
 @option("acceptance", "delayed")
 class Delayed(Expanding):
-    """First the expansion of the likelihood to `order`, and all data where that accepts."""
+    """The likelihood's expansion at the MAP decides first; all data are read where it accepts."""
 
     paper: ClassVar[str] = "Christen and Fox 2005; Banterle, Grazian, Lee and Robert 2019"
-    order: int = ranged(2, at_least=1, at_most=3)
+    order: int = setting(2, "of the expansion: 1 | 2 | 3", at_least=1, at_most=3)
 
 
 @option("acceptance", "smh")
 class Smh(Thinned):
-    """Scalable Metropolis-Hastings: the expansion decides first, then each datum drawn can refuse."""
+    """Scalable Metropolis-Hastings: an expansion at the MAP decides first, then each datum drawn can refuse.
+
+    Data are drawn by bounds on what the expansion leaves out.
+    """
 
     paper: ClassVar[str] = "Cornish, Vanetti, Bouchard-Côté, Deligiannidis and Doucet 2019"
-    order: int = ranged(2, at_least=1, at_most=2)
-    bounds: Literal["local", "global", "cornish"] = "local"
+    order: int = setting(2, "of the expansion: 1 | 2", at_least=1, at_most=2)
+    bounds: Literal["local", "global", "cornish"] = setting(
+        "local", "constants of each datum; global: one for all; cornish: this one in the paper's form"
+    )
 
 
 @option("acceptance", "tuna")
 class Tuna(Thinned):
-    """TunaMH; order 0 is the paper's, without control variates. chi: λ = chi·(C M)² more data are drawn."""
+    """TunaMH: data drawn by their bounds, and λ = chi·(C M)² more, multiply the ratio.
+
+    Order 0 is the paper's, without control variates.
+    """
 
     paper: ClassVar[str] = "Zhang, Cooper and De Sa 2020, Asymptotically Optimal Exact Minibatch MH"
-    order: int = ranged(2, at_least=0, at_most=2)
-    chi: float = ranged(1e-5, at_least=0)
-    bounds: Literal["local", "global"] = "local"
+    order: int = setting(
+        2, "of the expansion at the MAP: 0 (the paper's: none) | 1 | 2", at_least=0, at_most=2
+    )
+    chi: float = setting(1e-5, "more data, fewer refusals; the paper's for MNIST", at_least=0)
+    bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
 
 
 @option("acceptance", "mh_ss")
 class MhSs(Thinned):
-    """Metropolis-Hastings with scalable subsampling; order 3 is ours."""
+    """Metropolis-Hastings with scalable subsampling, by bounds on what an expansion at the MAP leaves out.
+
+    Order 3 is ours.
+    """
 
     paper: ClassVar[str] = "Prado, Nemeth and Sherlock 2024; order 3 and its bounds ours"
-    order: int = ranged(2, at_least=1, at_most=3)
-    bounds: Literal["local", "global"] = "local"
+    order: int = setting(2, "of the expansion: 1 | 2 | 3", at_least=1, at_most=3)
+    bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
 
 
 class Subsampled(Reading):
@@ -134,26 +147,43 @@ class Subsampled(Reading):
 
 @option("acceptance", "austerity")
 class Austerity(Subsampled):
-    """Batches of `batch` until a t test is sure at level epsilon; biased, but for epsilon=0: reads all."""
+    """Reads batches until a t test is sure at level epsilon; biased, except that epsilon=0 reads all data."""
 
     paper: ClassVar[str] = "Korattikara, Chen and Welling 2014, Austerity in MCMC Land"
-    order: int = ranged(0, at_least=0, at_most=2)
-    batch: int = ranged(500, at_least=2)
-    epsilon: float = ranged(0.05, at_least=0, at_most=0.5)
+    order: int = setting(
+        0,
+        "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none",
+        at_least=0,
+        at_most=2,
+    )
+    batch: int = setting(500, "data read at a time, at least 2", at_least=2)
+    epsilon: float = setting(
+        0.05,
+        "chance of a wrong answer, if sample means are normal; 0: reads all, 0.5: one batch",
+        at_least=0,
+        at_most=0.5,
+    )
 
 
 @option("acceptance", "confidence")
 class Confidence(Subsampled):
-    """Batches that grow until a bound on their mean is sure; errs with chance epsilon, 0: reads all."""
+    """Reads growing batches until a bound on their mean is sure; errs with chance epsilon, 0 reads all."""
 
     paper: ClassVar[str] = "Bardenet, Doucet and Holmes 2014 and 2017, On MCMC Methods for Tall Data"
-    bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = (
-        "bernstein_serfling"
+    bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = setting(
+        "bernstein_serfling", "hoeffding | hoeffding_serfling | empirical_bernstein | bernstein_serfling"
     )
-    order: int = ranged(0, at_least=0, at_most=2)
-    batch: int = ranged(20, at_least=2)
-    growth: float = ranged(2.0, above=1)
-    epsilon: float = ranged(0.01, at_least=0, at_most=0.5)
+    order: int = setting(
+        0,
+        "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none",
+        at_least=0,
+        at_most=2,
+    )
+    batch: int = setting(20, "data read first, at least 2", at_least=2)
+    growth: float = setting(
+        2.0, "by how much the data read grow from one stage to the next, above 1", above=1
+    )
+    epsilon: float = setting(0.01, "chance of a wrong answer", at_least=0, at_most=0.5)
 
     @property
     def at_map(self) -> bool:
@@ -163,14 +193,20 @@ class Confidence(Subsampled):
 
 @option("acceptance", "pseudo_marginal")
 class PseudoMarginal(Acceptance):
-    """FlyMC's θ and z proposed together, a datum bright with chance q; exact, but it sticks.
+    """Firefly's θ and z proposed together, each datum bright with chance q: exact, but it sticks.
 
-    Bounds are its own, tight at the MAP.
+    A pseudo-marginal chain (Maclaurin and Adams 2014, section 5), for show. Its bounds are its own, tight
+    at the MAP.
     """
 
     paper: ClassVar[str] = "Maclaurin and Adams 2014, section 5; Andrieu and Roberts 2009"
     suggests: ClassVar[tuple[str, ...]] = ("sampler=random_walk", "sampler.metric=hessian", "sampler.step=1")
-    q: float = ranged(0.02, at_least=1e-12, at_most=0.999)
+    q: float = setting(
+        0.02,
+        "chance of each datum to be bright in a proposal, in (0, 1); 0.5 in the paper",
+        at_least=1e-12,
+        at_most=0.999,
+    )
 
     @property
     def at_map(self) -> bool:

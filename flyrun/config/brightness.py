@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import Choice, option, ranged
+from flyrun.config.schema import Choice, option, setting
 
 
 class Brightness(Choice):
@@ -27,7 +27,7 @@ class Brightness(Choice):
 
 @option("brightness", "none")
 class NoBrightness(Brightness):
-    """No auxiliary variables: the full-data target."""
+    """No auxiliary variables: the full-data target, which goes with bound=none."""
 
     firefly: ClassVar[bool] = False
     idle: ClassVar[bool] = True
@@ -40,7 +40,15 @@ class Implicit(Brightness):
     q=auto proposes as many as are expected to be bright: q = Σ E L̃_n/N, for bounds tight at the MAP.
     """
 
-    q: float | Literal["auto"] = ranged(0.01, at_least=1e-12, at_most=1)
+    q: float | Literal["auto"] = setting(
+        0.01,
+        (
+            "probability that a dark datum is proposed to brighten; auto (for bound=map): as many as are "
+            "expected bright"
+        ),
+        at_least=1e-12,
+        at_most=1,
+    )
 
     @property
     def expects_tight(self) -> str:
@@ -49,9 +57,12 @@ class Implicit(Brightness):
 
 @option("brightness", "per_datum")
 class PerDatum(Brightness):
-    """Algorithm 2 with q_n = factor times the expected L̃_n, for bounds tight at the MAP."""
+    """Algorithm 2 with a rate for each datum, factor times its expected L̃_n; needs bound=map or local.
 
-    factor: float = ranged(2.0, above=0)
+    The bounds must be tight at the MAP.
+    """
+
+    factor: float = setting(2.0, "q_n = factor · E L̃_n", above=0)
 
     @property
     def expects_tight(self) -> str:
@@ -62,5 +73,7 @@ class PerDatum(Brightness):
 class Explicit(Brightness):
     """Algorithm 1: a fraction of all z_n drawn anew each iteration, in one of three orders."""
 
-    fraction: float = ranged(0.1, above=0, at_most=1)
-    order: Literal["with_replacement", "without_replacement", "sequential"] = "with_replacement"
+    fraction: float = setting(0.1, "of the data looked at in an iteration", above=0, at_most=1)
+    order: Literal["with_replacement", "without_replacement", "sequential"] = setting(
+        "with_replacement", "or without_replacement, sequential"
+    )

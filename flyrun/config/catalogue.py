@@ -31,20 +31,20 @@ def files(group: str, folders: Iterable[str | Path] = ()) -> dict[str, Path]:
 
 def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
     """Names of a group's options, those of plug-ins last."""
-    return list(described(group, folders))
+    return list(dict.fromkeys([*files(group, folders), *plugins.names(group)]))
 
 
 def described(group: str, folders: Iterable[str | Path] = ()) -> dict[str, str]:
     """Return option -> one line of description."""
     found = {name: first_comment(path) for name, path in files(group, folders).items()}
     for name in plugins.names(group):
-        found.setdefault(name, in_short(SCHEMAS[group][name]))
+        found.setdefault(name, paragraphs(SCHEMAS[group][name])[0])
     return found
 
 
-def in_short(cls: type) -> str:
-    """First line of what an option's class says of itself."""
-    return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
+def paragraphs(cls: type) -> list[str]:
+    """What an option's class says of itself: its first line, then further paragraphs, a line each."""
+    return [" ".join(text.split()) for text in inspect.cleandoc(cls.__doc__ or "").split("\n\n")]
 
 
 def first_comment(path: Path) -> str:

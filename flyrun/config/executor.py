@@ -1,18 +1,18 @@
 """Choices of where cells run: processes of this machine, or a Dask cluster."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flyrun.config.schema import Choice, Section, option, ranged
+from flyrun.config.schema import Choice, Section, option, part, setting
 from flyrun.errors import ConfigError
 
 
 @option("executor", "local")
 class Local(Choice):
-    """A pool of processes on this machine; workers null means one per core, at most one per cell."""
+    """Processes on this machine, by default one per core and at most one per cell."""
 
-    workers: int | None = ranged(None, at_least=1)
-    start_method: Literal["spawn"] = "spawn"
+    workers: int | None = setting(None, "null: one per core", at_least=1)
+    start_method: Literal["spawn"] = setting("spawn", "how worker processes start")
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,27 @@ class Slurm(Section):
     """What SLURM is asked for, per job: its workers are processes of one core each."""
 
     group: ClassVar[str] = "executor.slurm"
-    jobs: int | None = ranged(None, at_least=1)
-    cores: int = ranged(1, at_least=1)
-    memory: str = "4GB"
-    walltime: str = "01:00:00"
-    queue: str | None = None
-    account: str | None = None
-    directives: tuple[str, ...] = ()
-    prologue: tuple[str, ...] = ()
-    interface: str | None = None
-    logs: str | None = None
+    jobs: int | None = setting(None, "how many jobs SLURM is asked for; null: no SLURM", at_least=1)
+    cores: int = setting(1, "workers in a job", at_least=1)
+    memory: str = setting("4GB", "of a job")
+    walltime: str = setting("01:00:00", "longest time of a job, hours:minutes:seconds")
+    queue: str | None = setting(None, "partition of SLURM; null: its default")
+    account: str | None = setting(None, "account that SLURM charges; null: its default")
+    directives: tuple[str, ...] = setting((), 'further #SBATCH lines, as in ["--constraint=haswell"]')
+    prologue: tuple[str, ...] = setting(
+        (), "lines of shell before the workers start, as in [module load python]"
+    )
+    interface: str | None = setting(None, "network interface that nodes and this machine share, as in ib0")
+    logs: str | None = setting(None, "folder for SLURM's outputs")
 
 
 @option("executor", "dask")
 class Dask(Choice):
-    """Workers of a Dask cluster: one on this machine, the one at `address`, or jobs that SLURM runs."""
+    """Workers of a Dask cluster: on this machine, at `address`, or jobs that SLURM runs (flyrun[dask])."""
 
-    workers: int | None = ranged(None, at_least=1)
-    address: str | None = None
-    slurm: Slurm = field(default_factory=Slurm)
+    workers: int | None = setting(None, "of a cluster on this machine; null: one per core", at_least=1)
+    address: str | None = setting(None, "of a scheduler that runs, as in tcp://host:8786")
+    slurm: Slurm = part(Slurm, "what SLURM is asked for, per job")
 
     def check(self) -> None:
         if self.slurm.jobs is None and self.slurm != Slurm():

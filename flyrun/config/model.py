@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import SCALE, Choice, option, ranged
+from flyrun.config.schema import SCALE, Choice, option, setting
 
 
 class Likelihood(Choice):
@@ -37,7 +37,7 @@ class GraphModel(Choice):
 
 @option("model", "logistic")
 class Logistic(Likelihood):
-    """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n))."""
+    """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n)), with the Jaakkola-Jordan lower bound."""
 
     task: ClassVar[str] = "binary"
     local_bounds: ClassVar[bool] = True
@@ -46,7 +46,7 @@ class Logistic(Likelihood):
 
 @option("model", "probit")
 class Probit(Likelihood):
-    """Probit regression: log L_n = log Φ(t_n θᵀx_n)."""
+    """Probit regression: log L_n = log Φ(t_n θᵀx_n), with a lower bound of curvature 1."""
 
     task: ClassVar[str] = "binary"
     orders: ClassVar[tuple[int, ...]] = (1, 2, 3)  # its slope has no bound
@@ -54,7 +54,10 @@ class Probit(Likelihood):
 
 @option("model", "softmax")
 class Softmax(Likelihood):
-    """Classes 0 … K-1: log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows."""
+    """Softmax regression into classes 0 … K-1, with the Böhning lower bound.
+
+    log L_n = η_t - log Σ exp(η_k), η = Θx_n, Θ of K rows.
+    """
 
     task: ClassVar[str] = "classes"
     local_bounds: ClassVar[bool] = True
@@ -63,28 +66,46 @@ class Softmax(Likelihood):
 
 @option("model", "student_t")
 class StudentT(Likelihood):
-    """Robust regression, y_n = θᵀx_n + scale·t_nu; `held_out` as for the prior, `estimated`: most likely."""
+    """Linear regression with Student-t noise, y_n = θᵀx_n + scale·t_nu, with the Gaussian lower bound."""
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace",)
     task: ClassVar[str] = "regression"
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one
-    nu: float = ranged(4.0, at_least=1e-3, at_most=1e9)
-    scale: float | Literal["held_out", "estimated"] = ranged(1.0, **SCALE)
-    grid: tuple[float, ...] = ranged(
-        (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0), **SCALE, at_least_one=True
+    nu: float = setting(
+        4.0,
+        "degrees of freedom, at most 1e9; from 1e4 on the noise is as good as normal",
+        at_least=1e-3,
+        at_most=1e9,
+    )
+    scale: float | Literal["held_out", "estimated"] = setting(
+        1.0,
+        (
+            "of the noise: a number, held_out: the best of the grid by test log likelihood at the MAP, or"
+            " estimated: of maximum likelihood"
+        ),
+        **SCALE,
+    )
+    grid: tuple[float, ...] = setting(
+        (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0),
+        "scales that held_out tries",
+        **SCALE,
+        at_least_one=True,
     )
 
 
 @option("model", "mixture")
 class Mixture(Likelihood):
-    """Two normals that share a parameter: x_n ~ ½N(η1, scale²) + ½N(η1 + η2, scale²), η = Θx_n."""
+    """Two normals that share a parameter: x_n ~ ½N(η1, scale²) + ½N(η1 + η2, scale²), η = Θx_n.
+
+    Its posterior has two modes; it has no bounds.
+    """
 
     task: ClassVar[str] = "regression"
     bounds: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
-    scale: float = ranged(2.5, **SCALE)
+    scale: float = setting(2.5, "standard deviation of both normals", **SCALE)
 
     def unfit(self, arm: Any) -> str:
         if arm.dataset.name == "mixture":
@@ -99,8 +120,8 @@ class Clutter(Likelihood):
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "prior.scale=10")
     task: ClassVar[str] = "regression"
     labelled: ClassVar[bool] = True
-    share: float = ranged(0.5, at_least=1e-12, at_most=0.999)
-    variance: float = ranged(10.0, **SCALE)
+    share: float = setting(0.5, "of the clutter", at_least=1e-12, at_most=0.999)
+    variance: float = setting(10.0, "of the clutter", **SCALE)
 
 
 @option("model", "normal")
@@ -123,20 +144,20 @@ class Normal(Likelihood):
 class Ising(GraphModel):
     """Two values: factors beta·A_ij (s_i s_j + 1), s = ±1."""
 
-    beta: float = ranged(1.0, above=0)
+    beta: float = setting(1.0, "inverse temperature", above=0)
 
 
 @option("model", "potts")
 class Potts(GraphModel):
     """n_values values: factors beta·A_ij where two variables agree."""
 
-    beta: float = ranged(4.6, above=0)
-    n_values: int = ranged(10, at_least=1, at_most=10_000)
+    beta: float = setting(4.6, "inverse temperature", above=0)
+    n_values: int = setting(10, "values that a variable takes", at_least=1, at_most=10_000)
 
 
 @option("model", "gaussian_field")
 class GaussianField(GraphModel):
-    """A normal distribution by its precision and potential, a variable at a time."""
+    """The normal distribution of the dataset's precision and potential, a variable at a time."""
 
     kind: ClassVar[str] = "precision"
 
@@ -153,24 +174,28 @@ class EdgeTables(GraphModel):
     """A table of its own for every edge, worked out at each look: α where values agree, 1 − α by chance."""
 
     kind: ClassVar[str] = "pairs"
-    n_values: int = ranged(10, at_least=1, at_most=10_000)
-    local: float = ranged(1.0, above=0)
-    agreement: float = ranged(0.5, at_least=0, at_most=1)
-    seed: int = ranged(0, at_least=0)
+    n_values: int = setting(10, "values of a variable", at_least=1, at_most=10_000)
+    local: float = setting(1.0, "L, a variable's energy at most", above=0)
+    agreement: float = setting(
+        0.5, "share of a factor's energy that goes to equal values; the rest is random", at_least=0, at_most=1
+    )
+    seed: int = setting(0, "another one, other numbers", at_least=0)
 
 
 @option("model", "gaussian_process")
 class GaussianProcess(Choice):
-    """A function with an RBF kernel of fixed length and noise; arms predict at most `test_rows` test rows."""
+    """A function with an RBF kernel of fixed length and noise, by how well it predicts test rows."""
 
     home: ClassVar[str] = "flyrun.models"
     kind: ClassVar[str] = "function"
     reads: ClassVar[str] = "rows"
     needs: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str] = "regression"
-    length: float = ranged(1.0, **SCALE)
-    noise: float = ranged(0.1, **SCALE)
-    test_rows: int = ranged(4_000, at_least=1)
+    length: float = setting(
+        1.0, "of the kernel, in medians of the distance between rows (of the first 1,000)", **SCALE
+    )
+    noise: float = setting(0.1, "its variance, as a share of the target's", **SCALE)
+    test_rows: int = setting(4_000, "predict no more than the first so many", at_least=1)
 
 
 @option("model", "lda")
@@ -180,6 +205,6 @@ class Lda(Choice):
     home: ClassVar[str] = "flyrun.models"
     kind: ClassVar[str] = "documents"
     needs: ClassVar[tuple[str, ...]] = ()
-    n_topics: int = ranged(20, at_least=1)
-    alpha: float = ranged(0.1, above=0)
-    beta: float = ranged(0.01, above=0)
+    n_topics: int = setting(20, "topics", at_least=1)
+    alpha: float = setting(0.1, "of the Dirichlet of a document's topics", above=0)
+    beta: float = setting(0.01, "of the Dirichlet of a topic's words", above=0)

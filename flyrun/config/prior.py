@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from flyrun.config.schema import SCALE, Choice, option, ranged
+from flyrun.config.schema import SCALE, Choice, option, setting
 
 
 class Prior(Choice):
@@ -14,20 +14,29 @@ class Prior(Choice):
 
 @option("prior", "gaussian")
 class Gaussian(Prior):
-    """θ ~ N(0, scale² I); `held_out` takes the one of `grid` with the best test log likelihood at the MAP."""
+    """Independent normal coefficients, θ ~ N(0, scale² I)."""
 
     kernel: ClassVar[str] = "flyrun.models.gaussian_prior"
-    scale: float | Literal["held_out"] = ranged(1.0, **SCALE)
-    grid: tuple[float, ...] = ranged((0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), **SCALE, at_least_one=True)
+    scale: float | Literal["held_out"] = setting(
+        1.0, "a number, or held_out: the best of the grid by test log likelihood at the MAP", **SCALE
+    )
+    grid: tuple[float, ...] = setting(
+        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), "scales that held_out tries", **SCALE, at_least_one=True
+    )
 
 
 @option("prior", "laplace")
 class Laplace(Prior):
-    """θ_d ~ exp(-|θ_d|/scale)/(2 scale), independent; `held_out` as for the Gaussian prior."""
+    """Independent Laplace coefficients (the lasso's), θ_d ~ exp(-|θ_d|/scale)/(2 scale)."""
 
     kernel: ClassVar[str] = "flyrun.models.laplace_prior"
     smooth: ClassVar[bool] = False
-    scale: float | Literal["held_out"] = ranged(1.0, **SCALE)
-    grid: tuple[float, ...] = ranged(
-        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0), **SCALE, at_least_one=True
+    scale: float | Literal["held_out"] = setting(
+        1.0, "a number, or held_out: the best of the grid by test log likelihood at the MAP", **SCALE
+    )
+    grid: tuple[float, ...] = setting(
+        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
+        "scales that held_out tries",
+        **SCALE,
+        at_least_one=True,
     )

@@ -1,10 +1,10 @@
 """How long and how often."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from flyrun.config.schema import FREEDOM, Choice, Section, option, ranged, show
+from flyrun.config.schema import FREEDOM, Choice, Section, option, part, setting, show
 from flyrun.errors import ConfigError
 
 _MOST_SEEDS = 100_000  # each has a folder in every arm
@@ -15,8 +15,8 @@ class Budget(Section):
     """When to stop by cost: likelihood queries, or passes over the data, set-up included."""
 
     group: ClassVar[str] = "protocol.budget"
-    queries: float | None = ranged(None, above=0)
-    passes: float | None = ranged(None, above=0)
+    queries: float | None = setting(None, "likelihoods evaluated", above=0)
+    passes: float | None = setting(None, "the same, over the number of data", above=0)
 
     def check(self) -> None:
         if self.queries is not None and self.passes is not None:
@@ -38,24 +38,34 @@ class Budget(Section):
 
 @option("protocol", "*")
 class Protocol(Choice):
-    """How long and how often: seeds (n for 0..n-1, or a list), iterations (with burn-in), thinning, start.
-
-    budget: stop once so many queries or passes are made, after `iterations` at the latest.
-    init: a draw from the prior, from the Gaussian of the curvature at the MAP, from that of EP, or θ = 0;
-    init_freedom: from a t of so many degrees about the MAP or EP's mean, wider than the posterior.
-    extend: finished chains keep their state, and more iterations go on from there.
-    """
+    """How long chains are, how many, and where they start."""
 
     name: str = "default"
-    seeds: int | tuple[int, ...] = 5
-    iterations: int = ranged(80_000, at_least=1, at_most=1e12)
-    burn_in: int = ranged(10_000, at_least=0)
-    thin: int = ranged(1, at_least=1)
-    init: Literal["prior", "map", "ep", "zero"] = "prior"
-    init_freedom: float | None = ranged(None, **FREEDOM)
-    budget: Budget = field(default_factory=Budget)
-    chunk_seconds: float = ranged(2.0, above=0)
-    extend: bool = False
+    seeds: int | tuple[int, ...] = setting(5, "how many chains per arm, or which: [0,1,2]")
+    iterations: int = setting(80_000, "iterations of a chain, burn-in included", at_least=1, at_most=1e12)
+    burn_in: int = setting(
+        10_000, "iterations left out of every estimate; steps are tuned in them", at_least=0
+    )
+    thin: int = setting(
+        1, "keep every so many-th position; queries and acceptance are kept of all", at_least=1
+    )
+    init: Literal["prior", "map", "ep", "zero"] = setting(
+        "prior",
+        (
+            "where chains start: prior, a draw from it; map, from the Gaussian of the curvature at the MAP; "
+            "ep, from that of expectation propagation; zero, θ = 0"
+        ),
+    )
+    init_freedom: float | None = setting(
+        None,
+        "degrees of freedom of a t in place of the Gaussian, for wider starts",
+        **FREEDOM,
+    )
+    budget: Budget = part(Budget, "stop by cost, set-up included, after so many iterations at the latest")
+    chunk_seconds: float = setting(2.0, "seconds between two checkpoints", above=0)
+    extend: bool = setting(
+        False, "true: a finished chain's state is kept, so that more iterations go on from it"
+    )
 
     def check(self) -> None:
         seeds = self.seeds if isinstance(self.seeds, tuple) else range(self.seeds)

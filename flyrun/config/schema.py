@@ -51,16 +51,25 @@ class Range:
         return f"{word} {low:g}" if self.at_most is None else f"in {bracket}{low:g}, {self.at_most:g}]"
 
 
-def ranged(default: Any, **ends: Any) -> Any:
-    """Declare a dataclass field with a default whose numbers must lie in Range(**ends)."""
-    return field(default=default, metadata={"range": Range(**ends)})
+def setting(default: Any, doc: str = "", *, shared: bool = False, **ends: Any) -> Any:
+    """Declare a dataclass field: its default, what it is, and the Range(**ends) that its numbers must lie in.
+
+    shared: many options have it alike, so that no option's file says it.
+    """
+    limits = Range(**ends) if ends else None
+    return field(default=default, metadata={"doc": doc, "shared": shared, "range": limits})
+
+
+def part(section: type["Section"], doc: str) -> Any:
+    """Declare a dataclass field that is itself a section: its keys are group.field.key."""
+    return field(default_factory=section, metadata={"doc": doc, "shared": False})
 
 
 _MOST_INT = 2**64
 #: of a scale: its square, and that square's inverse, stay numbers
-SCALE = {"at_least": 1e-100, "at_most": 1e100}
+SCALE: dict[str, Any] = {"at_least": 1e-100, "at_most": 1e100}
 #: of degrees of freedom: wider than Cauchy's no t is of use; beyond its normaliser is rounding
-FREEDOM = {"at_least": 1, "at_most": 1e6}
+FREEDOM: dict[str, Any] = {"at_least": 1, "at_most": 1e6}
 
 
 @dataclass(frozen=True)
@@ -122,8 +131,6 @@ class Choice(Section):
     neutral: ClassVar[bool] = False
     #: whether it says that the group is not made use of, so that it may stand where nobody needs the group
     idle: ClassVar[bool] = False
-    #: keys that many options have alike, with what they are: no option's file says them
-    shared: ClassVar[Mapping[str, str]] = {}
     name: str = ""
 
     @property

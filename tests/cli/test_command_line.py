@@ -394,4 +394,4 @@ def test_lists_have_straight_columns(runs, capsys, monkeypatch):
     )
     assert main(["data", "list"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.index("MNIST") == second.index("generated") == len("random_factors  none yet, but soon  ")
+    assert first.index("MNIST") == second.index("Generated") == len("random_factors  none yet, but soon  ")

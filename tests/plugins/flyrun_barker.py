@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from flyrun.config.sampler import ThetaUpdate
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
@@ -22,8 +22,8 @@ class Barker(ThetaUpdate):
 
     paper: ClassVar[str] = "Livingstone and Zanella 2022"
     exact: ClassVar[bool] = True
-    target_accept: float = ranged(0.57, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
+    target_accept: float = setting(0.57, above=0, at_most=1)
+    step: float | None = setting(None, above=0)
 
 
 @unsaved(workspace=("work",))

@@ -13,7 +13,7 @@ import numpy as np
 from flyrun.config.dataset import Rows
 from flyrun.config.model import Likelihood
 from flyrun.config.prior import Prior
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 from flyrun.data.dataset import Dataset
 from flyrun.models import laplace_prior
 from flyrun.models import logistic as jj
@@ -27,7 +27,7 @@ from flyrun.numerics.compiled import implements
 class Drifts(Rows):
     """A generated drift over time with logistic noise."""
 
-    n_data: int = ranged(40, at_least=2)
+    n_data: int = setting(40, at_least=2)
 
 
 def load(config):
@@ -46,7 +46,7 @@ class LogisticNoise(Likelihood):
     """y_n = θᵀx_n + scale·logistic noise: log L = log σ(u) + log σ(−u) − log scale, u = (y_n − η)/scale."""
 
     task: ClassVar[str] = "regression"
-    scale: float = ranged(0.4, above=0)
+    scale: float = setting(0.4, above=0)
 
 
 class Noise(NamedTuple):
@@ -130,7 +130,7 @@ class ElasticNet(Prior):
     """θ_d ~ exp(-|θ_d|/scale - θ_d²/(2 scale²)), independent."""
 
     smooth: ClassVar[bool] = False
-    scale: float = ranged(1.0, above=0)
+    scale: float = setting(1.0, above=0)
 
 
 SMOOTH = False

@@ -8,7 +8,7 @@ from scipy.special import softmax
 from scipy.stats import multivariate_t
 
 from flyrun.config.sampler import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 from flyrun.models.problem import bind, log_densities, posterior_curvature
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method
@@ -18,7 +18,7 @@ from flyrun.samplers.method import Facts, Method
 class ToyImportance(Sampler):
     """Draws from a t of `freedom` degrees with the posterior's curvature; a step is a draw."""
 
-    freedom: float = ranged(8.0, above=0)
+    freedom: float = setting(8.0, above=0)
 
 
 def prepare(arm, folder):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import FREEDOM, SCHEMAS, build, chosen_by, option, ranged, typed_choices
+from flyrun.config.schema import FREEDOM, SCHEMAS, build, chosen_by, option, setting, typed_choices
 from flyrun.errors import ConfigError
 
 
@@ -27,9 +27,11 @@ class Proposing(Approximation):
     """
 
     gaussian: ClassVar[bool] = False
-    approximation: str = "laplace"
-    steps: int = ranged(3, at_least=0)
-    freedom: float | None = ranged(None, **FREEDOM)
+    approximation: str = setting("laplace", "or another with a Gaussian for answer, such as ep")
+    steps: int = setting(3, "of the approximation", at_least=0)
+    freedom: float | None = setting(
+        None, "draws from a t of so many degrees of freedom; null: from the Gaussian", **FREEDOM
+    )
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
@@ -52,25 +54,28 @@ class Proposing(Approximation):
 
 @option("sampler", "laplace")
 class Laplace(Approximation):
-    """The Laplace approximation: a Gaussian at the MAP; one iteration is all it takes."""
+    """The Laplace approximation: a Gaussian at the MAP, in one iteration.
+
+    Take protocol.iterations=1 protocol.burn_in=0.
+    """
 
     paper: ClassVar[str] = "Laplace 1774; MacKay 2003, chapter 27"
 
 
 @option("sampler", "importance")
 class Importance(Proposing):
-    """Importance sampling, all likelihoods a draw, from a t or a Gaussian of an approximation."""
+    """Importance sampling from a t, or a Gaussian, of an approximation; a draw costs all likelihoods."""
 
     paper: ClassVar[str] = "Geweke 1989"
-    freedom: float | None = ranged(8.0, **FREEDOM)
+    freedom: float | None = setting(8.0, "degrees of freedom of the t; null: a Gaussian", **FREEDOM)
 
 
 @dataclass(frozen=True)
 class SiteLoop(Approximation):
     """Sites in place of likelihoods, all of them renewed at every pass."""
 
-    start: Literal["map", "prior"] = "map"
-    damping: float = ranged(1.0, above=0, at_most=1)
+    start: Literal["map", "prior"] = setting("map", "or prior")
+    damping: float = setting(1.0, "share of the way that sites move at a pass, in (0, 1]", above=0, at_most=1)
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
@@ -81,30 +86,41 @@ class SiteLoop(Approximation):
 class ByQuadrature(SiteLoop):
     """Expectations over what each datum sees of the parameters."""
 
-    points: int = ranged(5, at_least=2, at_most=64)
+    points: int = setting(
+        5,
+        "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",
+        at_least=2,
+        at_most=64,
+    )
 
 
 @option("sampler", "kl_gaussian")
 class KlGaussian(ByQuadrature):
-    """Gaussian variational inference, by natural gradients of step `damping`."""
+    """Gaussian variational inference: least KL(q, posterior), by natural gradients of step `damping`."""
 
     paper: ClassVar[str] = "Opper and Archambeau 2009; Khan and Lin 2017"
 
 
 @option("sampler", "mean_field")
 class MeanField(ByQuadrature):
-    """Mean field, independent Gaussian coordinates; with the covariance of linear response if asked for."""
+    """Mean field: independent Gaussian coordinates, with the covariance of linear response if asked for."""
 
     paper: ClassVar[str] = "Opper and Archambeau 2009; linear response, Giordano, Broderick and Jordan 2015"
-    linear_response: bool = False
+    linear_response: bool = setting(False, "true: the covariance of linear response at the end")
 
 
 @option("sampler", "ep")
 class Ep(ByQuadrature):
-    """Expectation propagation, all sites at once or serial: from the prior its first pass is ADF."""
+    """Expectation propagation: every site has the right moments, given all others.
+
+    Sites change all at once or one by one (serial); from the prior its first pass is ADF.
+    """
 
     paper: ClassVar[str] = "Minka 2001"
-    schedule: Literal["parallel", "serial"] = "parallel"
+    schedule: Literal["parallel", "serial"] = setting(
+        "parallel",
+        ("or serial: one row after the other, in an order of the seed; from the prior its first pass is ADF"),
+    )
 
 
 @option("sampler", "weighted")
@@ -114,9 +130,15 @@ class Weighted(Proposing, ByQuadrature):
     paper: ClassVar[str] = (
         "ours; unbiased products, Wagner 1988; second-order expansions, Cornish et al. 2019"
     )
-    approximation: str = "ep"
-    queries: float | None = ranged(None, above=0)
-    growth: float = ranged(3.0, at_least=0)
+    approximation: str = setting("ep", "or another with a Gaussian for answer")
+    queries: float | None = setting(
+        None, "likelihoods a draw reads on average; null: what makes an effective draw cheapest", above=0
+    )
+    growth: float = setting(
+        3.0,
+        ("power of the squared distance by which that number grows far out, lest weights have heavy tails"),
+        at_least=0,
+    )
 
 
 class OfLogistic(Approximation):
@@ -131,7 +153,7 @@ class OfLogistic(Approximation):
 
 @option("sampler", "jaakkola_jordan")
 class JaakkolaJordan(OfLogistic, SiteLoop):
-    """Variational inference with Jaakkola and Jordan's bounds, all rows a pass; too narrow."""
+    """Variational logistic regression with Jaakkola and Jordan's bounds, all rows a pass; too narrow."""
 
     paper: ClassVar[str] = "Jaakkola and Jordan 1997"
 
@@ -141,7 +163,11 @@ class Cavi(SiteLoop):
     """Mean field, q(θ)q(labels), by coordinate ascent: for models whose data have a hidden label each."""
 
     paper: ClassVar[str] = "Attias 1999; Bishop 2006, section 10.1"
-    variance: float | None = ranged(None, above=0)
+    variance: float | None = setting(
+        None,
+        "of each coordinate before the first pass, about the start's mean; null: the start's own",
+        above=0,
+    )
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the model must have labels."""
@@ -159,23 +185,51 @@ class Streamed(Approximation):
 
 @option("sampler", "streaming_laplace")
 class StreamingLaplace(Streamed):
-    """A Gaussian filter: blocks of `batch` rows at most, each read once, in an order drawn for each seed."""
+    """Streaming Laplace: a Gaussian filter that reads every row once, in blocks of at most `batch`.
+
+    The order is drawn for each seed.
+    """
 
     paper: ClassVar[str] = "Opper 1998, with Laplace's approximation of each block"
-    batch: int = ranged(16_384, at_least=1)
+    batch: int = setting(
+        16_384, "rows of a block, at most; larger ones come closer to the posterior", at_least=1
+    )
 
 
 @option("sampler", "streaming_vb")
 class StreamingVb(Streamed):
-    """Streaming variational Bayes: `batches` fitted one by one, each under what the others before it made."""
+    """Streaming variational Bayes: `batches` fitted one by one, each under what the others before it made.
+
+    Every row is read once.
+    """
 
     paper: ClassVar[str] = "Broderick, Boyd, Wibisono, Wilson and Jordan 2013"
-    rule: Literal["kl_gaussian", "ep", "laplace", "jaakkola_jordan"] = "kl_gaussian"
-    batches: int = ranged(16, at_least=1)
-    inner: int = ranged(3, at_least=1)
-    points: int = ranged(5, at_least=2, at_most=64)
-    stale: int = ranged(0, at_least=0)
-    order: Literal["shuffled", "as_given"] = "shuffled"
+    rule: Literal["kl_gaussian", "ep", "laplace", "jaakkola_jordan"] = setting(
+        "kl_gaussian", "how a batch is fitted: kl_gaussian, ep, laplace or jaakkola_jordan (too narrow)"
+    )
+    batches: int = setting(
+        16, "so many; an iteration reads one, and after the last iterations do nothing", at_least=1
+    )
+    inner: int = setting(
+        3,
+        (
+            "passes over a batch from Laplace's approximation of it; jaakkola_jordan wants 30, laplace "
+            "takes what it needs"
+        ),
+        at_least=1,
+    )
+    points: int = setting(
+        5,
+        "nodes of a quadrature: so many queries a row in a pass of kl_gaussian or ep",
+        at_least=2,
+        at_most=64,
+    )
+    stale: int = setting(
+        0, "batches before it that a worker has not seen, as if so many more worked at once", at_least=0
+    )
+    order: Literal["shuffled", "as_given"] = setting(
+        "shuffled", "as the seed has it; or as_given: as the rows lie, which is wrong where they are sorted"
+    )
 
     def check(self) -> None:
         if self.stale >= self.batches:
@@ -192,36 +246,69 @@ class StreamingVb(Streamed):
 
 @option("sampler", "parallel_ep")
 class ParallelEp(Streamed):
-    """Expectation propagation over `shards` of the data, as workers of one machine each would do it."""
+    """Expectation propagation over `shards` of the data, each under a Gaussian in place of the others.
+
+    Workers of one machine each would do the same.
+    """
 
     paper: ClassVar[str] = "Xu, Lakshminarayanan, Teh, Zhu and Zhang 2014; Gelman et al. 2014"
-    shards: int = ranged(8, at_least=1)
-    moments: Literal["sites", "control", "mcmc"] = "sites"
-    inner: int = ranged(3, at_least=1)
-    points: int = ranged(5, at_least=2, at_most=64)
-    draws: int = ranged(1_000, at_least=2)
-    damping: float = ranged(1.0, above=0, at_most=1)
-    stale: int = ranged(0, at_least=0)
+    shards: int = setting(
+        8, "so many, of rows drawn by the seed; an iteration is a round over all", at_least=1
+    )
+    moments: Literal["sites", "control", "mcmc"] = setting(
+        "sites", "of a shard: sites, by local EP; control, by draws as control variates; mcmc, by draws alone"
+    )
+    inner: int = setting(3, "passes of local EP over a shard in a round", at_least=1)
+    points: int = setting(
+        5, "nodes of its quadrature: so many queries a row in a pass", at_least=2, at_most=64
+    )
+    draws: int = setting(
+        1_000, "of a shard in a round, each a query of all its rows; with control or mcmc", at_least=2
+    )
+    damping: float = setting(
+        1.0, "share of the way that a shard's Gaussian moves in a round, in (0, 1]", above=0, at_most=1
+    )
+    stale: int = setting(
+        0,
+        "shards take 1 to stale + 1 rounds in turn, and see the others as old as that; 0: all in step",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)
 class ByBatches(Streamed):
     """Steps of sizes rate·(delay + t)^(-decay), t = 0, 1, …, and averages over about the last of them."""
 
-    batch: int = ranged(500, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    rate: float | None = ranged(1.0, above=0, at_most=1)
-    delay: float = ranged(1.0, at_least=1)
-    decay: float = ranged(0.7, at_least=0, at_most=1)
-    average: float = ranged(0.0, at_least=0, at_most=1)
+    batch: int = setting(500, "rows of a batch", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting(
+        "epochs", "all rows dealt out in an order drawn anew; replacement: each row drawn anew"
+    )
+    rate: float | None = setting(
+        1.0, "steps are rate·(delay + t)^(-decay); null: a batch's share of the rows", above=0, at_most=1
+    )
+    delay: float = setting(1.0, "steps by which the schedule is late", at_least=1)
+    decay: float = setting(0.7, "0: all steps alike", at_least=0, at_most=1)
+    average: float = setting(
+        0.0,
+        (
+            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+            "last Gaussian"
+        ),
+        at_least=0,
+        at_most=1,
+    )
 
 
 @dataclass(frozen=True)
 class StochasticSites(ByBatches):
     """Sites of a batch's rows stand for those of all rows."""
 
-    start: Literal["prior", "map"] = "prior"
-    control: bool = False
+    start: Literal["prior", "map"] = setting(
+        "prior", "or map: the Gaussian of the sites at the MAP; surer where the prior is wide"
+    )
+    control: bool = setting(
+        False, "true: control variates, the sites at the MAP, for fitting it and a pass over the rows"
+    )
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
@@ -230,7 +317,7 @@ class StochasticSites(ByBatches):
 
 @option("sampler", "svi_jaakkola_jordan")
 class SviJaakkolaJordan(OfLogistic, StochasticSites):
-    """Stochastic variational inference with Jaakkola and Jordan's bounds: too narrow."""
+    """Stochastic variational logistic regression with Jaakkola and Jordan's bounds: too narrow."""
 
     paper: ClassVar[str] = "Jaakkola and Jordan 1997; Hoffman, Blei, Wang and Paisley 2013"
 
@@ -240,17 +327,43 @@ class StochasticKl(StochasticSites):
     """Gaussian variational inference by natural gradients from batches of rows."""
 
     paper: ClassVar[str] = "Khan and Lin 2017; control variates ours"
-    average: float = ranged(0.5, at_least=0, at_most=1)
-    points: int = ranged(5, at_least=2, at_most=64)
+    average: float = setting(
+        0.5,
+        (
+            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+            "last Gaussian"
+        ),
+        at_least=0,
+        at_most=1,
+    )
+    points: int = setting(
+        5,
+        "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",
+        at_least=2,
+        at_most=64,
+    )
 
 
 @option("sampler", "sep")
 class Sep(StochasticSites):
-    """Stochastic expectation propagation, by batches: one site stands for the average of all."""
+    """Stochastic expectation propagation by batches of rows: one site stands for the average of all."""
 
     paper: ClassVar[str] = "Li, Hernández-Lobato and Turner 2015; control variates ours"
-    average: float = ranged(0.5, at_least=0, at_most=1)
-    points: int = ranged(5, at_least=2, at_most=64)
+    average: float = setting(
+        0.5,
+        (
+            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+            "last Gaussian"
+        ),
+        at_least=0,
+        at_most=1,
+    )
+    points: int = setting(
+        5,
+        "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",
+        at_least=2,
+        at_most=64,
+    )
 
 
 @option("sampler", "sga")
@@ -259,10 +372,22 @@ class Sga(ByBatches):
 
     gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Robbins and Monro 1951; Polyak and Juditsky 1992; SVRG, Johnson and Zhang 2013"
-    average: float = ranged(0.5, at_least=0, at_most=1)
-    decay: float = ranged(0.0, at_least=0, at_most=1)
-    metric: Literal["smoothness", "newton"] = "smoothness"
-    control: bool = False
+    average: float = setting(
+        0.5,
+        (
+            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+            "last iterate"
+        ),
+        at_least=0,
+        at_most=1,
+    )
+    decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
+    metric: Literal["smoothness", "newton"] = setting(
+        "smoothness", "all directions alike, by the largest curvature at 0; newton: steps shaped by all of it"
+    )
+    control: bool = setting(
+        False, "true: SVRG's control variates, for a pass over the rows at the start of every epoch"
+    )
 
 
 @option("sampler", "npv")
@@ -271,21 +396,26 @@ class Npv(Streamed):
 
     gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
-    components: int = ranged(200, at_least=1)
-    batch: int = ranged(10, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    rate: float = ranged(0.02, above=0)
+    components: int = setting(200, "how many", at_least=1)
+    batch: int = setting(10, "rows a step", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting("epochs", "or replacement: drawn anew at every step")
+    rate: float = setting(0.02, "of Adam", above=0)
 
 
 @dataclass(frozen=True)
 class Ascended(Streamed):
     """A Gaussian that climbs noisy slopes of the variational bound by Adam, steps of rate·t^(-decay)."""
 
-    draws: int = ranged(1, at_least=1)
-    batch: int | None = ranged(None, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    rate: float = ranged(0.1, above=0)
-    decay: float = ranged(0.5, at_least=0, at_most=1)
+    draws: int = setting(1, "of the parameters, a step", at_least=1)
+    batch: int | None = setting(None, "rows a step; null: all", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting("epochs", "or replacement: drawn anew at every step")
+    rate: float = setting(0.1, "of Adam", above=0)
+    decay: float = setting(
+        0.5,
+        "of the rate with step t: rate·t^-decay; 0: hovers about the end by its length",
+        at_least=0,
+        at_most=1,
+    )
 
 
 @option("sampler", "bbvi")
@@ -296,8 +426,10 @@ class Bbvi(Ascended):
     """
 
     paper: ClassVar[str] = "Ranganath, Gerrish and Blei 2014; Adam, Kingma and Ba 2015"
-    draws: int = ranged(10, at_least=1)
-    baseline: Literal["none", "rao_blackwell", "control", "leave_one_out"] = "leave_one_out"
+    draws: int = setting(10, "of the parameters, a step", at_least=1)
+    baseline: Literal["none", "rao_blackwell", "control", "leave_one_out"] = setting(
+        "leave_one_out", "none | rao_blackwell | control (biased, O(1/draws)) | leave_one_out"
+    )
 
     def check(self) -> None:
         if self.draws < 2 and self.baseline in ("control", "leave_one_out"):
@@ -314,8 +446,10 @@ class Advi(Ascended):
     """
 
     paper: ClassVar[str] = "Kucukelbir, Tran, Ranganath, Gelman and Blei 2017"
-    covariance: Literal["mean_field", "full_rank"] = "mean_field"
-    whiten: bool = False
+    covariance: Literal["mean_field", "full_rank"] = setting("mean_field", "or full_rank")
+    whiten: bool = setting(
+        False, "true: in the coordinates of Laplace's approximation at the MAP, and from there"
+    )
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
@@ -324,9 +458,12 @@ class Advi(Ascended):
 
 @option("sampler", "pathfinder")
 class Pathfinder(Approximation):
-    """The best Gaussian along an L-BFGS path from a draw of the prior to the mode, where steps do nothing."""
+    """Pathfinder: the best Gaussian along an L-BFGS path from a draw of the prior to the mode.
+
+    Further steps do nothing.
+    """
 
     paper: ClassVar[str] = "Zhang, Carpenter, Gelman and Vehtari 2022"
     at_map: ClassVar[bool] = False
-    memory: int = ranged(6, at_least=1)
-    draws: int = ranged(5, at_least=1)
+    memory: int = setting(6, "steps of the path that its curvature is known by", at_least=1)
+    draws: int = setting(5, "for the bound at every step", at_least=1)

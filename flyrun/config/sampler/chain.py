@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import FREEDOM, option, ranged, typed_choices
+from flyrun.config.schema import FREEDOM, option, setting, typed_choices
 
 
 class ThetaUpdate(Sampler):
@@ -30,29 +30,36 @@ class Proposer(ThetaUpdate):
 
 @option("sampler", "random_walk")
 class RandomWalk(Proposer):
-    """Random-walk Metropolis; step null is tuned to `target_accept` during burn-in, a number is kept.
+    """Random-walk Metropolis; burn-in tunes a step of null to `target_accept`, a number is kept.
 
-    metric shapes the steps: round, or as the bounds' collapsed Gaussian, the posterior's curvature or EP's
-    Gaussian is.
+    metric shapes the steps: round, or as the bounds' collapsed Gaussian, the posterior's curvature or
+    EP's Gaussian is.
     """
 
     paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
-    metric: Literal["identity", "bound", "hessian", "ep"] = "identity"
-    target_accept: float = ranged(0.234, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
+    metric: Literal["identity", "bound", "hessian", "ep"] = setting(
+        "identity",
+        "shape of the steps: identity | bound (their collapsed Gaussian) | hessian (at the MAP) | ep",
+    )
+    target_accept: float = setting(0.234, "what burn-in tunes the step to", above=0, at_most=1)
+    step: float | None = setting(None, "a number fixes the step", above=0)
 
 
 @option("sampler", "mala")
 class Mala(Proposer):
-    """Metropolis-adjusted Langevin; step null is tuned to `target_accept` in burn-in, a number is kept.
+    """Metropolis-adjusted Langevin; burn-in tunes a step of null to `target_accept`, a number is kept.
 
-    metric as for the random walk. Under a rule that expands the likelihood the drift is the expansion's.
+    metric is as for the random walk. Under a rule that expands the likelihood the drift is the
+    expansion's.
     """
 
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
-    metric: Literal["identity", "bound", "hessian", "ep"] = "identity"
-    target_accept: float = ranged(0.57, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
+    metric: Literal["identity", "bound", "hessian", "ep"] = setting(
+        "identity",
+        "shape of the steps: identity | bound (their collapsed Gaussian) | hessian (at the MAP) | ep",
+    )
+    target_accept: float = setting(0.57, "what burn-in tunes the step to", above=0, at_most=1)
+    step: float | None = setting(None, "a number fixes the step", above=0)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the gradient at a proposal is asked for before the rule."""
@@ -64,36 +71,54 @@ class Mala(Proposer):
 
 @option("sampler", "hmc")
 class Hmc(ThetaUpdate):
-    """Hamiltonian Monte Carlo about a Gaussian: FlyMC's pseudo-prior or, without FlyMC, the one that bounds
-    tight at the MAP make (metric=bound), that of the posterior's curvature there (hessian) or EP's (ep).
+    """Hamiltonian Monte Carlo about a Gaussian; with bound=map this is Firefly-HMC.
 
-    n_steps auto: 4; where fewer than five data are expected bright 3, of at most a quarter turn in all, and
-    where less than half a datum is, 1.
+    metric=bound: FlyMC's pseudo-prior or, without FlyMC, the Gaussian that bounds tight at the MAP make;
+    hessian: that of the posterior's curvature there; ep: EP's. n_steps=auto: 4; where fewer than five
+    data are expected bright 3, of at most a quarter turn in all; where less than half a datum is, 1.
     """
 
     paper: ClassVar[str] = "Duane et al. 1987; splitting as in Shahbaba et al. 2014; under FlyMC ours"
-    metric: Literal["bound", "hessian", "ep"] = "bound"
-    n_steps: int | Literal["auto"] = ranged("auto", at_least=1)
-    jitter: float = ranged(0.2, at_least=0, at_most=0.9)
-    target_accept: float = ranged(0.8, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
+    metric: Literal["bound", "hessian", "ep"] = setting(
+        "bound",
+        ("the Gaussian moved about: bound (FlyMC's own; without FlyMC, bounds' at the MAP) | hessian | ep"),
+    )
+    n_steps: int | Literal["auto"] = setting(
+        "auto",
+        (
+            "mean number of gradients in a trajectory, of half to one and a half times as many; auto: 4, "
+            "fewer where hardly a datum is bright"
+        ),
+        at_least=1,
+    )
+    jitter: float = setting(
+        0.2, "each trajectory's step is drawn from (1 ± jitter)·step", at_least=0, at_most=0.9
+    )
+    target_accept: float = setting(0.8, "what burn-in tunes the step to", above=0, at_most=1)
+    step: float | None = setting(None, "radians; null: tuned during burn-in", above=0)
 
 
 @option("sampler", "slice")
 class Slice(ThetaUpdate):
-    """Slice sampling along random directions, stepping out and shrinking; width null is tuned in burn-in."""
+    """Slice sampling along random directions, stepping out and shrinking; burn-in tunes a width of null."""
 
     paper: ClassVar[str] = "Neal 2003; width tuned as in Karamanis and Beutler 2021"
-    width: float | None = ranged(None, above=0)
-    most_widenings: int = ranged(100, at_least=0)
+    width: float | None = setting(None, "of the first interval; null: tuned during burn-in", above=0)
+    most_widenings: int = setting(100, "bounds the interval at one width more", at_least=0)
 
 
 @option("sampler", "elliptical_slice")
 class EllipticalSlice(ThetaUpdate):
-    """Elliptical slice sampling about a Gaussian, which metric names as it does for hmc."""
+    """Elliptical slice sampling about a Gaussian; with bound=map about FlyMC's pseudo-prior.
+
+    metric names the Gaussian as it does for hmc.
+    """
 
     paper: ClassVar[str] = "Murray, Adams and MacKay 2010; without FlyMC as in Nishihara et al. 2014"
-    metric: Literal["bound", "hessian", "ep"] = "bound"
+    metric: Literal["bound", "hessian", "ep"] = setting(
+        "bound",
+        ("the Gaussian: bound (FlyMC's own; without FlyMC, bounds' at the MAP) | hessian (at the MAP) | ep"),
+    )
 
 
 @option("sampler", "independence")
@@ -104,31 +129,39 @@ class Independence(Proposer):
     """
 
     paper: ClassVar[str] = "Tierney 1994"
-    metric: Literal["bound", "hessian", "ep"] = "hessian"
-    freedom: float | None = ranged(8.0, **FREEDOM)
+    metric: Literal["bound", "hessian", "ep"] = setting(
+        "hessian", "centre and shape of the t: hessian (the MAP and the curvature there) | bound | ep"
+    )
+    freedom: float | None = setting(8.0, "its degrees of freedom; null: a Gaussian", **FREEDOM)
 
 
 @option("sampler", "pcn")
 class Pcn(Proposer):
-    """Preconditioned Crank-Nicolson: about the Gaussian at the MAP, `persistence` of the way there kept.
+    """Preconditioned Crank-Nicolson about the Gaussian at the MAP, `persistence` of the way there kept.
 
     persistence 0 draws proposals from that Gaussian itself.
     """
 
     paper: ClassVar[str] = "Cotter, Roberts, Stuart and White 2013"
-    metric: Literal["bound", "hessian", "ep"] = "hessian"
-    persistence: float = ranged(0.0, at_least=0, at_most=0.999)
+    metric: Literal["bound", "hessian", "ep"] = setting(
+        "hessian", "shape of the Gaussian: hessian (the posterior's at the MAP) | bound | ep"
+    )
+    persistence: float = setting(
+        0.0, "how much of the way from the MAP is kept; 0: none", at_least=0, at_most=0.999
+    )
 
 
 @option("sampler", "surrogate_transition")
 class SurrogateTransition(Proposer):
-    """`moves` moves of pcn on the expansion that the rule of acceptance makes, then the rule's test."""
+    """`moves` moves of pcn on the expansion at the MAP, which read no data, then one test that reads few."""
 
     paper: ClassVar[str] = "Liu 2001, section 9.4.3; with a test that reads few data, ours"
     suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=mh_ss")
-    metric: Literal["hessian"] = "hessian"
-    moves: int = ranged(20, at_least=1)
-    persistence: float = ranged(0.7, at_least=0, at_most=0.999)
+    metric: Literal["hessian"] = setting("hessian", "shape of the moves")
+    moves: int = setting(20, "before each test", at_least=1)
+    persistence: float = setting(
+        0.7, "of a move: how much of the way from the MAP is kept", at_least=0, at_most=0.999
+    )
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the rule has to bring the expansion."""

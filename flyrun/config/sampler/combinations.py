@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from flyrun.config.protocol import Budget
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import option, ranged, show
+from flyrun.config.schema import option, setting, show
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,16 @@ class Combination(Sampler):
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
     #: what is raised to make subposteriors that go together by this rule
     power: ClassVar[str] = "prior"
-    shards: int = ranged(4, at_least=1, at_most=10_000)
-    draws_by: Literal["hmc", "random_walk", "independence", "mala", "slice"] = "hmc"
+    shards: int = setting(
+        4,
+        "parts of the data, a cell each, with the prior to the power 1/shards; for pie and wasp the "
+        "likelihood to the power shards",
+        at_least=1,
+        at_most=10_000,
+    )
+    draws_by: Literal["hmc", "random_walk", "independence", "mala", "slice"] = setting(
+        "hmc", "sampler of the shards: hmc | random_walk | independence | mala | slice"
+    )
 
     def needed_at(self, arm: Any, seed: int) -> tuple[Any, ...]:
         """The subposteriors."""
@@ -61,32 +69,37 @@ class Combination(Sampler):
 
 @option("sampler", "consensus")
 class Consensus(Combination):
-    """Weighted averages of the shards' draws, one of each.
+    """Consensus Monte Carlo: weighted averages of the shards' draws, one of each.
 
     weights: by the inverse of a shard's covariance (full), of its diagonal or of its trace, or even ones.
     """
 
     paper: ClassVar[str] = "Scott et al. 2016; Angelino, Johnson and Adams 2016, Algorithm 12"
-    weights: Literal["full", "diagonal", "scalar", "uniform"] = "full"
+    weights: Literal["full", "diagonal", "scalar", "uniform"] = setting(
+        "full", "inverse of a shard's covariance | diagonal | scalar | uniform"
+    )
 
 
 @option("sampler", "gaussian_product")
 class GaussianProduct(Combination):
-    """Draws of the product of the Gaussians with the shards' means and covariances."""
+    """Draws of the product of the Gaussians with the moments of the shards' draws."""
 
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014; Angelino, Johnson and Adams 2016, Algorithm 13"
 
 
 @option("sampler", "swiss")
 class Swiss(Combination):
-    """Draws of all shards, stretched and moved to the moments of the Gaussian product."""
+    """SwISS: draws of all shards, stretched and moved to the Gaussian product's moments."""
 
     paper: ClassVar[str] = "Vyner, Nemeth and Sherlock 2023"
 
 
 @option("sampler", "pie")
 class Pie(Combination):
-    """Averages of the quantiles of each coordinate, of subposteriors with the likelihood to the power J."""
+    """PIE: averages over shards of the quantiles of each coordinate.
+
+    Each subposterior has the likelihood to the power J.
+    """
 
     paper: ClassVar[str] = "Li, Srivastava and Dunson 2017"
     power: ClassVar[str] = "likelihood"
@@ -94,7 +107,10 @@ class Pie(Combination):
 
 @option("sampler", "wasp")
 class Wasp(Combination):
-    """The Wasserstein barycentre, in place and scale, of subposteriors with the likelihood to the power J."""
+    """WASP: the Wasserstein barycentre, in place and scale, of the shards' posteriors.
+
+    Each subposterior has the likelihood to the power J.
+    """
 
     paper: ClassVar[str] = "Srivastava, Li and Dunson 2018; Álvarez-Esteban et al. 2016"
     power: ClassVar[str] = "likelihood"
@@ -102,56 +118,67 @@ class Wasp(Combination):
 
 @option("sampler", "kernel_product")
 class KernelProduct(Combination):
-    """The product of kernel density estimates of the shards, by a chain on their components."""
+    """The product of kernel density estimates of the shards' draws, by a chain on their components."""
 
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, Algorithm 1"
 
 
 @option("sampler", "semiparametric")
 class Semiparametric(Combination):
-    """The Gaussian product, corrected by kernel density estimates."""
+    """The Gaussian product of the shards' draws, corrected by kernel density estimates."""
 
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, section 3.3"
 
 
 @option("sampler", "partition_trees")
 class PartitionTrees(Combination):
-    """Products of histograms on blocks that random trees of common medians cut, a Gaussian in each.
+    """The product of the shards' densities, as histograms on blocks that random trees cut.
 
-    least: the share of a shard's draws that a block has at least.
+    The trees cut at common medians; each block has a Gaussian. least is the share of a shard's draws that
+    a block has at least.
     """
 
     paper: ClassVar[str] = "Wang, Guo, Heller and Dunson 2015"
-    trees: int = ranged(8, at_least=1)
-    least: float = ranged(0.01, above=0, at_most=0.5)
+    trees: int = setting(8, "of each of which an even part of the draws is", at_least=1)
+    least: float = setting(0.01, "share of a shard's draws that a block has at least", above=0, at_most=0.5)
 
 
 @option("sampler", "weierstrass_rejection")
 class WeierstrassRejection(Combination):
-    """Pairs of draws kept where they are near each other; bandwidth: of kernels, in the shards' variances."""
+    """Pairs of shards' draws that are near each other, smoothed by kernels.
+
+    bandwidth is that of the kernels, in the shards' variances.
+    """
 
     paper: ClassVar[str] = "Wang and Dunson 2013"
-    bandwidth: float = ranged(0.1, above=0)
+    bandwidth: float = setting(0.1, "of the kernels, in units of the shards' variances", above=0)
 
 
 @option("sampler", "weierstrass_gibbs")
 class WeierstrassGibbs(Sampler):
-    """A hub and `shards` workers, tied by kernels of `bandwidth`, in a shard's variances; moves: a round's.
+    """Weierstrass Gibbs: `shards` workers, tied to a hub by kernels of `bandwidth`, in a shard's variances.
 
-    Seed s has the split dataset.shards_seed + s.
+    moves are a round's. Seed s has the split dataset.shards_seed + s.
     """
 
     home: ClassVar[str] = "flyrun.samplers.parallel"
     family: ClassVar[str] = "flyrun.samplers.parallel.weierstrass_gibbs"
     paper: ClassVar[str] = "Wang and Dunson 2013; Angelino, Johnson and Adams 2016, Algorithm 14"
-    shards: int = ranged(16, at_least=1, at_most=10_000)
-    bandwidth: float = ranged(0.1, above=0)
-    moves: int = ranged(1, at_least=1)
+    shards: int = setting(16, "parts of the data, a worker each", at_least=1, at_most=10_000)
+    bandwidth: float = setting(
+        0.1,
+        "variance of the kernels, in units of a shard's variances; where extrapolated, of the wider ones",
+        above=0,
+    )
+    moves: int = setting(1, "of each worker in a round", at_least=1)
 
 
 @option("sampler", "weierstrass_extrapolated")
 class WeierstrassExtrapolated(WeierstrassGibbs):
-    """What chains of `bandwidth` and of half of it tell, extrapolated to none, linearly; signed weights."""
+    """Weierstrass Gibbs of `bandwidth` and of half of it, extrapolated linearly to kernels of no width.
+
+    Its draws have signed weights.
+    """
 
     family: ClassVar[str] = "flyrun.samplers.parallel.weierstrass_extrapolated"
     paper: ClassVar[str] = "after Rendell et al. 2021"

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 
 MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
 Estimator = Literal["auto", "faithful", "superposed"]
@@ -26,45 +26,47 @@ class Gibbs(SiteUpdate):
 
 @option("sampler", "min_gibbs")
 class MinGibbs(SiteUpdate):
-    """Algorithm 2; mean batch λ = batch·Ψ²."""
+    """MIN-Gibbs (Algorithm 2); mean batch λ = batch·Ψ²."""
 
     paper: ClassVar[str] = MINIBATCH
-    batch: float = ranged(1.0, above=0)
-    estimator: Estimator = "auto"
+    batch: float = setting(1.0, "mean batch in units of Ψ²", above=0)
+    estimator: Estimator = setting("auto", "faithful | superposed | auto: superposed where it can")
 
 
 @option("sampler", "local_minibatch")
 class LocalMinibatch(SiteUpdate):
-    """Algorithm 3, biased: `batch` of a variable's factors stand for all."""
+    """Local Minibatch Gibbs (Algorithm 3), biased: `batch` of a variable's factors stand for all."""
 
     paper: ClassVar[str] = MINIBATCH
-    batch: int = ranged(40, at_least=1)
+    batch: int = setting(40, "factors of the variable that stand for all", at_least=1)
 
 
 @option("sampler", "mgpmh")
 class Mgpmh(SiteUpdate):
-    """Algorithm 4; mean batch λ = batch·L²."""
+    """MGPMH (Algorithm 4); mean batch λ = batch·L²."""
 
     paper: ClassVar[str] = MINIBATCH
-    batch: float = ranged(1.0, above=0)
-    estimator: Estimator = "auto"
+    batch: float = setting(1.0, "mean batch in units of L²", above=0)
+    estimator: Estimator = setting("auto", "faithful | superposed | auto: faithful, the faster one")
 
 
 @option("sampler", "double_min")
 class DoubleMin(SiteUpdate):
-    """Algorithm 5; mean batches λ₁ = batch·L² (faithful) and λ₂ = second_batch·Ψ²."""
+    """DoubleMIN-Gibbs (Algorithm 5); mean batches λ₁ = batch·L² (faithful) and λ₂ = second_batch·Ψ²."""
 
     paper: ClassVar[str] = MINIBATCH
-    batch: float = ranged(1.0, above=0)
-    second_batch: float = ranged(1.0, above=0)
-    estimator: Estimator = "auto"
+    batch: float = setting(1.0, "mean first batch in units of L², always faithful", above=0)
+    second_batch: float = setting(1.0, "mean second batch in units of Ψ²", above=0)
+    estimator: Estimator = setting(
+        "auto", "of the second batch: faithful | superposed | auto: superposed where it can"
+    )
 
 
 @option("sampler", "poisson_gibbs")
 class PoissonGibbs(SiteUpdate):
-    """Zhang and De Sa's sampler without rejections; λ = batch·L²."""
+    """Zhang and De Sa's Gibbs sampler without rejections (2019); λ = batch·L²."""
 
     paper: ClassVar[str] = (
         "Zhang and De Sa 2019, Poisson-Minibatching for Gibbs Sampling with Convergence Rates"
     )
-    batch: float = ranged(1.0, above=0)
+    batch: float = setting(1.0, "λ in units of L²", above=0)

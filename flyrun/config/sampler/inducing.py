@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 
 
 class InducingMethod(Sampler):
@@ -16,54 +16,72 @@ class InducingMethod(Sampler):
 
 @option("sampler", "pmd_inducing")
 class PmdInducing(InducingMethod):
-    """Particle mirror descent over sets of inducing inputs with a Gaussian each; γ = (t + delay)^-decay.
+    """Particle mirror descent over sets of inducing inputs of a Gaussian process, with a Gaussian each.
 
-    weights: the evidences of the paper's model (DTC), or bounds on that of the exact process (Titsias 2009).
+    γ = (t + delay)^-decay. weights: the evidences of the paper's model (DTC), or bounds on that of the
+    exact process (Titsias 2009).
     """
 
     paper: ClassVar[str] = "Dai, He, Dai and Song 2016, Particle Mirror Descent, Algorithm 1"
-    particles: int = ranged(16, at_least=1)
-    inducing: int = ranged(128, at_least=1)
-    batch: int = ranged(500, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    weights: Literal["evidence", "bound"] = "evidence"
-    delay: float = ranged(0.0, at_least=0)
-    decay: float = ranged(1.0, above=0, at_most=1)
+    particles: int = setting(16, "sets of inducing inputs, drawn from the rows' inputs", at_least=1)
+    inducing: int = setting(128, "inputs in a set", at_least=1)
+    batch: int = setting(500, "rows read in a step", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting(
+        "epochs", "each row once an epoch; replacement: drawn anew for every step"
+    )
+    weights: Literal["evidence", "bound"] = setting(
+        "evidence", "bound: less what a set of inducing inputs leaves unexplained; ours"
+    )
+    delay: float = setting(
+        0.0,
+        "t₀ of γ = (t + t₀)^-decay; 0: the prior is forgotten in the first step as Bayes' rule has it",
+        at_least=0,
+    )
+    decay: float = setting(
+        1.0, "1: all batches count alike; below 1 late ones count more", above=0, at_most=1
+    )
 
 
 @option("sampler", "svi_gp")
 class SviGp(InducingMethod):
-    """Stochastic variational inference: one set of inducing inputs; γ = (t + delay)^-decay."""
+    """Stochastic variational inference for a Gaussian process, with one set of inducing inputs.
+
+    γ = (t + delay)^-decay.
+    """
 
     paper: ClassVar[str] = "Hensman, Fusi and Lawrence 2013, Gaussian Processes for Big Data"
-    inducing: int = ranged(128, at_least=1)
-    batch: int = ranged(500, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    delay: float = ranged(0.0, at_least=0)
-    decay: float = ranged(1.0, above=0, at_most=1)
+    inducing: int = setting(128, "inducing inputs, drawn from the rows' inputs", at_least=1)
+    batch: int = setting(500, "rows read in a step", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting(
+        "epochs", "each row once an epoch; replacement: drawn anew for every step"
+    )
+    delay: float = setting(0.0, "t₀ of γ = (t + t₀)^-decay", at_least=0)
+    decay: float = setting(
+        1.0, "1: all batches count alike; below 1 late ones count more", above=0, at_most=1
+    )
 
 
 @option("sampler", "smc_inducing")
 class SmcInducing(InducingMethod):
-    """One-pass sequential Monte Carlo over sets of inducing inputs that stay where they are."""
+    """One-pass sequential Monte Carlo over sets of inducing inputs, which stay where they are."""
 
     paper: ClassVar[str] = "after Balakrishnan and Madigan 2006"
     batches: ClassVar[str] = "epochs"
-    particles: int = ranged(16, at_least=1)
-    inducing: int = ranged(128, at_least=1)
-    batch: int = ranged(500, at_least=1)
+    particles: int = setting(16, "sets of inducing inputs, drawn from the rows' inputs", at_least=1)
+    inducing: int = setting(128, "inputs in a set", at_least=1)
+    batch: int = setting(500, "rows read in a step", at_least=1)
 
 
 @option("sampler", "subset_of_data")
 class SubsetOfData(InducingMethod):
-    """The exact process on as many rows as the others have inducing inputs."""
+    """The exact Gaussian process on as many rows as the others have inducing inputs."""
 
     paper: ClassVar[str] = "Quiñonero-Candela and Rasmussen 2005, §4"
-    inducing: int = ranged(128, at_least=1)
+    inducing: int = setting(128, "rows, those whose inputs are the others' first inducing inputs", at_least=1)
 
 
 @option("sampler", "exact_gp")
 class ExactGp(InducingMethod):
-    """The exact process on all rows, O(N³) once: for some thousand rows."""
+    """The exact Gaussian process on all rows, O(N³) once: for some thousand rows."""
 
     paper: ClassVar[str] = "Rasmussen and Williams 2006, Algorithm 2.1"

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from flyrun.config.sampler.approximations import ByBatches
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 
 
 class OfTheMixture(Sampler):
@@ -18,18 +18,21 @@ class OfTheMixture(Sampler):
 
 @option("sampler", "mixture_gibbs")
 class MixtureGibbs(OfTheMixture):
-    """Gibbs sampling of the mixture: every datum's normal, then both means; swap tries the other mode too."""
+    """Gibbs sampling of the mixture of two normals: every datum's normal, then both means.
+
+    swap tries the other mode too.
+    """
 
     family: ClassVar[str] = "flyrun.samplers.gibbs.mixture_gibbs"
     home: ClassVar[str] = "flyrun.samplers.gibbs"
     paper: ClassVar[str] = "Diebolt and Robert 1994; the swap ours"
-    swap: bool = False
+    swap: bool = setting(False, "true: after each sweep (θ1 + θ2, -θ2) is tried, at no query")
 
 
 @option("sampler", "mixture_svi")
 class MixtureSvi(OfTheMixture, ByBatches):
-    """Stochastic variational inference of the mixture: one Gaussian for the means, batches of rows."""
+    """Stochastic variational inference of the mixture of two normals: one Gaussian for the means."""
 
     paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
-    batch: int = ranged(10, at_least=1)
-    decay: float = ranged(0.7, at_least=0, at_most=1)
+    batch: int = setting(10, "rows a step", at_least=1)
+    decay: float = setting(0.7, "power of the schedule, rate·(delay + t)^(-decay)", at_least=0, at_most=1)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from flyrun.config.protocol import Budget
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import build, option, ranged
+from flyrun.config.schema import build, option, setting
 from flyrun.errors import ConfigError
 
 
@@ -27,21 +27,38 @@ class Pmd(Particles):
     paper: ClassVar[str] = (
         "Dai, He, Dai and Song 2016, Provable Bayesian Inference via Particle Mirror Descent"
     )
-    particles: int = ranged(1_500, at_least=2)
-    batch: int = ranged(10, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    rejuvenate: Literal["never", "always", "until", "ess"] = "ess"
-    until: float = ranged(0.2, at_least=0, at_most=1)
-    ess: float = ranged(0.5, above=0, at_most=1)
-    schedule: Literal["inverse", "root", "constant", "theorem"] = "inverse"
-    eta: float = ranged(1.0, above=0)
-    t0: float = ranged(0.0, at_least=0)
-    adaptive: float | None = ranged(None, above=0, at_most=1)
-    bandwidth: Literal["local", "theorem"] = "local"
-    width: float = ranged(0.5, above=0)
-    growth: Literal["fixed", "theorem"] = "fixed"
-    pilot: str | None = None
-    pilot_steps: int = ranged(1, at_least=1)
+    particles: int = setting(1_500, "how many, or at most", at_least=2)
+    batch: int = setting(10, "rows a step", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting("epochs", "or replacement: drawn anew at every step")
+    rejuvenate: Literal["never", "always", "until", "ess"] = setting(
+        "ess",
+        (
+            "before a step, by draws from the kernel density: never (Strategy 1), always (2), until "
+            "(hybrid), ess"
+        ),
+    )
+    until: float = setting(0.2, "of the steps in which until rejuvenates", at_least=0, at_most=1)
+    ess: float = setting(0.5, "share of effective particles below which ess does", above=0, at_most=1)
+    schedule: Literal["inverse", "root", "constant", "theorem"] = setting(
+        "inverse", "eta/(t + t0); root: eta/(t0 + √t); constant: eta; theorem: of Theorem 6, eta its Δ/M"
+    )
+    eta: float = setting(1.0, "with t0 = 0 and never one epoch is Bayes' rule", above=0)
+    t0: float = setting(0.0, "steps that the schedule is late by", at_least=0)
+    adaptive: float | None = setting(
+        None, "the largest step up to the schedule's that leaves this share effective", above=0, at_most=1
+    )
+    bandwidth: Literal["local", "theorem"] = setting(
+        "local",
+        "by coordinate, from the spread within a mode; theorem: width·m^(-1/(P + 4)), the same in all",
+    )
+    width: float = setting(0.5, "local: of Silverman's rule", above=0)
+    growth: Literal["fixed", "theorem"] = setting(
+        "fixed", "theorem: t^(2 + P/2) particles, from 50 to `particles`"
+    )
+    pilot: str | None = setting(
+        None, "a sampler whose Gaussian the particles are drawn from, such as laplace"
+    )
+    pilot_steps: int = setting(1, "iterations of the pilot", at_least=1)
 
     def check(self) -> None:
         first = {"inverse": 1 + self.t0, "root": 1 + self.t0, "constant": 1.0}.get(self.schedule)
@@ -74,21 +91,24 @@ class Pmd(Particles):
 
 @option("sampler", "one_pass_smc")
 class OnePassSmc(Particles):
-    """Sequential Monte Carlo that looks at every row once, particles redrawn by Liu and West's kernel."""
+    """One-pass sequential Monte Carlo: it looks at every row once.
+
+    Particles are redrawn by Liu and West's kernel.
+    """
 
     paper: ClassVar[str] = "Balakrishnan and Madigan 2006; kernel, Liu and West 2001"
     batches: ClassVar[str] = "epochs"
-    particles: int = ranged(1_500, at_least=2)
-    batch: int = ranged(10, at_least=1)
-    ess: float = ranged(0.5, above=0, at_most=1)
-    discount: float = ranged(0.99, above=0.34, at_most=1)
+    particles: int = setting(1_500, "how many", at_least=2)
+    batch: int = setting(10, "rows a step", at_least=1)
+    ess: float = setting(0.5, "share of effective particles below which they are redrawn", above=0, at_most=1)
+    discount: float = setting(0.99, "of Liu and West's kernel", above=0.34, at_most=1)
 
 
 @option("sampler", "tempered_smc")
 class TemperedSmc(Particles):
-    """Sequential Monte Carlo from the prior to the posterior by powers of the likelihood, on all data."""
+    """Tempered sequential Monte Carlo on all data, from the prior to the posterior by likelihood powers."""
 
     paper: ClassVar[str] = "Del Moral, Doucet and Jasra 2006"
-    particles: int = ranged(1_500, at_least=2)
-    ess: float = ranged(0.5, above=0, at_most=1)
-    moves: int = ranged(2, at_least=1)
+    particles: int = setting(1_500, "how many", at_least=2)
+    ess: float = setting(0.5, "share of effective particles that a stage leaves", above=0, at_most=1)
+    moves: int = setting(2, "random-walk moves a stage", at_least=1)

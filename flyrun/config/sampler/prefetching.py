@@ -4,15 +4,15 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged
+from flyrun.config.schema import option, setting
 
 
 @option("sampler", "prefetching")
 class Prefetching(Sampler):
-    """Random-walk Metropolis whose next steps `workers` evaluate ahead of it, by a scheme of which; exact.
+    """Random-walk Metropolis whose next steps several workers evaluate ahead of it; exact.
 
-    team: simulated workers, with a latency in evaluations of the likelihood, or real ones.
-    step null is tuned to `target_accept` in burn-in, a number is kept.
+    The draws are the same for any workers. team: simulated workers, with a latency in evaluations of the
+    likelihood, or real ones. step null is tuned to `target_accept` in burn-in, a number is kept.
     """
 
     home: ClassVar[str] = "flyrun.samplers.parallel"
@@ -21,15 +21,36 @@ class Prefetching(Sampler):
         "Brockwell 2006, Byrd et al. 2008, Strid 2010, Angelino et al. 2014; Angelino, Johnson and Adams "
         "2016, Algorithms 9 and 10; foretold by a quadratic: ours"
     )
-    scheme: Literal["naive", "rejections", "static", "predictive", "foretold"] = "foretold"
-    workers: int = ranged(16, at_least=1, at_most=1024)
-    team: Literal["simulated", "threads", "processes", "dask"] = "simulated"
-    latency: float = ranged(0.0, at_least=0)
-    pause: float = ranged(0.0, at_least=0)
-    batches: int = ranged(10, at_least=1)
-    metric: Literal["identity", "hessian"] = "hessian"
-    target_accept: float = ranged(0.234, above=0, at_most=1)
-    step: float | None = ranged(None, above=0)
+    scheme: Literal["naive", "rejections", "static", "predictive", "foretold"] = setting(
+        "foretold",
+        (
+            "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
+            "foretold, by a quadratic"
+        ),
+    )
+    workers: int = setting(16, "how many evaluations at once; 1: the plain chain", at_least=1, at_most=1024)
+    team: Literal["simulated", "threads", "processes", "dask"] = setting(
+        "simulated",
+        ("what workers are: simulated, on a clock of their own, or threads, processes, dask of this machine"),
+    )
+    latency: float = setting(
+        0.0, "of a round's messages, in evaluations of the likelihood; of simulated workers", at_least=0
+    )
+    pause: float = setting(
+        0.0,
+        "seconds that an evaluation waits besides: stands for a slower likelihood, to try a team",
+        at_least=0,
+    )
+    batches: int = setting(
+        10,
+        "blocks of rows that an evaluation is the sum of; predictive gives them out one by one",
+        at_least=1,
+    )
+    metric: Literal["identity", "hessian"] = setting(
+        "hessian", "steps shaped by the posterior's curvature at the MAP; identity: round"
+    )
+    target_accept: float = setting(0.234, "what burn-in tunes the step to, by outcomes", above=0, at_most=1)
+    step: float | None = setting(None, "a number fixes the step", above=0)
 
     @property
     def at_map(self) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged, typed_choices
+from flyrun.config.schema import option, setting, typed_choices
 
 
 class Subsampling(Sampler):
@@ -20,19 +20,26 @@ class Subsampling(Sampler):
 
 @option("sampler", "sgld")
 class Sgld(Subsampling):
-    """Stochastic gradient Langevin dynamics, steps step·(delay + t)^(-decay), no acceptance test: biased.
+    """Stochastic gradient Langevin dynamics: gradients of a batch, noise, no acceptance test; biased.
 
-    metric=hessian: shaped as the posterior's curvature at the MAP is.  average=steps: weighted by the steps.
+    Steps are step·(delay + t)^(-decay). metric=hessian shapes them as the posterior's curvature at the
+    MAP is. average=steps weighs positions by the steps.
     """
 
     paper: ClassVar[str] = "Welling and Teh 2011; Angelino, Johnson and Adams 2016, Algorithm 8"
-    batch: int = ranged(500, at_least=1)
-    batches: Literal["epochs", "replacement"] = "epochs"
-    step: float = ranged(1e-4, above=0)
-    delay: float = ranged(1.0, above=0)
-    decay: float = ranged(0.55, at_least=0, at_most=1)
-    metric: Literal["identity", "hessian"] = "identity"
-    average: Literal["even", "steps"] = "even"
+    batch: int = setting(500, "rows of a batch", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting(
+        "epochs", "all rows dealt out in an order drawn anew; replacement: each row drawn anew"
+    )
+    step: float = setting(1e-4, "steps are step·(delay + t)^(-decay)", above=0)
+    delay: float = setting(1.0, "steps by which the schedule is late", above=0)
+    decay: float = setting(0.55, "0: all steps alike", at_least=0, at_most=1)
+    metric: Literal["identity", "hessian"] = setting(
+        "identity", "hessian: steps shaped by the posterior's curvature at the MAP, in units of its variance"
+    )
+    average: Literal["even", "steps"] = setting(
+        "even", "steps: positions weighted by their steps, not draws; for decay above 0"
+    )
 
     @property
     def at_map(self) -> bool:
@@ -44,13 +51,23 @@ class SgldCv(Subsampling):
     """SGLD with control variates: a batch says by how much gradients differ from those at the MAP; biased."""
 
     paper: ClassVar[str] = "Baker, Fearnhead, Fox and Nemeth 2019"
-    batch: int = ranged(10, at_least=1)
-    batches: Literal["epochs", "replacement"] = "replacement"
-    step: float = ranged(0.2, above=0)
-    delay: float = ranged(1.0, above=0)
-    decay: float = ranged(0.0, at_least=0, at_most=1)
-    metric: Literal["identity", "hessian"] = "hessian"
-    average: Literal["even", "steps"] = "even"
+    batch: int = setting(10, "rows of a batch", at_least=1)
+    batches: Literal["epochs", "replacement"] = setting(
+        "replacement", "each row drawn anew; epochs: all rows dealt out in an order drawn anew"
+    )
+    step: float = setting(0.2, "steps are step·(delay + t)^(-decay)", above=0)
+    delay: float = setting(1.0, "steps by which the schedule is late", above=0)
+    decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
+    metric: Literal["identity", "hessian"] = setting(
+        "hessian",
+        (
+            "steps shaped by the posterior's curvature at the MAP, in units of its variance; identity: as"
+            " they are"
+        ),
+    )
+    average: Literal["even", "steps"] = setting(
+        "even", "steps: positions weighted by their steps, not draws; for decay above 0"
+    )
 
     @property
     def at_map(self) -> bool:
@@ -59,15 +76,21 @@ class SgldCv(Subsampling):
 
 @option("sampler", "zigzag")
 class ZigZag(Subsampling):
-    """Zig-Zag with control variates at the MAP, exact; order 1 is the paper's, 2 knows the curvature too.
+    """Zig-Zag with control variates at the MAP, exact: a path of straight lines.
 
-    slice: the time of a step, at whose end the path is a draw.
+    Order 1 is the paper's, 2 knows the curvature too. slice is the time of a step, at whose end the path
+    is a draw.
     """
 
     paper: ClassVar[str] = "Bierkens, Fearnhead and Roberts 2019; order 2 and its bounds ours"
-    order: int = ranged(2, at_least=1, at_most=2)
-    bounds: Literal["local", "global"] = "local"
-    slice: float = ranged(0.5, above=0)
+    order: int = setting(
+        2,
+        "of what the path knows without data: 1 (Bierkens et al.) | 2 (ours: the curvature too)",
+        at_least=1,
+        at_most=2,
+    )
+    bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
+    slice: float = setting(0.5, "time of a step, in posterior sds at a speed of 1", above=0)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; it needs the MAP, one predictor with bounded derivatives, a smooth prior."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flyrun.config.sampler.base import Sampler
-from flyrun.config.schema import option, ranged, show
+from flyrun.config.schema import option, setting, show
 from flyrun.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ class BatchedTopics(TopicMethod):
     """Those that learn them from a batch of documents at a time."""
 
     batches: ClassVar[str] = "epochs"
-    batch: int = ranged(100, at_least=1)
+    batch: int = setting(100, "documents", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ class SteppedTopics(BatchedTopics):
 
     #: what the step may be at most
     most: ClassVar[float | None] = None
-    step: tuple[float, float, float] | None = ranged(None, at_least=0)
-    search_passes: float = ranged(5.0, above=0)
+    step: tuple[float, float, float] | None = setting(
+        None, "a, b, c of the step a·(1 + t/b)^-c, [1,1,1] is 1/t; null: searched", at_least=0
+    )
+    search_passes: float = setting(5.0, "over the documents, for each of nine steps tried", above=0)
 
     def check(self) -> None:
         super().check()
@@ -55,8 +57,8 @@ class SteppedTopics(BatchedTopics):
 class SampledTopics(BatchedTopics):
     """Those that deal out tokens by Gibbs sampling: `sweeps` over a batch, the last `kept` averaged."""
 
-    sweeps: int = ranged(10, at_least=1)
-    kept: int = ranged(5, at_least=1)
+    sweeps: int = setting(10, "of Gibbs sampling over a batch", at_least=1)
+    kept: int = setting(5, "of them, the last, that are averaged", at_least=1)
 
     def check(self) -> None:
         super().check()
@@ -66,7 +68,7 @@ class SampledTopics(BatchedTopics):
 
 @option("sampler", "lda_pmd")
 class LdaPmd(SampledTopics, SteppedTopics):
-    """Particle mirror descent with one particle, which is sparse stochastic inference."""
+    """Topics by particle mirror descent with one particle, which is sparse stochastic inference."""
 
     paper: ClassVar[str] = "Dai, He, Dai and Song 2016, appendix F; Mimno, Hoffman and Blei 2012"
     most: ClassVar[float | None] = 1.0
@@ -74,38 +76,43 @@ class LdaPmd(SampledTopics, SteppedTopics):
 
 @option("sampler", "lda_svi")
 class LdaSvi(SteppedTopics):
-    """Stochastic variational inference of topics."""
+    """Topics by stochastic variational inference."""
 
     paper: ClassVar[str] = "Hoffman, Blei and Bach 2010; Hoffman, Blei, Wang and Paisley 2013"
     most: ClassVar[float | None] = 1.0
-    most_iterations: int = ranged(100, at_least=1)
-    tolerance: float = ranged(1e-3, above=0)
+    most_iterations: int = setting(100, "on one document", at_least=1)
+    tolerance: float = setting(1e-3, "mean change of a document's γ at which they end", above=0)
 
 
 @option("sampler", "lda_sgrld")
 class LdaSgrld(SampledTopics, SteppedTopics):
-    """Stochastic gradient Riemannian Langevin dynamics of topics in the expanded-mean form."""
+    """Topics by stochastic gradient Riemannian Langevin dynamics, in the expanded-mean form."""
 
     paper: ClassVar[str] = "Patterson and Teh 2013"
 
 
 @option("sampler", "lda_smc")
 class LdaSmc(SampledTopics):
-    """Sequential Monte Carlo with one particle, once through the documents."""
+    """Topics by one-pass sequential Monte Carlo with one particle."""
 
     paper: ClassVar[str] = "Canini, Shi and Griffiths 2009; Balakrishnan and Madigan 2006"
 
 
 @option("sampler", "lda_gibbs")
 class LdaGibbs(TopicMethod):
-    """Collapsed Gibbs sampling; a step is a sweep over all documents."""
+    """Topics by collapsed Gibbs sampling; a step is a sweep over all documents."""
 
     paper: ClassVar[str] = "Griffiths and Steyvers 2004"
 
 
 @option("sampler", "lda_hogwild")
 class LdaHogwild(TopicMethod):
-    """Collapsed Gibbs sampling of shards of documents at once, their counts merged after each sweep."""
+    """Topics by collapsed Gibbs sampling of shards of documents at once (AD-LDA); a step is a sweep.
+
+    Counts are merged after each sweep.
+    """
 
     paper: ClassVar[str] = "Newman, Asuncion, Smyth and Welling 2009"
-    shards: int = ranged(4, at_least=1)
+    shards: int = setting(
+        4, "of the documents, each with its own copy of the counts during a sweep", at_least=1
+    )
