@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from flyrun import __version__
 from flyrun.cli import stdout, verbs
 from flyrun.cli.listing import help_text
 from flyrun.cli.messages import explain, print_error
@@ -43,7 +42,9 @@ def _dispatch(words: list[str]) -> int:
     if asks:
         return _help([word for word in words if word not in ("-h", "--help")])
     if "--version" in words:
-        print(f"flyrun {__version__}")
+        from flyrun.cli.version import text  # late: asks git, and loads numpy for its BLAS
+
+        print(text())
         return DONE
     first, rest = words[0], words[1:]
     if first in verbs.VERBS:

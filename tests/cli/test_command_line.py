@@ -287,7 +287,7 @@ def test_empty_words_are_no_names(runs, capsys, words):
 @pytest.mark.parametrize(
     ("line", "texts"),
     [
-        ("--version", ["flyrun 0."]),
+        ("--version", ["flyrun 0.", "commit ", "numba 0.", "cpu ", "blas ", "python 3."]),
         ("", ["flyrun experiment=NAME", "Tab completion", "mnist_logreg"]),
         ("experiment=x -h", ["flyrun experiment=NAME"]),
         ("help", ["results_dir"]),
