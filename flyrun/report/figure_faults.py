@@ -22,15 +22,17 @@ def _shows_data(axis: Any) -> bool:
     """Whether something measured lies within the axis' limits; a line across all of it is no data."""
     if axis.images or axis.texts:
         return True
-    (left, right), (low, high) = sorted(axis.get_xlim()), sorted(axis.get_ylim())
-    points = [line.get_xydata() for line in axis.lines if _in_data(line, axis)]
+    points: list[Any] = [line.get_xydata() for line in axis.lines if _in_data(line, axis)]
     points += [path.vertices for drawn in axis.collections for path in _paths(drawn, axis)]
     points += [patch.get_path().transformed(patch.get_patch_transform()).vertices for patch in axis.patches]
-    return any(
-        ((xy[:, 0] >= left) & (xy[:, 0] <= right) & (xy[:, 1] >= low) & (xy[:, 1] <= high)).any()
-        for xy in (np.ma.filled(np.ma.asarray(xy, dtype=float), np.nan) for xy in points)
-        if len(xy)
-    )
+    return any(_within(axis, np.ma.filled(np.ma.asarray(one, dtype=float), np.nan)) for one in points)
+
+
+def _within(axis: Any, points: np.ndarray) -> bool:
+    """Whether one of these points, (n, 2), lies within the axis' limits; what is no number does not."""
+    (left, right), (low, high) = sorted(axis.get_xlim()), sorted(axis.get_ylim())
+    x, y = points.reshape(-1, 2).T
+    return bool(((x >= left) & (x <= right) & (y >= low) & (y <= high)).any())
 
 
 def _in_data(artist: Any, axis: Any) -> bool:
