@@ -86,3 +86,22 @@ def test_a_changed_setting_is_named(tmp_path):
     assert changes(tmp_path) == ["untuned: brightness.q=0.2, now 0.1"]
     (tmp_path / "settings.json").write_text(text.replace('"untuned"', '"before"'))
     assert changes(tmp_path) == ["before: no longer an arm", "untuned: not published"]
+
+
+_RIGHT = re.compile(r"^\|(?:.*\|)?[ ]*-+:[ ]*\|.*$", re.MULTILINE)
+
+
+def by_hand(text):
+    """Tables with columns of figures, which are right-aligned, that no template writes."""
+    return _RIGHT.findall(re.sub(r"<!-- results: .*?<!-- end -->", "", text, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("path", [pages.ROOT / "README.md", *(pages.ROOT / "docs").glob("*.md")], ids=str)
+def test_no_table_of_figures_is_kept_by_hand(path):
+    assert path == pages.RESULTS or by_hand(path.read_text("utf-8")) == []
+
+
+def test_a_table_kept_by_hand_is_found():
+    table = "| a | b |\n|---|---:|\n| x | 1 |\n"
+    assert by_hand(table) == ["|---|---:|"]
+    assert by_hand(f"<!-- results: found -->\n{table}<!-- end -->\n| a |\n|---|\n") == []
