@@ -65,7 +65,7 @@ def check(
         else:
             kinds += _tell(name, stored[name], found[name], here, comparisons, say, apart)
     bad = sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
-    if judge.ALIKE in kinds:  # of which bits tell nothing, and short chains little
+    if {judge.ALIKE, judge.DIFFERS} & set(kinds):  # bits do not tell what is right, short chains hardly
         bad += probe(say)
     # what is stored of experiments that there are no more
     for path in sorted(folder.glob("*.json")) if update and not names else ():

@@ -1,7 +1,11 @@
 """Kernels with small faults, of one type each so that they compile once: what `flyrun check` has to find."""
 
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
 from math import exp, log
 from typing import NamedTuple
+from zlib import crc32
 
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.chain.acceptance.rule import decide, metropolis
@@ -45,3 +49,18 @@ def _too_ready(brightness, rng, target, theta):
     for i in range(memory.partition.n_bright[0] - 1, -1, -1):
         if rng.random() < brightness.share * exp(min(0.0, -memory.values[i])):
             darken(target, i)
+
+
+def edited(kind: type, update: Callable, right: str, wrong: str, *others: Callable) -> type:
+    """A kernel's type with one line of its update changed; of `others` it has the kernel's own."""
+    source = inspect.getsource(update.methods[kind])
+    assert source.count(right) == 1
+    twin = namedtuple(
+        f"{kind.__name__}{crc32(wrong.encode())}", kind._fields
+    )  # compiled code is kept by name
+    scope = dict(vars(inspect.getmodule(update.methods[kind])))
+    exec(source[source.index("def ") :].replace(right, wrong), scope)
+    implements(update, twin)(scope[update.methods[kind].__name__])
+    for other in others:
+        implements(other, twin)(other.methods[kind])
+    return twin

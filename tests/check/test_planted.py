@@ -6,8 +6,12 @@ import pytest
 
 from flyrun.check import probes
 from flyrun.prove.posteriors import Truth
+from flyrun.samplers.chain.hmc import Hmc
+from flyrun.samplers.chain.update import tune, update
+from flyrun.samplers.gibbs.mgpmh import Mgpmh
+from flyrun.samplers.gibbs.single_site import begin, resample_site
 from flyrun.samplers.method import prepare
-from tests.check.planted import ACCEPTANCE, DRIFT, SOUND, TEMPERATURE, Planted, TooReady
+from tests.check.planted import ACCEPTANCE, DRIFT, SOUND, TEMPERATURE, Planted, TooReady, edited
 
 # compiled once for all faults; each runs 2.4 million iterations
 pytestmark = pytest.mark.slow
@@ -45,6 +49,40 @@ def test_brightness_that_darkens_too_readily_is_found(folder, name, share, exact
     """A tenth more of bright data go dark than should."""
     passed, said = probe(name, folder, share=share)
     assert passed == exact, said
+
+
+def test_an_energy_that_hmc_gets_wrong_is_found(folder):
+    """A tenth of what kicks change the energy by is left out; seeds that run away hid it."""
+    energy = "log_ratio -= share *"
+    wrong = edited(Hmc, update, energy, "log_ratio -= 0.9 * share *", tune)
+    arm = probes.probes()["Firefly-HMC"]
+    method = prepare(arm, folder)
+    method._kernel = wrong(*method._kernel)
+    passed, said = probes.judged(method, Truth(arm, folder))
+    assert not passed, said
+
+
+@pytest.mark.parametrize(
+    ("share", "exact"),
+    [("energies[before]", True), ("0.9 * energies[before]", False)],
+    ids=["sound", "wrong"],
+)
+def test_an_energy_that_a_graphs_kernel_gets_wrong_is_found(folder, share, exact):
+    """Acceptance leaves out a tenth of the minibatch's energy at the old value; the control leaves none."""
+    wrong = edited(Mgpmh, resample_site, "energies[before]", share, begin)
+    method = prepare(probes.graph_probes()["mgpmh"], folder)
+    method._kernel = wrong(*method._kernel)
+    passed, said = probes.judged(method, probes.Enumerated(method))
+    assert passed == exact, said
+
+
+@pytest.mark.parametrize("name", probes.graph_probes())
+def test_each_sound_kernel_of_a_graph_passes(folder, name):
+    """Against the distribution by counting, of which a tenth of an sd would show."""
+    method = prepare(probes.graph_probes()[name], folder)
+    passed, said = probes.judged(method, probes.Enumerated(method))
+    assert passed, said
+    assert float(said.partition("off by ")[2].split()[0]) < 0.1
 
 
 def test_a_mean_that_is_a_tenth_of_an_sd_off_would_show(folder):
