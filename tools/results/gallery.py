@@ -26,6 +26,7 @@ class Entry:
     """A published run, or a page beside them. table: lines of Markdown; more: rows that it has beyond these.
 
     page, figure: paths below results/measured; figure "" for none. minutes: of one core, sampling.
+    older: why it is not of the experiment as it is now, "" where it is.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Entry:
     minutes: float
     table: list[str]
     more: int
+    older: str
 
 
 def entries(environment: Any) -> list[Entry]:
@@ -76,6 +78,7 @@ def _entry(name: str, part: str, own: dict[str, str], environment: Any) -> Entry
         minutes=sum(map(_seconds, measured)) / 60 if is_run else 0.0,
         table=table,
         more=more,
+        older=own.get("older", ""),
     )
 
 

@@ -44,15 +44,20 @@ def current() -> dict[Path, str]:
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
         if _MARK in path.read_text("utf-8")
     }
-    entries = gallery.entries(_TEMPLATES)
-    parts = [(name, list(own)) for name, own in itertools.groupby(entries, lambda entry: entry.part)]
+    found = entries()
+    parts = [(name, list(own)) for name, own in itertools.groupby(found, lambda entry: entry.part)]
     before = GALLERY.read_text("utf-8") if GALLERY.exists() else ""
-    values = {"parts": parts, "entries": entries}
+    values = {"parts": parts, "entries": found}
     pages[RESULTS] = _TEMPLATES.get_template("templates/results.md.j2").render(values)
     pages[GALLERY] = _TEMPLATES.get_template("templates/index.html.j2").render(
-        values, thumbnails=gallery.thumbnails(entries, before)
+        values, thumbnails=gallery.thumbnails(found, before)
     )
     return pages
+
+
+def entries() -> list[gallery.Entry]:
+    """All that is published."""
+    return gallery.entries(_TEMPLATES)
 
 
 def filled(text: str, path: Path) -> str:
