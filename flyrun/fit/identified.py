@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.config.schema import listing
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
@@ -23,7 +24,7 @@ _BLOCK = 10_000  # rows
 _MOST_NAMES = 6
 
 
-def caveats(arm: Any, problem: Problem, layout: Layout, curvature: np.ndarray) -> list[str]:
+def caveats(arm: Arm, problem: Problem, layout: Layout, curvature: np.ndarray) -> list[str]:
     """A line for each group of columns that say the same, and for those that separate classes.
 
     curvature: the posterior's at the mode, (P, P).

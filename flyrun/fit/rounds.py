@@ -13,7 +13,7 @@ from typing import Any
 
 from flyrun import __version__, files, paths
 from flyrun.children import cores
-from flyrun.config.arm import Job
+from flyrun.config.arm import Arm, Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
 from flyrun.fit import coefficients, second_process
 from flyrun.fit.choose import PreparedFit
@@ -206,7 +206,7 @@ class _Rounds:
         self.screen.failures(result)
         return result
 
-    def _prepare(self, arm: Any, folder: Path) -> Any:
+    def _prepare(self, arm: Arm, folder: Path) -> Any:
         """The program, set up once for all rounds, for it knows no length; the MAP once for all fits."""
         if self.program is None:
             with self.timed(_SET_UP):

@@ -6,11 +6,11 @@ from, if that was itself drawn from the prior (bidirectional Monte Carlo; Grosse
 """
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from flyrun.config.arm import Arm
 from flyrun.models.base_density import draw_base
 from flyrun.models.problem import Problem, log_densities, posterior_curvature, prior_scores, scores
 from flyrun.models.shard_prior import priors_of
@@ -25,7 +25,7 @@ def _draw(prior, rng, theta):
 
 
 def bracket(
-    arm: Any, problem: Problem, exact: np.ndarray, seed: int = 0, chains: int = CHAINS, steps: int = STEPS
+    arm: Arm, problem: Problem, exact: np.ndarray, seed: int = 0, chains: int = CHAINS, steps: int = STEPS
 ) -> tuple[float, float]:
     """(at most, at least) log Z, each but for the luck of so many chains. exact: (P,), a draw of the
     posterior.
@@ -42,7 +42,7 @@ def bracket(
 
 
 def _annealed(
-    arm: Any, problem: Problem, rng: np.random.Generator, theta: np.ndarray, ladder: np.ndarray
+    arm: Arm, problem: Problem, rng: np.random.Generator, theta: np.ndarray, ladder: np.ndarray
 ) -> np.ndarray:
     """Log weights, (chains,), of a way along a ladder of powers of the likelihood, a Langevin step each."""
     penalty = priors_of(arm).penalty(problem.prior)
@@ -59,7 +59,7 @@ def _annealed(
 
 
 def _langevin(
-    arm: Any,
+    arm: Arm,
     problem: Problem,
     rng: np.random.Generator,
     theta: np.ndarray,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.gold.grid_moments import BELOW
 from flyrun.gold.recipe import Moments
@@ -19,7 +20,7 @@ POINTS, _FIRST, _MOST_ROUNDS = 401, 2_001, 12
 _SDS = 10.0  # of a Gaussian prior, to either side, that are looked at
 
 
-def moments(arm: Any, problem: Problem) -> Moments:
+def moments(arm: Arm, problem: Problem) -> Moments:
     """Of a model of one predictor. FlyrunError where a row sees several coordinates."""
     rows = problem.features.rows
     if problem.model.n_predictors > 1 or (np.count_nonzero(rows, axis=1) > 1).any():

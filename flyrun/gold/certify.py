@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from flyrun.config.arm import Arm
 from flyrun.gold.reference import free
 from flyrun.samplers.method import prepare
 
@@ -29,7 +30,7 @@ def agreement(one: Any, other: Any) -> tuple[float, float]:
     return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
 
 
-def chain(arm: Any, folder: Any, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
+def chain(arm: Arm, folder: Any, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
     """Draws (T, D) of an arm's chain after its burn-in, in the reference's coordinates."""
     method = prepare(arm, folder)
     state = method.init(seed)

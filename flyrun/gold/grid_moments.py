@@ -1,9 +1,8 @@
 """Moments of one or two coordinates by a sum over a grid, whatever their posterior is like."""
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.gold.recipe import Moments
 from flyrun.models.problem import Problem, log_densities, posterior_curvature
@@ -12,7 +11,7 @@ BELOW = 45.0  # of the log density: what is lower is left out
 _COARSE, _MOST_DOUBLINGS = 101, 12
 
 
-def weigh(arm: Any, problem: Problem, points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def weigh(arm: Arm, problem: Problem, points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Nodes θ (M, P), log weights and log likelihoods (M,), and the log of a cell's volume.
 
     FlyrunError for more than two coordinates, or where the density has no end.
@@ -36,7 +35,7 @@ def weigh(arm: Any, problem: Problem, points: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _at(
-    arm: Any, problem: Problem, low: np.ndarray, high: np.ndarray, points: int
+    arm: Arm, problem: Problem, low: np.ndarray, high: np.ndarray, points: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     axes = [np.linspace(a, b, points) for a, b in zip(low, high, strict=True)]
     theta = np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)

@@ -7,10 +7,11 @@ BATCHES batches.
 """
 
 import contextlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.config.sampler.base import with_sampler
 from flyrun.diagnostics.distances import quantiles
 from flyrun.diagnostics.psis import pareto_k
@@ -59,7 +60,7 @@ class Moments(NamedTuple):
     log_z_se: float
 
 
-def proposals(arm: Any, problem: Problem) -> list[tuple[str, Proposal, float, float]]:
+def proposals(arm: Arm, problem: Problem) -> list[tuple[str, Proposal, float, float]]:
     """(name, proposal, effective share, k̂) of those with k̂ below HIGH_K, best first; FlyrunError where
     none.
     """
@@ -88,7 +89,7 @@ def proposals(arm: Any, problem: Problem) -> list[tuple[str, Proposal, float, fl
     return good
 
 
-def _adapted(arm: Any, problem: Problem, proposal: Proposal, k: int) -> Gaussian:
+def _adapted(arm: Arm, problem: Problem, proposal: Proposal, k: int) -> Gaussian:
     """The Gaussian of a proposal's weighted draws."""
     n = ADAPTING * proposal.mean.size
     weighed = weigh(arm, problem, proposal, n, seed=10 + k)
@@ -99,7 +100,7 @@ def _adapted(arm: Any, problem: Problem, proposal: Proposal, k: int) -> Gaussian
     return Gaussian(mean, away.T @ (away * share[:, None]))
 
 
-def weigh(arm: Any, problem: Problem, proposal: Proposal, n: int, seed: int) -> Weighed:
+def weigh(arm: Arm, problem: Problem, proposal: Proposal, n: int, seed: int) -> Weighed:
     """n draws, in antithetic pairs."""
     rng, half = np.random.default_rng(seed), n // 2
     noise, stretch = rng.standard_normal((half, proposal.mean.size)), np.ones(half)

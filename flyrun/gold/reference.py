@@ -23,12 +23,12 @@ def arm_of(words: list[str], more: tuple[str, ...] = ("sampler=laplace",)) -> Ar
     return compose_job([*words, *more]).arms[0]
 
 
-def settings_of(arm: Any) -> dict[str, Any]:
+def settings_of(arm: Arm) -> dict[str, Any]:
     """What makes a posterior: dataset, model and prior."""
     return {group: getattr(arm, group).settings() for group in ("dataset", "model", "prior")}
 
 
-def classes_of(arm: Any, problem: "Problem") -> int:
+def classes_of(arm: Arm, problem: "Problem") -> int:
     """How many classes there are whose common shift the likelihood ignores; 1 for none."""
     return problem.model.n_predictors if getattr(arm.model.code, "SHIFT_FREE", False) else 1
 
@@ -51,7 +51,7 @@ def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, "Problem"]:
     from flyrun.models.problem import bind  # late: numba, which most reports do without
 
     groups = ("dataset", "model", "prior")
-    arm = SimpleNamespace(
+    arm: Any = SimpleNamespace(
         **{group: SCHEMAS[group][settings[group]["name"]](**settings[group]) for group in groups}
     )
     return arm, bind(arm, folder, needs_map=False)

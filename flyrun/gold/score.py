@@ -3,11 +3,12 @@
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from flyrun.config.arm import Arm
 from flyrun.diagnostics.distances import coverage, ks, quantiles, w1
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.errors import DataError
@@ -34,7 +35,7 @@ def likeness(theta: np.ndarray, weight: np.ndarray | None, gold: Gold) -> dict[s
     }
 
 
-def held_out(arm: Any, problem: "Problem", theta: np.ndarray, weight: np.ndarray | None = None) -> float:
+def held_out(arm: Arm, problem: "Problem", theta: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Mean over the test rows of the log of their density averaged over draws (M, P), weighted or not."""
     from flyrun.models import passes  # late: numba, which most reports do without
 

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import flyrun.data
 from flyrun import files
+from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
@@ -107,7 +108,7 @@ def draw_prior(problem: Problem, rng: np.random.Generator, n: int) -> np.ndarray
 
 
 def of_positions(
-    arm: Any, problem: Problem, theta: np.ndarray, weight: np.ndarray | None = None
+    arm: Arm, problem: Problem, theta: np.ndarray, weight: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """f(θ) of positions (k, P), (k, ...) by name; under weights (k,) of sum 1 their expectations, (...).
 
@@ -120,7 +121,7 @@ def of_positions(
     return found | (own(problem, theta, weight) if own else {})
 
 
-def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def log_densities(arm: Arm, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log prior and log likelihood, (G,) each, at positions (G, P). N queries each."""
     thetas = np.ascontiguousarray(thetas)
     mapped.expect(problem.features.rows, random=False)
@@ -128,20 +129,20 @@ def log_densities(arm: Any, problem: Problem, thetas: np.ndarray) -> tuple[np.nd
     return log_priors(problem.prior, thetas), problem.power * found
 
 
-def scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
+def scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """∇ log posterior, (G, P), at positions (G, P). N queries each."""
     model, features = problem.model, problem.features
     slopes = [passes.slope(arm.model.code, model, features, theta)[1] for theta in thetas]
     return problem.power * np.array(slopes) + prior_scores(arm, problem, thetas)
 
 
-def prior_scores(arm: Any, problem: Problem, thetas: np.ndarray) -> np.ndarray:
+def prior_scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """∇ log prior, (G, P), at positions (G, P)."""
     penalty = priors_of(arm).penalty(problem.prior)
     return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
 
 
-def look_at_map(arm: Any, problem: Problem) -> passes.Look:
+def look_at_map(arm: Arm, problem: Problem) -> passes.Look:
     """The likelihood about the MAP, to second order, recalled where it was looked at before; N queries.
 
     Raises DataError where predictors have no digits to tell positions near the MAP apart by.
@@ -162,7 +163,7 @@ def look_at_map(arm: Any, problem: Problem) -> passes.Look:
     return found
 
 
-def digits_remedy(arm: Any, otherwise: str) -> str:
+def digits_remedy(arm: Arm, otherwise: str) -> str:
     """What to choose where data are too far from 0 for a narrow posterior."""
     return "dataset.standardize=true" if getattr(arm.dataset, "standardize", True) is False else otherwise
 
@@ -174,7 +175,7 @@ def _read_look(path: Path) -> passes.Look | None:
     return None
 
 
-def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
+def posterior_curvature(arm: Arm, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
     """H, (P, P), the posterior's curvature at θ, by default the MAP: the likelihoods' and the prior's.
 
     For a prior that is not smooth a Gaussian of the same variance stands in.
@@ -184,7 +185,7 @@ def posterior_curvature(arm: Any, problem: Problem, theta: np.ndarray | None = N
     return prior_curvature(arm, problem) + problem.power * look.curvature
 
 
-def prior_curvature(arm: Any, problem: Problem) -> np.ndarray:
+def prior_curvature(arm: Arm, problem: Problem) -> np.ndarray:
     """The prior's part of `posterior_curvature`."""
     size = problem.fit.theta_map.size
     nothing, prior, exponent = quadratic(np.zeros((size, size)), np.zeros(size), 0.0), problem.prior, 1.0
@@ -193,7 +194,7 @@ def prior_curvature(arm: Any, problem: Problem) -> np.ndarray:
     return exponent * dense(arm.prior.code.pseudo_prior(prior, nothing)).precision
 
 
-def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
+def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
     """Load the arm's data and fit what it needs, or recall the fit from `folder`.
 
     Raises ConfigError where model and data do not fit, or a scale is held_out and no rows are.
@@ -218,13 +219,13 @@ def bind(arm: Any, folder: Path, needs_map: bool) -> Problem:
     return Problem(dataset, model, features, prior, fit, power, stored)
 
 
-def _shards(arm: Any) -> float:
+def _shards(arm: Arm) -> float:
     """Of how many parts the data are one."""
     shard = getattr(arm.dataset, "shard", None)
     return 1.0 if shard is None else float(shard[1])
 
 
-def _raises_likelihood(arm: Any) -> bool:
+def _raises_likelihood(arm: Arm) -> bool:
     return _shards(arm) > 1.0 and arm.dataset.shards_power == "likelihood"
 
 
@@ -237,7 +238,7 @@ def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
     return config.code.bind(dataset.features, target, **settings)
 
 
-def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
+def _fit(arm: Arm, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
     """The fit, and where it is kept; one that no pass was needed for is not."""
     scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
     if "held_out" in scales:
@@ -265,7 +266,7 @@ def _fit(arm: Any, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
 class _Search:
     """MAP fits, each from where the last ended, and their cost."""
 
-    def __init__(self, arm: Any, dataset: Any):
+    def __init__(self, arm: Arm, dataset: Any):
         self.arm, self.dataset = arm, dataset
         # a likelihood to J with the whole prior has the same mode
         self.module, self.priors = arm.model.code, priors_of(arm, _shards(arm))

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models.base_density import Penalty, draw_base, log_base
 from flyrun.numerics.compiled import implements
@@ -34,7 +35,7 @@ implements(draw_base, Powered)(lambda base, rng, out: draw_base(base.prior, rng,
 class Part:
     """Stands for a prior's module, whose `prior` is the prior to a power."""
 
-    def __init__(self, arm: Any, exponent: float):
+    def __init__(self, arm: Arm, exponent: float):
         self.name, self.code, self.exponent = arm.prior.name, arm.prior.code, exponent
         self.SMOOTH = self.code.SMOOTH
 
@@ -62,7 +63,7 @@ class Part:
         return self.code.pseudo_prior(prior, bounds)
 
 
-def priors_of(arm: Any, shards: float | None = None) -> Any:
+def priors_of(arm: Arm, shards: float | None = None) -> Any:
     """The prior's module, or its `Part` for one of J `shards`: as a rule those of an arm that raises it."""
     if shards is None:
         shard = getattr(arm.dataset, "shard", None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import flyrun.data
+from flyrun.config.arm import Arm, Job
 from flyrun.errors import DataError
 from flyrun.numerics import code_digest
 from flyrun.runner import store
@@ -24,7 +25,7 @@ _LOGGED_EVERY_S = 30.0
 class Cell:
     """The unit of work, caching and resuming. folder: <run>/<arm>/<key>/seed=<s>."""
 
-    arm: Any
+    arm: Arm
     seed: int
     folder: Path
     needs: tuple[Path, ...] = ()  # Folders of the cells that this one reads, of the same seed
@@ -92,12 +93,12 @@ class CellLog:
             self.write(f"iteration {iteration:,} of {total:,}, {rate:,.0f} it/s")
 
 
-def run_dir(job: Any) -> Path:
+def run_dir(job: Job) -> Path:
     """Folder of a job's run."""
     return Path(job.results_dir) / "runs" / job.name
 
 
-def cells(job: Any) -> list[Cell]:
+def cells(job: Job) -> list[Cell]:
     """All cells of a job, arms in order, then seeds; those that others read come first.
 
     What an arm's method needs is one of the job's own arms where the settings are the same.
@@ -106,7 +107,7 @@ def cells(job: Any) -> list[Cell]:
     own = {key(arm): arm for arm in job.arms}
     found: dict[Path, Cell] = {}
 
-    def add(arm: Any, seed: int) -> Cell:
+    def add(arm: Arm, seed: int) -> Cell:
         folder = store.cell_folder(run_dir(job), arm.name, key(arm), seed)
         if folder not in found:
             others = arm.sampler.needed_at(arm, seed)
@@ -122,12 +123,12 @@ def cells(job: Any) -> list[Cell]:
     return sorted(found.values(), key=lambda cell: cell.depth)
 
 
-def _own_data(arm: Any) -> str:
+def _own_data(arm: Arm) -> str:
     """Digest of a file of a person's own, which may change at any time; of others nothing."""
     return flyrun.data.fingerprint(arm.dataset) if getattr(arm.dataset, "path", None) else ""
 
 
-def cell_key(arm: Any, of: Callable[[Any], str] | None = None) -> str:
+def cell_key(arm: Arm, of: Callable[[Any], str] | None = None) -> str:
     """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads.
 
     of: the same of other arms, where some are known.

@@ -75,7 +75,7 @@ class Events:
         cell = {"arm": outcome.cell.arm.name, "seed": outcome.cell.seed}
         folder, info = outcome.cell.folder, outcome.info
         with self._lock:
-            self._ended.add((cell["arm"], cell["seed"]))
+            self._ended.add((outcome.cell.arm.name, outcome.cell.seed))
             if outcome.state == "done":
                 seconds = info["timings"]["sampling_s"] + info["timings"]["burn_in_s"]
                 told = {"iterations": info["iterations"], "seconds": seconds, "means": info["means"]}

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flyrun.config.arm import Arm, Job
 from flyrun.config.schema import flat, show
 from flyrun.data import fingerprint
 from flyrun.errors import ConfigError, FlyrunError, StoreError
@@ -33,7 +34,7 @@ _PARTS = ("arena", "held_out", "quadrature")  # of the report, which experiments
 
 
 def run(
-    job: Any,
+    job: Job,
     console: Any = None,
     prepare: Callable[[Any, Path], Any] | None = None,
     stop_after_s: float | None = None,
@@ -71,7 +72,7 @@ def run(
     return result
 
 
-def resume_command(job: Any) -> str:
+def resume_command(job: Job) -> str:
     """The command that goes on where this one stops; without fresh=true, which would begin again."""
     overrides = [word for word in job.run_overrides if word.partition("=")[0].lstrip("+") != "fresh"]
     return shlex.join(["flyrun", *overrides])
@@ -93,7 +94,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 class _Launch:
     """What the steps of a run share."""
 
-    job: Any
+    job: Job
     console: Any
     screen: Any
     result: RunResult
@@ -202,7 +203,7 @@ def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
             (cell.folder / store.DONE).unlink(missing_ok=True)
 
 
-def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
+def _refuse_to_replace(job: Job, entry: dict[str, Any], folder: Path) -> None:
     """Raise ConfigError where the run's table would lose finished cells of other settings."""
     for name, before, now in store.losses(folder, entry):
         then, next_ = flat(before), flat(now)
@@ -218,11 +219,11 @@ def _refuse_to_replace(job: Any, entry: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _entry(job: Any, wanted: list[Cell]) -> dict[str, Any]:
+def _entry(job: Job, wanted: list[Cell]) -> dict[str, Any]:
     """What run.json is to hold."""
     keys = {cell.arm.name: cell.key for cell in wanted}
 
-    def told(arm: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    def told(arm: Arm, settings: dict[str, Any]) -> dict[str, Any]:
         """A person's file is told from another by what is in it, not by its place."""
         if getattr(arm.dataset, "path", None) is None:
             return settings

@@ -9,13 +9,14 @@ from typing import Any
 
 from flyrun import files, paths
 from flyrun.config import plugins
+from flyrun.config.arm import Arm
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice
 from flyrun.numerics import code_digest
 from flyrun.samplers.method import Facts
 
 
-def judged(arm: Any, facts: Facts) -> Facts:
+def judged(arm: Arm, facts: Facts) -> Facts:
     """The facts of an arm with what is known of its exactness, and the names of the proofs that it hangs on.
 
     What the method says counts where it is no, and of flyrun's own choices. Of another package's sampler,
@@ -42,7 +43,7 @@ def settled(info: dict[str, Any]) -> dict[str, Any]:
     return info
 
 
-def _awaited(arm: Any) -> list[str] | None:
+def _awaited(arm: Arm) -> list[str] | None:
     """Names of the proofs that an arm's exactness hangs on; None where a class does not say that it is."""
     arms = [arm, *arm.sampler.inner_arms(arm), *arm.sampler.needed_arms(arm)]
     chosen = [one for each in arms for one in (each.sampler, each.model, each.prior) if one is not None]

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
 
 
-def batches_of(arm: Any, n_data: int, what: str = "rows") -> Batches:
+def batches_of(arm: Arm, n_data: int, what: str = "rows") -> Batches:
     """The batches that a sampler's options ask for, of all rows where `batch` is null.
 
     ConfigError where they are larger than the data.
@@ -20,7 +21,7 @@ def batches_of(arm: Any, n_data: int, what: str = "rows") -> Batches:
     return Batches(n_data, size, arm.sampler.batches)
 
 
-def rows_of(arm: Any, problem: Problem, index: np.ndarray) -> tuple[Any, Any]:
+def rows_of(arm: Arm, problem: Problem, index: np.ndarray) -> tuple[Any, Any]:
     """Model and features of some rows, as copies, for `passes`. index: (n,)."""
     features = problem.features
     return arm.model.code.part(problem.model, index), features._replace(rows=features.rows[index])

@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from flyrun.config.arm import Arm
+
 State = dict[str, np.ndarray]
 """What a checkpoint holds: arrays by name, the random generator's among them."""
 Records = dict[str, np.ndarray]
@@ -125,7 +127,7 @@ def first_step(method: Method) -> float:
     return time.perf_counter() - started
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm, made by its family: data loaded, what is needed fitted (or recalled from folder).
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
@@ -133,7 +135,7 @@ def prepare(arm: Any, folder: Path) -> Method:
     return importlib.import_module(arm.sampler.path_of_family).prepare(arm, folder)
 
 
-def near(arm: Any, problem: Any, steps: int) -> tuple[Any, State, int]:
+def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:
     """The method of an arm whose answer is a Gaussian, its state after so many steps of seed 0, and what both
     took of queries, the MAP's not among them: for methods that start from such a Gaussian, whichever it is.
     """

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem, log_priors, posterior_curvature, prior_scores
 from flyrun.samplers.approximations.black_box import BlackBox
@@ -22,7 +23,7 @@ from flyrun.samplers.batches import rows_of
 class Advi(BlackBox):
     """Gaussians by slopes of a smooth log posterior."""
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         ridge_of(arm, problem)
         self.full, self.whiten = arm.sampler.covariance == "full_rank", arm.sampler.whiten

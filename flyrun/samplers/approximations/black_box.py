@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
@@ -27,7 +28,7 @@ class BlackBox(GaussianAnswer):
     unit, shown = "step", ("{queries} queries/step",)
     label, remedy = "", "a smaller sampler.rate"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
         self.n_params, self.n_draws = len(problem.coordinates), arm.sampler.draws
         self.batches = batches_of(arm, len(problem.features.rows))

@@ -5,10 +5,9 @@ the best q(z) for q(θ) as it is, then the best q(θ) for that (Attias 1999; Bis
 rises with every pass; where it ends depends on where it began.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.factors import Factors, Gaussians
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
@@ -16,7 +15,7 @@ from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
 from flyrun.samplers.method import Method, State
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     return Cavi(arm, problem, "Mean field with labels", Labels())
 

@@ -6,10 +6,11 @@ what each adds of noise is independent. Half of it is KL(q‖p) where it is smal
 weights, the noise shrunk away.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Gaussian, Projection, Sites, averaging, nodes, root_of, unsited
@@ -49,7 +50,7 @@ class Stand(NamedTuple):
     queries: int  # that they took
 
 
-def stand_at(arm: Any, problem: Problem, q: Gaussian) -> Stand:
+def stand_at(arm: Arm, problem: Problem, q: Gaussian) -> Stand:
     """Sites of average slope and curvature under q, by a pass. LinAlgError where they make no Gaussian."""
     module, model, features = arm.model.code, problem.model, problem.features
     basis = Factors(module, model).basis
@@ -73,7 +74,7 @@ def stand_at(arm: Any, problem: Problem, q: Gaussian) -> Stand:
     return Stand(Gaussian(covariance @ linear, covariance), sites, prior, queries)
 
 
-def certify(arm: Any, problem: Problem, q: Gaussian, stand: Stand) -> Certificate:
+def certify(arm: Arm, problem: Problem, q: Gaussian, stand: Stand) -> Certificate:
     """Of q, with sites that need not make it."""
     made, sites, prior = stand[:3]
     rng = seeded(0)
@@ -111,7 +112,7 @@ def _log_density(made: Gaussian, theta: np.ndarray) -> np.ndarray:
 
 
 def _sums(
-    arm: Any,
+    arm: Arm,
     problem: Problem,
     rng: np.random.Generator,
     theta: np.ndarray,

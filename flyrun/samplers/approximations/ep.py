@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
+from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, tilted
 from flyrun.models.problem import Problem
@@ -19,7 +20,7 @@ from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     kind = SerialSites if arm.sampler.schedule == "serial" else SiteMethod
     return kind(arm, problem, "Expectation propagation", Ep(arm.sampler.points))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, softmax
 
+from flyrun.config.arm import Arm
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.state import generator, generator_state, seeded
@@ -55,7 +56,7 @@ class Importance(Method):
 
     answers = "weighted"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.n_data = arm, problem, len(problem.features.rows)
         started = time.perf_counter()
         made, state, self.queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)

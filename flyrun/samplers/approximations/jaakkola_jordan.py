@@ -4,10 +4,9 @@
 mean field for the bounds' own augmentation. Means are good; the spread is too narrow, however many the data.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.models.logistic import tight_at
@@ -16,7 +15,7 @@ from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     return SiteMethod(arm, problem, "Jaakkola-Jordan", JaakkolaJordan())
 

@@ -4,11 +4,10 @@ By natural gradients of step 1 (Khan & Lin 2017): T = E_q c and ν = E_q ℓ' + 
 datum's log likelihood and minus its second derivative, m q's mean of what the datum sees.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtr
 
+from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, averaging
 from flyrun.models.problem import Problem
@@ -16,7 +15,7 @@ from flyrun.samplers.approximations.sites import SiteMethod, Update
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     return SiteMethod(arm, problem, "Gaussian variational inference", KlGaussian(arm.sampler.points))
 

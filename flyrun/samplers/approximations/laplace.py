@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, posterior_curvature
 from flyrun.samplers.approximations import method
 from flyrun.samplers.method import Facts, Records, State
@@ -13,7 +14,7 @@ from flyrun.samplers.method import Facts, Records, State
 class Laplace(method.GaussianAnswer):
     """N(θ_MAP, H⁻¹), there as soon as it is set up; a step does nothing and costs nothing."""
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
         started = time.perf_counter()
         self.covariance = np.linalg.inv(posterior_curvature(arm, problem))

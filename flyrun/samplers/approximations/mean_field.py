@@ -5,17 +5,16 @@ independent coordinates: Newton's method for μ. Linear response (Giordano, Brod
 covariance of the mean under small tilts, P⁻¹ at the end, for one inverse.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.sites import SiteMethod
 from flyrun.samplers.method import Method, State
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     response = arm.sampler.linear_response
     return MeanField(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, bind, digits_remedy, of_positions
@@ -23,12 +24,12 @@ MOST = 1e13
 DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound, the MAP fitted or recalled where wanted; DataError or ConfigError as bind's."""
     return arm.sampler.code.build(arm, bind(arm, folder, needs_map=arm.sampler.at_map))
 
 
-def facts(arm: Any, problem: Problem, label: str, exact: bool, queries: int, seconds: float) -> Facts:
+def facts(arm: Arm, problem: Problem, label: str, exact: bool, queries: int, seconds: float) -> Facts:
     """What is known of a method, whose set-up took so many queries and seconds besides the fits."""
     fit = problem.fit
     return Facts(
@@ -43,7 +44,7 @@ def facts(arm: Any, problem: Problem, label: str, exact: bool, queries: int, sec
     )
 
 
-def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.ndarray) -> dict[str, Any]:
+def gaussian_estimates(arm: Arm, problem: Problem, means: np.ndarray, roots: np.ndarray) -> dict[str, Any]:
     """E f of an even mixture of Gaussians N(μ_k, R_k R_kᵀ), means (K, P), roots (K, P, P).
 
     Mean and square exactly, what the model adds by draws that are the same whenever asked.
@@ -57,7 +58,7 @@ def gaussian_estimates(arm: Any, problem: Problem, means: np.ndarray, roots: np.
     return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | found
 
 
-def ridge_of(arm: Any, problem: Problem) -> float:
+def ridge_of(arm: Arm, problem: Problem) -> float:
     """The precision of every coordinate under a Gaussian prior. ConfigError where the prior is none."""
     penalty = priors_of(arm).penalty(problem.prior)
     if penalty.rate:
@@ -68,7 +69,7 @@ def ridge_of(arm: Any, problem: Problem) -> float:
     return float(penalty.ridge)
 
 
-def refuse_without_digits(arm: Any, mean: np.ndarray, precision: np.ndarray) -> None:
+def refuse_without_digits(arm: Arm, mean: np.ndarray, precision: np.ndarray) -> None:
     """FlyrunError where N(mean, precision⁻¹) lies so many sds from 0 that sites about 0 have no digits."""
     if mean @ precision @ mean > MOST:
         raise FlyrunError(
@@ -85,7 +86,7 @@ class GaussianAnswer(Method):
 
     answers = "density"
     remedy = "sampler=ep"  # to be tried where it comes to nothing
-    arm: Any
+    arm: Arm
     problem: Problem
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
@@ -135,7 +136,7 @@ class StreamedGaussian(GaussianAnswer):
     unit = "step"
     shown = ("{queries} queries/step",)
 
-    def __init__(self, arm: Any, problem: Problem, batches: Batches):
+    def __init__(self, arm: Arm, problem: Problem, batches: Batches):
         self.arm, self.problem, self.batches = arm, problem, batches
         self.prior_precision = ridge_of(arm, problem) * np.eye(len(problem.coordinates))
 

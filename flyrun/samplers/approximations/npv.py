@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.models.shard_prior import priors_of
@@ -27,7 +28,7 @@ class Npv(Method):
 
     answers, unit, shown = "density", "step", ("{queries} queries/batch",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
         self.batches = batches_of(arm, len(problem.features.rows))
         penalty = priors_of(arm).penalty(problem.prior)

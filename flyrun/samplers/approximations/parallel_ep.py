@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
@@ -28,7 +29,7 @@ from flyrun.samplers.method import Facts, Method, Records, State
 _ENOUGH = 400  # draws over shards times parameters, at which raw moments are noisy by a tenth
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     if arm.sampler.shards > (n_data := len(problem.features.rows)):
         raise ConfigError(
@@ -48,7 +49,7 @@ class ParallelEp(StreamedGaussian):
     unit = "round"
     shown = ("{queries} queries/round",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         config, n_data = arm.sampler, len(problem.features.rows)
         size = -(-n_data // config.shards)
         super().__init__(arm, problem, Parts(n_data, size, "epochs", count=config.shards))

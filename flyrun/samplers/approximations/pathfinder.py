@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, log_densities, log_priors, prior_scores
@@ -77,7 +78,7 @@ class Pathfinder(GaussianAnswer):
 
     unit, shown = "step", ("{queries} queries/step",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
         self.n_data = len(problem.features.rows)
         self.prior_variance = 1 / method.ridge_of(arm, problem)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Gaussian, Projection, Sites, nodes, root_of, unsited
 from flyrun.models.features import BLOCK, predict
@@ -37,7 +38,7 @@ class Remainders(NamedTuple):
     basis: np.ndarray  # C, (K, k)
 
 
-def remainders(arm: Any, problem: Problem, sites: Sites, q: Gaussian) -> tuple[Remainders, float, int]:
+def remainders(arm: Arm, problem: Problem, sites: Sites, q: Gaussian) -> tuple[Remainders, float, int]:
     """Of sites under q; κ; the queries of the pass that it took."""
     module, model, features = arm.model.code, problem.model, problem.features
     basis = Factors(module, model).basis

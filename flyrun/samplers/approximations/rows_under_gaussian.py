@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
@@ -76,7 +77,7 @@ def climbed(
     return theta + step, curved, looks
 
 
-def log_concave(arm: Any, what: str, instead: str) -> None:
+def log_concave(arm: Arm, what: str, instead: str) -> None:
     """ConfigError that begins with `what` where Laplace's approximation of few rows may be no Gaussian."""
     if not arm.model.code.LOG_CONCAVE:
         raise ConfigError(
@@ -88,7 +89,7 @@ def log_concave(arm: Any, what: str, instead: str) -> None:
 class Shard:
     """Copies of some rows, and their likelihoods of one predictor each. index: (n,)."""
 
-    def __init__(self, arm: Any, problem: Problem, index: np.ndarray):
+    def __init__(self, arm: Arm, problem: Problem, index: np.ndarray):
         if problem.model.n_predictors > 1:
             raise ConfigError(
                 f"sampler={arm.sampler.name}: goes with one predictor a row, model={arm.model.name} has "

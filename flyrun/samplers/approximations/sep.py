@@ -5,10 +5,9 @@ Johnson & Adams (2016) prints, p₀ f^(1 − 1/N), has next to nothing of the ot
 b/N gives each row the share 1/N of f, the authors' choice; such constant steps do not converge.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.sites import touching
@@ -16,7 +15,7 @@ from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     return Sep(arm, problem, "Stochastic expectation propagation", Ep(arm.sampler.points), touching)
 

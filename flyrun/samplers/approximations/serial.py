@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.numerics.state import generator, generator_state, seeded
@@ -20,7 +21,7 @@ class SerialSites(SiteMethod):
 
     recorded = SiteMethod.recorded[:-1]  # q changes within a pass, so that nothing is known of the evidence
 
-    def __init__(self, arm: Any, *rest: Any):
+    def __init__(self, arm: Arm, *rest: Any):
         super().__init__(arm, *rest)
         if self.problem.model.n_predictors > 1 or self.penalty.rate:
             raise ConfigError(

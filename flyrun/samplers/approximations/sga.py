@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem
@@ -30,7 +31,7 @@ class StochasticAscent(Method):
     unit = "step"
     shown = ("{queries} queries/step",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
         self.n_data = len(problem.features.rows)
         self.batches, self.ridge = batches_of(arm, self.n_data), method.ridge_of(arm, problem)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
@@ -68,7 +69,7 @@ class SiteMethod(GaussianAnswer):
     shown = ("moved {moved:.2g} sds", "{queries} queries/pass")
     recorded: tuple[str, ...] = ("queries", "visits", "moved", "kept", "evidence")
 
-    def __init__(self, arm: Any, problem: Problem, label: str, rule: Rule):
+    def __init__(self, arm: Arm, problem: Problem, label: str, rule: Rule):
         self.arm, self.problem, self.label, self.rule = arm, problem, label, rule
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         self.penalty = priors_of(arm).penalty(problem.prior)

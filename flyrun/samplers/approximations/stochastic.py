@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
@@ -45,7 +46,7 @@ class StochasticVariational(StreamedGaussian):
     label = ""
     remedy = "a larger sampler.batch"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem, batches_of(arm, len(problem.features.rows)))
         self.base = self.prior_precision, np.zeros(len(self.prior_precision))  # before any batch
 
@@ -137,7 +138,7 @@ class StochasticSites(StochasticVariational):
 
     def __init__(
         self,
-        arm: Any,
+        arm: Arm,
         problem: Problem,
         label: str,
         rule: Rule,

@@ -1,7 +1,6 @@
 """Gaussian variational inference from batches of rows: natural gradients of KL(q‖p) (Khan & Lin 2017)."""
 
-from typing import Any
-
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.sites import touching
@@ -9,7 +8,7 @@ from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     label = "Stochastic Gaussian variational inference"
     return StochasticSites(arm, problem, label, KlGaussian(arm.sampler.points), touching)

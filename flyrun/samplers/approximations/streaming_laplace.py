@@ -5,10 +5,9 @@ next block; Newton finds where their product is highest, and the block's curvatu
 In the end a Gaussian about as good as Laplace's, for one reading of the data.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
@@ -20,7 +19,7 @@ from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     log_concave(arm, f"sampler={arm.sampler.name}", "model=logistic or softmax")
     n_data = len(problem.features.rows)

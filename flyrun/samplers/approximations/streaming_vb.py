@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
@@ -31,7 +32,7 @@ _LEVEL = 1e-6  # of the test whether the order is by the targets
 _PIECES = 16  # of the rows, that it compares
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     config, n_data = arm.sampler, len(problem.features.rows)
     if config.rule == "laplace":
@@ -52,7 +53,7 @@ class StreamingVb(StreamedGaussian):
 
     shown = ("{queries} queries/batch",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         config, n_data = arm.sampler, len(problem.features.rows)
         size = -(-n_data // config.batches)
         shuffled = config.order == "shuffled"

@@ -5,10 +5,9 @@ so that natural gradients are the bounds' sums (Hoffman, Blei, Wang & Paisley 20
 is the Gaussian that they end in.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.factors import Factors, Gaussians
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
@@ -17,7 +16,7 @@ from flyrun.samplers.approximations.stochastic import StochasticSites
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, problem: Problem) -> Method:
+def build(arm: Arm, problem: Problem) -> Method:
     """The method of an arm."""
     return StochasticSites(arm, problem, "SVI, Jaakkola-Jordan", JaakkolaJordan(), bounds_at)
 

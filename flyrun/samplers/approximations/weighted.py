@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.models.shard_prior import priors_of
@@ -28,7 +29,7 @@ class Weighted(Method):
     unit = "draw"
     shown = ("{queries} queries/draw",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         started = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
 from flyrun.models.local_bounds import brought_in
@@ -22,7 +23,7 @@ from flyrun.samplers.chain.update import StepSize
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> "Chain":
+def prepare(arm: Arm, folder: Path) -> "Chain":
     """Load the data, fit what the arm needs (or recall it from `folder`) and bind it all together.
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
@@ -52,7 +53,7 @@ def _state(theta: np.ndarray, iteration: int, rng: Any, kernel: Any, brightness:
 class Chain(Method):
     """One arm, ready to run chains from any seed."""
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
         self.setup = Setup(arm, problem)
         self.n_data, self.n_params = self.setup.n_data, self.setup.n_params

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import DensityError
 from flyrun.models import local_bounds, passes
 from flyrun.models.base_density import dense
@@ -22,7 +23,7 @@ EP_PASSES = 3
 class Setup:
     """A problem and the queries of what was made of it: N for each pass that looks at every likelihood."""
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.module = arm, problem, arm.model.code
         self.n_data, n_features = problem.features.rows.shape
         self.n_params = n_features * problem.model.n_predictors

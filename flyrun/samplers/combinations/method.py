@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
 from flyrun.models.problem import Problem, bind, log_densities, of_positions
 from flyrun.numerics.state import seeded
@@ -21,7 +22,7 @@ _NUMBER = 8  # bytes
 _SPENT = ("setup_queries", "setup_span", "setup_s", "combining_s", "one_class")
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm; errors as bind's."""
     problem = bind(arm, folder, needs_map=False)
     split(len(problem.dataset.target), arm.dataset, arm.sampler.shards)
@@ -36,7 +37,7 @@ class Combination(Method):
 
     shown = ("{queries} queries/iter", "{span} of the busiest worker")
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.workers = arm, problem, arm.sampler.shards
         self.rule = arm.sampler.code
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import total_energy
 from flyrun.numerics.compiled import jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -17,7 +18,7 @@ from flyrun.samplers.gibbs.marginals import no_marginals
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> "SingleSite":
+def prepare(arm: Arm, folder: Path) -> "SingleSite":
     """Load the graph of an arm and bind model and sampler to it. DataError or ConfigError, one line each."""
     return SingleSite(arm)
 
@@ -49,7 +50,7 @@ class SingleSite(Method):
     unit = "sweep"
     shown = ("accepted {accepted:.2f}", "{nominal} factors/update ({actual} looked at)")
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         started = time.perf_counter()
         data = arm.dataset.code.load(arm.dataset)
         self.arm, self.sampler = arm, arm.sampler.code

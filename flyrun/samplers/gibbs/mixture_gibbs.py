@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import bind, draw_prior, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm; DataError or ConfigError as bind's."""
     return MixtureGibbs(arm, bind(arm, folder, needs_map=False))
 
@@ -27,7 +28,7 @@ class MixtureGibbs(Method):
     unit = "sweep"
     shown = ("{queries} queries/sweep",)
 
-    def __init__(self, arm: Any, problem: Any):
+    def __init__(self, arm: Arm, problem: Any):
         self.arm, self.problem, self.x = arm, problem, problem.model.target
         self.precision, self.ridge = problem.model.scale**-2, problem.prior.scale**-2
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import local_energies
 from flyrun.numerics.compiled import jit
 from flyrun.numerics.counters import uniform
@@ -22,7 +23,7 @@ from flyrun.samplers.hogwild.graph_colouring import classes
 from flyrun.samplers.method import Method, Records, State
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm; ConfigError, one line, of a graph whose colours would be its variables."""
     return Chromatic(arm)
 
@@ -39,7 +40,7 @@ def draw_sites(graph, sites, x, out, key, first, energies, weights):
 class Chromatic(GraphChain):
     """A step is a sweep, class by class. The chain begins with all variables 0."""
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         super().__init__(arm)
         started, (threads, self._all) = (
             time.perf_counter(),

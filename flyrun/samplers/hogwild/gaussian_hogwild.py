@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import DensityError
 from flyrun.models.graphs.gaussian_field import GaussianField
 from flyrun.numerics.compiled import implements
@@ -31,7 +32,7 @@ class HogwildGaussian(Method):
     unit = "round"
     shown = ("{queries} updates/round",)
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         started = time.perf_counter()
         self.arm, self.options = arm, arm.sampler
         self.field = arm.model.code.bind(arm.model, arm.dataset.code.load(arm.dataset))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.graphs import planar
 from flyrun.samplers.gibbs.method import observe
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
@@ -20,7 +21,7 @@ class GraphChain(Method):
     label, exact = "", True
     counts: dict[str, float]
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         started = time.perf_counter()
         self.arm, data = arm, arm.dataset.code.load(arm.dataset)
         self.graph = arm.model.code.bind(arm.model, data)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import local_energies
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -33,7 +34,7 @@ class HogwildSites(GraphChain):
 
     unit = "round"
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         super().__init__(arm)
         self.options, room = arm.sampler, (np.zeros(self.graph.bounds.n_values) for _ in range(2))
         self.owner = loop.owners(self.options, self.n)

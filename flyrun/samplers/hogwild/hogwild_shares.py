@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.data.precision import random_matrix
 from flyrun.errors import ConfigError
 from flyrun.samplers.hogwild import theory
@@ -52,7 +53,7 @@ class Shares(Method):
     unit = "step"
     shown = ()
 
-    def __init__(self, arm: Any):
+    def __init__(self, arm: Arm):
         self.arm, self.n = arm, arm.dataset.n_variables
         if self.n < max(PROCESSORS):
             raise ConfigError(
@@ -108,6 +109,6 @@ class Shares(Method):
         return Facts(update=LABEL, exact=True, n_params=self.n, more={"matrices": counts})
 
 
-def prepare(arm: Any, folder: Any) -> Method:
+def prepare(arm: Arm, folder: Any) -> Method:
     """The method of an arm."""
     return Shares(arm)

@@ -1,13 +1,13 @@
 """The family of samplers that draw many variables at once: what an arm's model asks for."""
 
 from pathlib import Path
-from typing import Any
 
+from flyrun.config.arm import Arm
 from flyrun.samplers.hogwild.gaussian_hogwild import HogwildGaussian
 from flyrun.samplers.hogwild.graph_hogwild import HogwildSites
 from flyrun.samplers.method import Method
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Bind an arm's model to its sampler; ConfigError, one line, where they do not go together."""
     return HogwildGaussian(arm) if arm.model.kind == "precision" else HogwildSites(arm)

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process, exact
 from flyrun.samplers.inducing.method import Predictor
 from flyrun.samplers.method import Method, Records, State
 
 
-def build(arm: Any, process: Process, seconds: float) -> Method:
+def build(arm: Arm, process: Process, seconds: float) -> Method:
     """The method of an arm."""
     return OnRows(arm, process, seconds, len(process.target), "Exact Gaussian process", True)
 
@@ -19,7 +20,7 @@ class OnRows(Predictor):
 
     answers = "density"
 
-    def __init__(self, arm: Any, process: Process, seconds: float, size: int, label: str, exact: bool):
+    def __init__(self, arm: Arm, process: Process, seconds: float, size: int, label: str, exact: bool):
         super().__init__(arm, process, seconds)
         self._size, self.label, self.exact = size, label, exact
 

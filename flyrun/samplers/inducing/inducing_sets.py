@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Inducing, Posterior, Process, Sums, no_sums
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
@@ -22,7 +23,7 @@ class Particles(Predictor):
 
     answers: Literal["draws", "weighted", "density"] = "weighted"
 
-    def __init__(self, arm: Any, process: Process, seconds: float, sets: int):
+    def __init__(self, arm: Arm, process: Process, seconds: float, sets: int):
         super().__init__(arm, process, seconds)
         self.inducing_size = checked_size("inducing", arm.sampler.inducing, process)
         self.sets, self.batches = sets, batches_of(arm, self.n_data)

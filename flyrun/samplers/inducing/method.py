@@ -9,20 +9,20 @@ and `equal_log_density`. All in the target's units.
 import time
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 from scipy.stats import norm
 
 from flyrun import data
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models.gaussian_process import Process
 from flyrun.numerics.state import seeded
 from flyrun.samplers.method import Facts, Method, State
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Data loaded, the kernel fixed. DataError or ConfigError, one line each."""
     started = time.perf_counter()
     process = arm.model.code.bind(arm.model, data.load(arm.dataset))
@@ -53,7 +53,7 @@ class Predictor(Method):
     unit = "step"
     shown = ("{queries} queries/step",)
 
-    def __init__(self, arm: Any, process: Process, seconds: float):
+    def __init__(self, arm: Arm, process: Process, seconds: float):
         self.arm, self.process, self.seconds = arm, process, seconds
         self.n_data = len(process.target)
 

@@ -6,16 +6,15 @@ closed form: q(u|Z) stays Gaussian, its natural parameters and the log weight ar
 log N(y; 0, Q_nn + β⁻¹I).
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Posterior, Process, Sums
 from flyrun.samplers.inducing.inducing_sets import Particles
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, process: Process, seconds: float) -> Method:
+def build(arm: Arm, process: Process, seconds: float) -> Method:
     """The method of an arm."""
     made = Bounded if arm.sampler.weights == "bound" else Descent
     return made(arm, process, seconds, "Particle mirror descent", arm.sampler.particles)
@@ -24,7 +23,7 @@ def build(arm: Any, process: Process, seconds: float) -> Method:
 class Descent(Particles):
     """γ_t = (t + delay)^(−decay)."""
 
-    def __init__(self, arm: Any, process: Process, seconds: float, label: str, sets: int):
+    def __init__(self, arm: Arm, process: Process, seconds: float, label: str, sets: int):
         super().__init__(arm, process, seconds, sets)
         self.label = label
 

@@ -5,14 +5,13 @@ inducing inputs that moved would have to read the past again, so they stay, and 
 resampling, weights are carried on instead. After its pass it stands still.
 """
 
-from typing import Any
-
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.inducing_sets import Particles
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, process: Process, seconds: float) -> Method:
+def build(arm: Arm, process: Process, seconds: float) -> Method:
     """The method of an arm."""
     return OnePass(arm, process, seconds, arm.sampler.particles)
 

@@ -1,16 +1,15 @@
 """Subset of data: the exact process on some rows alone (Quiñonero-Candela & Rasmussen 2005, §4)."""
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.exact_gp import OnRows
 from flyrun.samplers.inducing.method import checked_size, inducing_rows
 from flyrun.samplers.method import Method
 
 
-def build(arm: Any, process: Process, seconds: float) -> Method:
+def build(arm: Arm, process: Process, seconds: float) -> Method:
     """The method of an arm."""
     size = checked_size("inducing", arm.sampler.inducing, process)
     return Subset(arm, process, seconds, size, "Subset of data", False)

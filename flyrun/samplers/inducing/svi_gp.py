@@ -5,12 +5,13 @@ One set of inducing inputs, fixed; natural gradient steps on q(u). It is mirror 
 
 from typing import Any
 
+from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.pmd_inducing import Descent
 from flyrun.samplers.method import Method, State
 
 
-def build(arm: Any, process: Process, seconds: float) -> Method:
+def build(arm: Arm, process: Process, seconds: float) -> Method:
     """The method of an arm."""
     return Variational(arm, process, seconds, "Stochastic variational inference", 1)
 

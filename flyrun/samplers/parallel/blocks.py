@@ -6,10 +6,10 @@ density is the rounded exact sum of its blocks' (`math.fsum`): in what order the
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem, bind
 
@@ -41,7 +41,7 @@ class Blocks:
         return total
 
 
-def problem_of(arm: Any, folder: Path) -> Problem:
+def problem_of(arm: Arm, folder: Path) -> Problem:
     """Data and model bound, the MAP fitted or recalled where one is asked for; errors as bind's."""
     return bind(arm, folder, arm.protocol.init == "map" or arm.sampler.at_map)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.children import cores
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, log_priors, prior_curvature
@@ -32,7 +33,7 @@ from flyrun.samplers.subsampling.method import OwnChain
 _TEAMS = 4  # that are started before it is given up
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm. ConfigError where the data have fewer rows than there are to be blocks."""
     problem = problem_of(arm, folder)
     if arm.sampler.batches > (n_data := len(problem.features.rows)):
@@ -53,7 +54,7 @@ class Prefetching(OwnChain):
     shown = ("accepted {accepted:.2f}, {queries} queries/iter",)
     label, exact = "Prefetching", True
 
-    def __init__(self, arm: Any, problem: Problem, folder: Path):
+    def __init__(self, arm: Arm, problem: Problem, folder: Path):
         super().__init__(arm, problem)
         self.config, self.folder = arm.sampler, folder
         self.blocks = Blocks(problem, self.config.batches, self.config.pause)

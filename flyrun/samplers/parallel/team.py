@@ -17,6 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import children
+from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
 
@@ -112,7 +113,7 @@ class Threads(Real):
 class Processes(Real):
     """Processes of this machine, which read the data themselves."""
 
-    def __init__(self, workers: int, arm: Any, folder: Path):
+    def __init__(self, workers: int, arm: Arm, folder: Path):
         super().__init__(workers)
         self.given = arm, folder
         self._pool = children.Pool(workers)
@@ -128,7 +129,7 @@ class Processes(Real):
 class Dask(Real):
     """Processes of a Dask cluster on this machine."""
 
-    def __init__(self, workers: int, arm: Any, folder: Path):
+    def __init__(self, workers: int, arm: Arm, folder: Path):
         try:
             import distributed  # late: an extra
         except ImportError as error:
@@ -169,7 +170,7 @@ def _close(client: Any, cluster: Any) -> None:
 _blocks: dict[str, Blocks] = {}
 
 
-def _sums(arm: Any, folder: Path, theta: np.ndarray, first: int, last: int) -> list[float]:
+def _sums(arm: Arm, folder: Path, theta: np.ndarray, first: int, last: int) -> list[float]:
     """In a worker process: the blocks' sums; the data are bound at the first call."""
     key = f"{arm.settings()}{folder}"
     if key not in _blocks:

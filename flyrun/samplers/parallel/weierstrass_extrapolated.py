@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, bind, of_positions
 from flyrun.samplers.method import Facts, Method, Records, State
 
 _WEIGHTS = (-1.0, 2.0)
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm; errors as bind's."""
     return Extrapolated(arm, bind(arm, folder, needs_map=False))
 
@@ -27,7 +28,7 @@ class Extrapolated(Method):
     unit = "step"
     shown = ("{queries} queries",)
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
 from flyrun.models import passes
 from flyrun.models.problem import Problem, bind, draw_prior, log_priors, prior_curvature, prior_scores
@@ -31,7 +32,7 @@ _STEP = 1.7  # of the walk, in conditional sds, by √P
 _NUMBER = 8  # bytes
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm. ConfigError where there are more shards than rows, or the prior has no power."""
     problem = bind(arm, folder, needs_map=True)
     split(len(problem.features.rows), arm.dataset, arm.sampler.shards)
@@ -57,7 +58,7 @@ class WeierstrassGibbs(OwnChain):
     shown = ("accepted {accepted:.2f}, {queries} queries/round, {span} of the busiest worker",)
     label = "Weierstrass Gibbs"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         self.shards = arm.sampler.shards
         self.prior = priors_of(arm, self.shards).prior(problem.fit.scale)

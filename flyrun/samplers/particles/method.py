@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.numerics.kernels import log_density
 from flyrun.numerics.resampling import effective
 from flyrun.samplers.method import Facts, Method, State
@@ -15,7 +16,7 @@ from flyrun.samplers.particles.weights import normalised
 REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0.5"
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound; DataError or ConfigError as bind's."""
     return arm.sampler.code.build(arm, Rows(arm, folder))
 
@@ -28,7 +29,7 @@ class Weighted(Method):
     shown: tuple[str, ...] = ("{ess} effective", "{queries} queries/batch")
     update, exact, remedy = "", False, REMEDY
 
-    def __init__(self, arm: Any, target: Any):
+    def __init__(self, arm: Arm, target: Any):
         self.arm, self.target = arm, target
 
     @property

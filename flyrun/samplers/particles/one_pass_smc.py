@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
@@ -29,7 +30,7 @@ class OnePass(Weighted):
 
     update, remedy = "One-pass SMC", "take more particles or a smaller sampler.batch"
 
-    def __init__(self, arm: Any, target: Any):
+    def __init__(self, arm: Arm, target: Any):
         super().__init__(arm, target)
         self.config, self.batches = arm.sampler, batches_of(arm, target.n_data)
 

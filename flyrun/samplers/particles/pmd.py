@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.numerics.kernels import local_sd, log_density, silverman
 from flyrun.numerics.resampling import effective, systematic
@@ -45,7 +46,7 @@ class MirrorDescent(Weighted):
     update = "Particle mirror descent"
     shown = (*Weighted.shown, "γ {gamma}")
 
-    def __init__(self, arm: Any, target: Any):
+    def __init__(self, arm: Arm, target: Any):
         super().__init__(arm, target)
         self.config, self.batches = arm.sampler, batches_of(arm, target.n_data)
 

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.models import passes
 from flyrun.models.problem import bind, draw_prior, log_priors, of_positions
@@ -37,7 +38,7 @@ class Target(Protocol):
 class Rows:
     """Any model of rows with its prior: logistic, softmax, robust regression, the mixture."""
 
-    def __init__(self, arm: Any, folder: Path):
+    def __init__(self, arm: Arm, folder: Path):
         self.arm, self.problem = arm, bind(arm, folder, needs_map=False)
         problem = self.problem
         self.n_data = len(problem.features.rows)

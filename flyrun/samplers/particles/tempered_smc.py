@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Records, State
@@ -26,7 +27,7 @@ class Tempered(Weighted):
     remedy = "take more particles"
     shown = ("power {power:.3f}", "accepted {accepted:.2f}", "{queries} queries/stage")
 
-    def __init__(self, arm: Any, target: Any):
+    def __init__(self, arm: Arm, target: Any):
         super().__init__(arm, target)
         self.config, self.all = arm.sampler, np.arange(target.n_data)
 

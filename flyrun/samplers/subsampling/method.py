@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, bind, draw_prior, log_densities, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Method, Records, State, first_step
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound, the MAP fitted or recalled where one is asked for; errors as bind's."""
     needs_map = arm.protocol.init == "map" or arm.sampler.at_map
     return arm.sampler.code.build(arm, bind(arm, folder, needs_map))
@@ -25,7 +26,7 @@ class OwnChain(Method):
     shown = ("{queries} queries/step",)
     label, exact = "", False
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem = arm, problem
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
         self.own_queries, self.own_seconds = 0, 0.0  # of set-up, beside the fit's
@@ -63,7 +64,7 @@ class OwnChain(Method):
 class SubsetChain(OwnChain):
     """Moved step by step, each with the rows of one batch. Derive from it: `move`, `label`, `exact`."""
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         self.batches = batches_of(arm, self.n_data)
 

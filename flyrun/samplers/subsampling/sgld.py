@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, posterior_curvature, prior_scores
@@ -32,7 +33,7 @@ class Sgld(SubsetChain):
 
     label = "SGLD"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
         self.covariance: np.ndarray = np.eye(self.n_params)  # G
@@ -149,7 +150,7 @@ class Sgld(SubsetChain):
 build = Sgld
 
 
-def noise_of(arm: Any, problem: Problem, theta: np.ndarray, known: np.ndarray | float) -> np.ndarray:
+def noise_of(arm: Arm, problem: Problem, theta: np.ndarray, known: np.ndarray | float) -> np.ndarray:
     """N·Var_n(∇ log L_n(θ) − s_n ⊗ x_n), (P, P). known: s, slopes in η, (N, K), or 0. After the run: N
     queries, not charged."""
     model, features, code = problem.model, problem.features, arm.model.code

@@ -6,10 +6,10 @@ not grow. Biased still, as there is no test of acceptance.
 """
 
 import time
-from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
@@ -22,7 +22,7 @@ class SgldCv(Sgld):
 
     label = "SGLD-CV"
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
         model, features, self.centre = problem.model, problem.features, problem.fit.theta_map

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.errors import DensityError
 from flyrun.models import passes
@@ -188,7 +189,7 @@ def _run(process, rng, phi, v, length, first, thin, theta, queries):
             row += 1
 
 
-def process_of(arm: Any, problem: Problem, setup: Setup, order: int, local: bool) -> Process:
+def process_of(arm: Arm, problem: Problem, setup: Setup, order: int, local: bool) -> Process:
     """Fit together what the process needs; `setup` counts the passes."""
     made, size = setup.surrogate(order), len(problem.fit.theta_map)
     module, model, rows = setup.module, problem.model, problem.features.rows
@@ -235,7 +236,7 @@ class ZigZag(OwnChain):
     shown = ("{queries} queries/slice",)
     label, exact = "Zig-Zag", True
 
-    def __init__(self, arm: Any, problem: Problem):
+    def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         setup = Setup(arm, problem)
         started = time.perf_counter()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.data.documents import Halves
 from flyrun.models import lda
 from flyrun.models.lda import Lda
@@ -23,7 +24,7 @@ from flyrun.samplers.topics import search
 TOP_WORDS = 10
 
 
-def prepare(arm: Any, folder: Path) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """Load the documents of an arm, and search its step where none is given. DataError, ConfigError."""
     started = time.perf_counter()
     problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
@@ -42,7 +43,7 @@ class Topics(Method):
     shown = ("{queries} queries/step",)
     label, exact = "", False
 
-    def __init__(self, arm: Any, problem: Lda, step: tuple[float, float, float] | None):
+    def __init__(self, arm: Arm, problem: Lda, step: tuple[float, float, float] | None):
         self.arm, self.problem, self.step = arm, problem, step
         self.train, self.n_documents = problem.data.train, (n := problem.data.train.n_documents)
         some = hasattr(arm.sampler, "batch")

@@ -9,11 +9,12 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun import files
+from flyrun.config.arm import Arm
 from flyrun.models.lda import Lda
 from flyrun.numerics import code_digest
 
@@ -33,7 +34,7 @@ class Found(NamedTuple):
     seconds: float = 0.0
 
 
-def best(arm: Any, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
+def best(arm: Arm, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
     """Search, or recall what was found from `folder`."""
     choices = [choice.key_settings() for choice in (arm.dataset, arm.model, arm.sampler)]
     code = [code_digest.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.samplers.chain.setup import Setup
@@ -38,7 +39,7 @@ def centre(config: Any, setup: Setup) -> np.ndarray:
     return theta_map + config.offset_sds * np.linalg.solve(root.T, z)
 
 
-def expected_pseudo(arm: Any, problem: Problem, curvature: np.ndarray) -> np.ndarray:
+def expected_pseudo(arm: Arm, problem: Problem, curvature: np.ndarray) -> np.ndarray:
     """E L̃_n over the posterior, (N,), for bounds tight at the MAP.
 
     η_n varies by its leverage, x_nᵀH⁻¹x_n for one predictor, H the posterior's `curvature` at the MAP.
