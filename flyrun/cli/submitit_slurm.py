@@ -12,6 +12,7 @@ from unittest import mock
 from hydra.core.utils import JobReturn, JobStatus
 
 from flyrun.cli.messages import print_error
+from flyrun.config.executor import Slurm
 from flyrun.runner.launch import ENDING
 from flyrun.runner.slurm import Jobs
 
@@ -65,7 +66,7 @@ def watched(lost: Callable[[list[str], int, str], None]) -> Iterator[None]:
 
 def _wait(jobs: list[Any]) -> None:
     """Wait until each job has left a result, or ended in SLURM's words; say what is waited for."""
-    slurm = Jobs(None)
+    slurm = Jobs(Slurm())
     slurm.sent = sorted({job.job_id.partition("_")[0] for job in jobs})
     said, began = "", time.monotonic()
     with _signals_interrupt():

@@ -1,10 +1,10 @@
 """Data: one loader a file, found by the dataset's name; registry.py keeps what is stored."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from flyrun.config import dataset as options
 from flyrun.data import checks, registry, shards
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
@@ -12,7 +12,7 @@ from flyrun.errors import DataError
 __all__ = ["Dataset", "fingerprint", "load"]
 
 
-def load(config: Any) -> Dataset:
+def load(config: options.Dataset) -> Dataset:
     """The rows that a dataset's config asks for, checked: finite, matching, at least two classes.
 
     config: one of flyrun.config.dataset's classes; the loader, flyrun/data/<name>.py, does the work. Training
@@ -20,14 +20,14 @@ def load(config: Any) -> Dataset:
     DataError or ConfigError, in one line, for what a person can mend.
     """
     data = checks.prepared(config.code.load(config))
-    if getattr(config, "shard", None) is not None:
+    if isinstance(config, options.Rows) and config.shard is not None:
         data = shards.shard(data, config)
     if getattr(config, "dtype", "float64") == "float32":
         return replace(data, features=data.features.astype(np.float32))
     return data
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.Dataset) -> str:
     """Digest of the file that `load(config)` reads, without loading it: part of a cell's key.
 
     A loader of files that are in no registry has its own `fingerprint(config)`.

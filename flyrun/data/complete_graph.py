@@ -1,8 +1,10 @@
 """Every pair of n variables: a graph whose factors are worked out from their pair (models/edge_tables.py)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from flyrun.config import dataset as options
 
 
 class CompleteGraph(NamedTuple):
@@ -12,12 +14,12 @@ class CompleteGraph(NamedTuple):
     ends: np.ndarray
 
 
-def load(config: Any) -> CompleteGraph:
+def load(config: options.CompleteGraph) -> CompleteGraph:
     """The graph of config.n_variables."""
     ring = np.arange(config.n_variables, dtype=np.int32)
     return CompleteGraph(config.n_variables, np.stack([ring, np.roll(ring, -1)], axis=1))
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.CompleteGraph) -> str:
     """No file is read."""
     return ""

@@ -7,10 +7,11 @@ with # are passed over.
 import csv
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config import dataset as options
 from flyrun.data.uai import file_bytes, fingerprint, path_of
 from flyrun.errors import DataError
 
@@ -27,7 +28,7 @@ class Edges(NamedTuple):
     weight: np.ndarray
 
 
-def load(config: Any) -> Edges:
+def load(config: options.EdgeList) -> Edges:
     """Edges of the file config.path; duplicates are summed if config.sum_duplicates, else refused."""
     return read(path_of(config), config.sum_duplicates)
 

@@ -1,8 +1,10 @@
 """Variables on a square grid, every pair interacting: A_ij = exp(−γ d_ij²) (De Sa et al. 2018, app. B)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from flyrun.config import dataset as options
 
 
 class Grid(NamedTuple):
@@ -13,12 +15,12 @@ class Grid(NamedTuple):
     ends: np.ndarray
 
 
-def load(config: Any) -> Grid:
+def load(config: options.Grid) -> Grid:
     """Grid of side × side variables with kernel exp(−gamma·d²)."""
     return Grid(config.side**2, gaussian_kernel(config.side, config.gamma), grid_edges(config.side))
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.Grid) -> str:
     """No file is read."""
     return ""
 

@@ -1,19 +1,18 @@
 """A rectangle of variables, nearest neighbours interacting with weight 1, nothing beyond the border."""
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config import dataset as options
 from flyrun.data.edge_list import Edges
 
 
-def load(config: Any) -> Edges:
+def load(config: options.Lattice) -> Edges:
     """rows × columns variables, variable i at (i // columns, i % columns)."""
     ends = lattice_edges(config.rows, config.columns)
     return Edges(config.rows * config.columns, ends, np.ones(len(ends)))
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.Lattice) -> str:
     """No file is read."""
     return ""
 

@@ -4,9 +4,11 @@ The regime of De Sa et al. (2018) in which minibatches win: Δ factors a variabl
 that L and Ψ = n·L/width stay what they are however large Δ is.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from flyrun.config import dataset as options
 
 
 class SharedTables(NamedTuple):
@@ -21,7 +23,7 @@ class SharedTables(NamedTuple):
     ends: np.ndarray  # (E, 2) int32: the pairs whose agreement is watched, those of the first factors
 
 
-def load(config: Any) -> SharedTables:
+def load(config: options.RandomFactors) -> SharedTables:
     """Random regular graph: `degree` times, the variables are shuffled and dealt out to n/width factors.
 
     So each variable stands in `degree` factors, all of one M, and each L_i is `local` exactly.
@@ -51,6 +53,6 @@ def _table(rng: np.random.Generator, n_values: int, width: int, agreement: float
     return (agreement * agree + (1.0 - agreement) * off[tuple(differences)]).ravel()
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.RandomFactors) -> str:
     """No file is read."""
     return ""

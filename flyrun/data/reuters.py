@@ -8,10 +8,10 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from flyrun.config import dataset as options
 from flyrun.data import archive, feature_cache, registry, sources
 from flyrun.data.documents import Corpora, corpus, halved
 from flyrun.errors import DataError
@@ -25,7 +25,7 @@ REMEDY = (
 ARRAYS = ("counts", "tokens")  # the two members' bytes
 
 
-def load(config: Any) -> Corpora:
+def load(config: options.Reuters) -> Corpora:
     """Every fifth story is to be predicted, every tenth chooses settings, the others are to learn from."""
     if config.path is None:
         texts = feature_cache.cached(ARRAYS, {"what": "reuters", **RAW}, lambda: _fetched(feature_cache.tell))
@@ -40,7 +40,7 @@ def load(config: Any) -> Corpora:
     return Corpora(train, halved(some), halved(others), len(vocabulary), vocabulary)
 
 
-def fingerprint(config: Any) -> str:
+def fingerprint(config: options.Reuters) -> str:
     """Digest of what is read, wherever it comes from."""
     return archive.sha256(str(sorted(MEMBERS.items())).encode())
 

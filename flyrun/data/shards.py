@@ -1,15 +1,15 @@
 """Parts of a data set, each the data of a subposterior."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from flyrun.config.dataset import Rows
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 
 
-def split(n: int, config: Any, shards: int, seed: int = 0) -> list[np.ndarray]:
+def split(n: int, config: Rows, shards: int, seed: int = 0) -> list[np.ndarray]:
     """Numbers of the rows of each of `shards` parts of n, ascending; sizes differ by at most one.
 
     Shuffled rows are dealt so that the parts of J are parts of those of J/2; seed: beside config.shards_seed.
@@ -25,9 +25,9 @@ def split(n: int, config: Any, shards: int, seed: int = 0) -> list[np.ndarray]:
     return [np.sort(order[k * n // shards : (k + 1) * n // shards]) for k in range(shards)]
 
 
-def shard(data: Dataset, config: Any) -> Dataset:
+def shard(data: Dataset, config: Rows) -> Dataset:
     """Part k of J of the training rows, config.shard = (k, J); test rows stay whole. Errors as split's."""
-    k, shards = config.shard
+    k, shards = config.shard or (0, 1)
     rows = split(len(data.target), config, shards)[k]
     return replace(
         data,
@@ -36,7 +36,7 @@ def shard(data: Dataset, config: Any) -> Dataset:
     )
 
 
-def one_class(data: Dataset, config: Any, shards: int, seed: int) -> int:
+def one_class(data: Dataset, config: Rows, shards: int, seed: int) -> int:
     """How many of the parts have rows of one class alone; 0 of a regression."""
     parts = [] if data.task == "regression" else split(len(data.target), config, shards, seed)
     return sum(bool(np.ptp(data.target[rows]) == 0) for rows in parts)

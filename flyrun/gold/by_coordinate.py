@@ -4,8 +4,6 @@ The posterior of independent coordinates is a product, however many these are: a
 a node of every coordinate at once. Where a node's density is e^−45 of the highest nothing is left to add.
 """
 
-from typing import Any
-
 import numpy as np
 
 from flyrun.config.arm import Arm
@@ -13,6 +11,7 @@ from flyrun.errors import FlyrunError
 from flyrun.gold.grid_moments import BELOW
 from flyrun.gold.recipe import Moments
 from flyrun.models import passes
+from flyrun.models.base_density import Penalty
 from flyrun.models.problem import Problem, log_priors
 from flyrun.models.shard_prior import priors_of
 
@@ -46,7 +45,7 @@ def moments(arm: Arm, problem: Problem) -> Moments:
     raise FlyrunError("quadrature=true: the density is too narrow for it; take fewer data")
 
 
-def _log_densities(problem: Problem, penalty: Any, theta: np.ndarray) -> np.ndarray:
+def _log_densities(problem: Problem, penalty: Penalty, theta: np.ndarray) -> np.ndarray:
     """Log posterior of each coordinate at its nodes, both (G, D), each with its share of the evidence."""
     size = theta.shape[1]
     seen = (problem.features.rows != 0).argmax(axis=1)

@@ -1,5 +1,6 @@
 """Whether a reference can be believed: each check, whether it holds, and what it measured."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ def agreement(one: Any, other: Any) -> tuple[float, float]:
     return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
 
 
-def chain(arm: Arm, folder: Any, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
+def chain(arm: Arm, folder: Path, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
     """Draws (T, D) of an arm's chain after its burn-in, in the reference's coordinates."""
     method = prepare(arm, folder)
     state = method.init(seed)

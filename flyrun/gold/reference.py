@@ -43,7 +43,8 @@ def free(theta: np.ndarray, classes: int) -> np.ndarray:
 
 def data_of(settings: dict[str, Any]) -> Dataset:
     """The data of a reference's settings."""
-    return flyrun.data.load(SCHEMAS["dataset"][settings["dataset"]["name"]](**settings["dataset"]))
+    config: Any = SCHEMAS["dataset"][settings["dataset"]["name"]](**settings["dataset"])
+    return flyrun.data.load(config)
 
 
 def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, "Problem"]:

@@ -16,6 +16,7 @@ import yaml
 from flyrun import paths
 from flyrun.config.schema import did_you_mean
 from flyrun.data import archive
+from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
 
 PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -123,7 +124,7 @@ def sketch(features: np.ndarray, target: np.ndarray) -> np.ndarray:
     return total / np.sqrt(n)
 
 
-def check_data(gold: Gold, dataset: Any, name: str) -> None:
+def check_data(gold: Gold, dataset: Dataset, name: str) -> None:
     """DataError unless the features are those that the reference is of."""
     found = sketch(dataset.features, dataset.target)
     if found.shape != gold.sketch.shape or np.abs(found - gold.sketch).max() > _ALIKE * max(

@@ -6,11 +6,12 @@ of the target's variance. Inducing values u = Lv with L Lᵀ = K_mm are held as 
 to a K_mm that is nearly singular.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from flyrun.config.model import GaussianProcess
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
 
@@ -33,7 +34,7 @@ class Process(NamedTuple):
     spread: float
 
 
-def bind(config: Any, data: Dataset) -> Process:
+def bind(config: GaussianProcess, data: Dataset) -> Process:
     """The process of a configuration on these data. DataError for what has no numbers to predict."""
     what = f"dataset={data.name}"
     if data.task != "regression":

@@ -7,11 +7,12 @@ A likelihood query is K responsibilities worked out for a word of a document: fo
 Gibbs sampling, for every distinct word in each iteration of the variational update.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.data.documents import Corpora, Halves
+from flyrun.config import model as options
+from flyrun.data.documents import Corpora, Corpus, Halves
 from flyrun.numerics.compiled import jit, outer_jit
 
 FOLD_SWEEPS, FOLD_KEPT = 20, 15
@@ -32,7 +33,7 @@ class Lda(NamedTuple):
         return self.data.n_words, self.n_topics
 
 
-def bind(config: Any, data: Corpora) -> Lda:
+def bind(config: options.Lda, data: Corpora) -> Lda:
     """The model of these documents."""
     return Lda(config.n_topics, config.alpha, config.beta, data)
 
@@ -98,7 +99,7 @@ class Workspace(NamedTuple):
     weights: np.ndarray
 
 
-def workspace(corpus: Any, n_topics: int) -> Workspace:
+def workspace(corpus: Corpus, n_topics: int) -> Workspace:
     """For the longest document of a corpus."""
     longest = int(np.add.reduceat(np.append(corpus.repeats, 0), corpus.first[:-1]).max(initial=1))
     return Workspace(np.zeros(max(longest, 1), np.int32), np.zeros(n_topics), np.zeros(n_topics))

@@ -20,6 +20,7 @@ import flyrun.data
 from flyrun import files
 from flyrun.config.arm import Arm
 from flyrun.data import mapped
+from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
 from flyrun.models.base_density import dense, draw_base, log_base
@@ -59,7 +60,7 @@ class Fit(NamedTuple):
 class Problem(NamedTuple):
     """Data, model and prior of an arm, bound together."""
 
-    dataset: Any
+    dataset: Dataset
     model: Any
     features: Any
     prior: Any
@@ -229,7 +230,7 @@ def _raises_likelihood(arm: Arm) -> bool:
     return _shards(arm) > 1.0 and arm.dataset.shards_power == "likelihood"
 
 
-def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
+def bind_model(config: Any, dataset: Dataset, scale: float) -> tuple[Any, Any]:
     """Model and features; what the configuration says of the likelihood goes to `bind` by name."""
     settings = {key: value for key, value in config.settings().items() if key not in _NOT_OF_THE_MODEL}
     if not np.isnan(scale):
@@ -238,7 +239,7 @@ def bind_model(config: Any, dataset: Any, scale: float) -> tuple[Any, Any]:
     return config.code.bind(dataset.features, target, **settings)
 
 
-def _fit(arm: Arm, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
+def _fit(arm: Arm, dataset: Dataset, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
     """The fit, and where it is kept; one that no pass was needed for is not."""
     scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
     if "held_out" in scales:
@@ -266,7 +267,7 @@ def _fit(arm: Arm, dataset: Any, folder: Path, needs_map: bool) -> tuple[Fit, Pa
 class _Search:
     """MAP fits, each from where the last ended, and their cost."""
 
-    def __init__(self, arm: Arm, dataset: Any):
+    def __init__(self, arm: Arm, dataset: Dataset):
         self.arm, self.dataset = arm, dataset
         # a likelihood to J with the whole prior has the same mode
         self.module, self.priors = arm.model.code, priors_of(arm, _shards(arm))

@@ -25,6 +25,7 @@ import threadpoolctl
 
 from flyrun import children
 from flyrun.children import cores
+from flyrun.config.executor import Dask
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.runner import slurm, store
@@ -52,7 +53,7 @@ _SAY_AFTER_S, _SAY_EVERY_S = 3.0, 30.0
 class DaskPool:
     """The workers of one Dask cluster, for one run."""
 
-    def __init__(self, settings: Any, cells: int, display: Any):
+    def __init__(self, settings: Dask, cells: int, display: Any):
         self.settings, self.cells, self.display = settings, cells, display
         self._run = f"flyrun-{uuid.uuid4().hex[:12]}"
         self._stopped, self._ended = threading.Event(), threading.Event()

@@ -11,6 +11,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from rich.console import Console
+
 from flyrun.runner import store, work_left
 from flyrun.runner.events import Events
 from flyrun.runner.outcomes import Outcome
@@ -24,7 +26,7 @@ SLOW_S = 1.0
 class Lines:
     """Plain lines: one per finished cell, one about the running cells every ten seconds."""
 
-    def __init__(self, console: Any, cells: int, terse: bool = False):
+    def __init__(self, console: Console, cells: int, terse: bool = False):
         self._console, self._cells, self._finished, self._terse = console, cells, 0, terse
         self._running: dict[tuple[str, int], dict] = {}
         self._ended: set[tuple[str, int]] = set()
@@ -76,7 +78,7 @@ class Lines:
 class Bars(Lines):
     """A bar per running cell with speed, acceptance, queries and time left; a line per finished cell."""
 
-    def __init__(self, console: Any, cells: int, terse: bool = False):
+    def __init__(self, console: Console, cells: int, terse: bool = False):
         super().__init__(console, cells, terse)
         from rich import progress  # late: only a terminal needs it
 
@@ -113,7 +115,7 @@ class Bars(Lines):
         self._bars.update(self._tasks[cell], completed=event["iteration"], detail=detail)
 
 
-def display(console: Any, cells: int, terse: bool = False, bars: bool = False) -> Any:
+def display(console: Console, cells: int, terse: bool = False, bars: bool = False) -> Any:
     """Lines, or on a terminal bars if asked for; a console of None shows nothing, Events shows itself.
 
     terse: no line for a cell that ended well.

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import fields
 from typing import Any
 
+from flyrun.config.executor import Slurm
 from flyrun.config.schema import listing, show
 from flyrun.errors import ConfigError
 from flyrun.runner.environment import ONE_THREAD
@@ -15,7 +16,7 @@ _ASK_EVERY_S = 10.0
 _PATIENCE_S = 30.0
 
 
-def check(slurm: Any) -> None:
+def check(slurm: Slurm) -> None:
     """Raise ConfigError where SLURM is asked for and is not there."""
     if slurm.jobs is not None and shutil.which("sbatch") is None:
         raise ConfigError(
@@ -27,7 +28,7 @@ def check(slurm: Any) -> None:
 class Jobs:
     """What became of the jobs that one cluster sent."""
 
-    def __init__(self, slurm: Any):
+    def __init__(self, slurm: Slurm):
         self.slurm, self.sent, self.refusal = slurm, list[str](), ""
         self._asked, self._gone, self._waiting = 0.0, 0, "its jobs are being sent"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flyrun.config.protocol import Protocol
 from flyrun.runner import store
 from flyrun.runner.cell import Cell
 
@@ -31,7 +32,7 @@ def finished(cell: Cell) -> dict[str, Any] | None:
     return stored.info
 
 
-def _length(stored: store.StoredCell, protocol: Any) -> int:
+def _length(stored: store.StoredCell, protocol: Protocol) -> int:
     return stored.info.get("iterations", protocol.iterations)
 
 

@@ -11,10 +11,9 @@ from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import GaussianAnswer
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Records, State, first_step
+from flyrun.samplers.method import Records, State
 
 _NARROW = 0.1  # of the prior's sd: how wide the first Gaussian is
 
@@ -25,18 +24,13 @@ class BlackBox(GaussianAnswer):
     Derive from it: `gradient` and `gaussian`; of the parameters, one flat array, means and log sds are first.
     """
 
-    unit, shown = "step", ("{queries} queries/step",)
-    label, remedy = "", "a smaller sampler.rate"
+    remedy = "a smaller sampler.rate"
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.config = arm, problem, arm.sampler
-        self.n_params, self.n_draws = len(problem.coordinates), arm.sampler.draws
+        super().__init__(arm, problem)
+        self.n_draws = arm.sampler.draws
         self.batches = batches_of(arm, len(problem.features.rows))
         self.adam = Adam(self.config.rate, decay=self.config.decay)
-        self.own_queries, self.own_seconds = 0, 0.0
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     def first(self) -> np.ndarray:
         """The first parameters: at 0, a tenth of the prior's sd wide."""
@@ -84,7 +78,3 @@ class BlackBox(GaussianAnswer):
         """Mean and covariance."""
         mean, root = self.gaussian(state["at"])
         return {"mean": mean, "covariance": root @ root.T}
-
-    def known(self) -> Facts:
-        own = self.own_queries, self.own_seconds
-        return method.facts(self.arm, self.problem, self.label, False, *own)

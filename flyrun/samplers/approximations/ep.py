@@ -6,14 +6,12 @@ T = β(I − vβ)⁻¹, ν = (I − βv)⁻¹(α + βm), which keeps its digits 
 All sites at once, or one row after the other; one such pass from the prior is assumed-density filtering.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import log_ndtr
 
 from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
-from flyrun.models.factors import Factors, Gaussians, Sites, tilted
+from flyrun.models.factors import Factors, Gaussians, Sites, Tilted, tilted
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.serial import SerialSites
 from flyrun.samplers.approximations.sites import SiteMethod, Update
@@ -92,7 +90,7 @@ def without(at: Gaussians, site: Sites) -> tuple[Gaussians, np.ndarray]:
     return Gaussians(centre, (without_site + without_site.transpose(0, 2, 1)) / 2), proper
 
 
-def matching(cavity: Gaussians, found: Any) -> Sites:
+def matching(cavity: Gaussians, found: Tilted) -> Sites:
     """The sites that make q's moments those of the tilted distributions."""
     mean, variance = cavity
     left = np.eye(variance.shape[1]) - variance @ found.curvature

@@ -13,8 +13,8 @@ from flyrun.config.arm import Arm
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.approximations import method
-from flyrun.samplers.method import Facts, Method, Records, State, near
+from flyrun.samplers.method import Method, Records, State, near
+from flyrun.samplers.on_data import OnData
 
 
 class Proposal:
@@ -51,18 +51,21 @@ class Proposal:
         return drawn
 
 
-class Importance(Method):
+class Importance(OnData):
     """A step is a draw, N queries."""
 
-    answers = "weighted"
+    answers, unit = "weighted", "iteration"
+    shown = Method.shown
+    label, exact = "Importance sampling", True
+    warm_up = Method.warm_up
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.n_data = arm, problem, len(problem.features.rows)
+        super().__init__(arm, problem)
         started = time.perf_counter()
-        made, state, self.queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
+        made, state, self.own_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
         self.q = made.answer(state)
         self.proposal = Proposal(self.q, arm.sampler.freedom)
-        self.seconds = time.perf_counter() - started
+        self.own_seconds = time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -91,9 +94,6 @@ class Importance(Method):
     def result(self, state: State) -> dict[str, np.ndarray]:
         """The draws and their log weights."""
         return {name: state[name] for name in ("theta", "log_weight")}
-
-    def facts(self, state: State | None = None) -> Facts:
-        return method.facts(self.arm, self.problem, "Importance sampling", True, self.queries, self.seconds)
 
 
 build = Importance

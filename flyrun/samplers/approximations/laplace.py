@@ -7,18 +7,23 @@ import numpy as np
 
 from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, posterior_curvature
-from flyrun.samplers.approximations import method
-from flyrun.samplers.method import Facts, Records, State
+from flyrun.samplers.approximations.method import GaussianAnswer
+from flyrun.samplers.method import Method, Records, State
 
 
-class Laplace(method.GaussianAnswer):
+class Laplace(GaussianAnswer):
     """N(θ_MAP, H⁻¹), there as soon as it is set up; a step does nothing and costs nothing."""
 
+    unit, label = "iteration", "Laplace"
+    shown = Method.shown
+    warm_up = Method.warm_up
+
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
+        super().__init__(arm, problem)
+        self.own_queries = self.n_data
         started = time.perf_counter()
         self.covariance = np.linalg.inv(posterior_curvature(arm, problem))
-        self.seconds = time.perf_counter() - started
+        self.own_seconds = time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -34,10 +39,6 @@ class Laplace(method.GaussianAnswer):
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Its mean and covariance."""
         return {"mean": self.problem.fit.theta_map, "covariance": self.covariance}
-
-    def known(self) -> Facts:
-        queries = len(self.problem.features.rows)
-        return method.facts(self.arm, self.problem, "Laplace", False, queries, self.seconds)
 
 
 build = Laplace

@@ -1,8 +1,6 @@
 """The family of approximations by one density: what its methods share, and which is asked for."""
 
 import contextlib
-from abc import abstractmethod
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,8 @@ from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator_state, seeded
 from flyrun.samplers.approximations.certificate import Stand, certify, stand_at
-from flyrun.samplers.method import Facts, Method, State, first_step
+from flyrun.samplers.method import Method, State
+from flyrun.samplers.on_data import OnData
 
 MOST = 1e13
 """Squared distance of the mean from 0, in sds: of sums of so many nats rounding leaves 10⁻³."""
@@ -27,21 +26,6 @@ DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound, the MAP fitted or recalled where wanted; DataError or ConfigError as bind's."""
     return arm.sampler.code.build(arm, bind(arm, folder, needs_map=arm.sampler.at_map))
-
-
-def facts(arm: Arm, problem: Problem, label: str, exact: bool, queries: int, seconds: float) -> Facts:
-    """What is known of a method, whose set-up took so many queries and seconds besides the fits."""
-    fit = problem.fit
-    return Facts(
-        update=label,
-        exact=exact,
-        coordinates=problem.coordinates,
-        n_data=len(problem.features.rows),
-        n_params=len(problem.coordinates),
-        setup_queries=fit.queries + queries,
-        setup_s=fit.seconds + seconds,
-        more={"prior_scale": fit.scale, "map_queries": fit.queries},
-    )
 
 
 def gaussian_estimates(arm: Arm, problem: Problem, means: np.ndarray, roots: np.ndarray) -> dict[str, Any]:
@@ -78,16 +62,14 @@ def refuse_without_digits(arm: Arm, mean: np.ndarray, precision: np.ndarray) -> 
         )
 
 
-class GaussianAnswer(Method):
+class GaussianAnswer(OnData):
     """One whose answer is a Gaussian: its moments, and a certificate of how far it is from the posterior.
 
-    Derive from it: `result`, `known`, and, where there are sites at hand, `stand`.
+    Derive from it: `result`, and, where there are sites at hand, `stand`.
     """
 
     answers = "density"
     remedy = "sampler=ep"  # to be tried where it comes to nothing
-    arm: Arm
-    problem: Problem
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Of the Gaussian. FlyrunError where it is none."""
@@ -106,42 +88,25 @@ class GaussianAnswer(Method):
         found = self.result(state)
         return Gaussian(found["mean"], found["covariance"])
 
-    @abstractmethod
-    def known(self) -> Facts:
-        """What is known of it once it is set up."""
-
-    def found(self, state: State) -> dict[str, Any]:
-        """Facts of its own, of the last state."""
-        return {}
-
     def stand(self, state: State) -> Stand:
         """Sites to certify it by. LinAlgError where they make no Gaussian."""
         return stand_at(self.arm, self.problem, self.answer(state))
 
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; with the last state the certificate, whose queries are told apart."""
-        known = self.known()
-        if state is None:
-            return known
-        more = self.found(state)
-        with contextlib.suppress(np.linalg.LinAlgError):
-            q = self.answer(state)
-            more |= certify(self.arm, self.problem, q, self.stand(state)).plain()
-        return replace(known, more={**known.more, **more})
+    def more(self, state: State | None) -> dict[str, Any]:
+        """With the last state the certificate, whose queries are reported separately."""
+        if state is not None:
+            with contextlib.suppress(np.linalg.LinAlgError):
+                return certify(self.arm, self.problem, self.answer(state), self.stand(state)).plain()
+        return {}
 
 
 class StreamedGaussian(GaussianAnswer):
     """A Gaussian under a Gaussian prior, changed by batch after batch; its state is in natural parameters."""
 
-    unit = "step"
-    shown = ("{queries} queries/step",)
-
     def __init__(self, arm: Arm, problem: Problem, batches: Batches):
-        self.arm, self.problem, self.batches = arm, problem, batches
-        self.prior_precision = ridge_of(arm, problem) * np.eye(len(problem.coordinates))
-
-    def warm_up(self) -> float:
-        return first_step(self)
+        super().__init__(arm, problem)
+        self.batches = batches
+        self.prior_precision = ridge_of(arm, problem) * np.eye(self.n_params)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """The prior, and the key of the batches."""

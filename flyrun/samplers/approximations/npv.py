@@ -17,27 +17,26 @@ from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Records, State
+from flyrun.samplers.on_data import OnData
 
 _KEPT = 0.9, 0.99  # of Adam's means
 _LEAST_LOG_VARIANCE = np.log(1e-6)  # of the prior's
 
 
-class Npv(Method):
+class Npv(OnData):
     """A step is a batch: K·b queries, each with slope and curvature; b visits."""
 
-    answers, unit, shown = "density", "step", ("{queries} queries/batch",)
+    answers, label = "density", "NPV"
+    shown = ("{queries} queries/batch",)
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.config = arm, problem, arm.sampler
-        self.batches = batches_of(arm, len(problem.features.rows))
+        super().__init__(arm, problem)
+        self.batches = batches_of(arm, self.n_data)
         penalty = priors_of(arm).penalty(problem.prior)
         self.ridge = penalty.ridge + 0.5 * penalty.rate**2  # of a prior that is not smooth its variance's
         self.most = -np.log(self.ridge)
         self.adam = Adam(self.config.rate, _KEPT)
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Centres drawn from the prior, a tenth of its sd wide."""
@@ -91,9 +90,6 @@ class Npv(Method):
         found = self.result(state)
         roots = np.sqrt(found["variances"])[:, None, None] * np.eye(found["centres"].shape[1])
         return method.gaussian_estimates(self.arm, self.problem, found["centres"], roots)
-
-    def facts(self, state: State | None = None) -> Facts:
-        return method.facts(self.arm, self.problem, "NPV", False, 0, 0.0)
 
 
 build = Npv

@@ -8,7 +8,6 @@ sum of K sites is as noisy as 2√(K·P/draws) of the precision, and soon no Gau
 
 import contextlib
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,12 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
 from flyrun.numerics.state import generator
-from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import Fitted, Natural, Shard
 from flyrun.samplers.approximations.sites import Sites
 from flyrun.samplers.approximations.tilted_draws import corrected, drawn, raw
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Method, Records, State
 
 _ENOUGH = 400  # draws over shards times parameters, at which raw moments are noisy by a tenth
 
@@ -53,7 +51,7 @@ class ParallelEp(StreamedGaussian):
         config, n_data = arm.sampler, len(problem.features.rows)
         size = -(-n_data // config.shards)
         super().__init__(arm, problem, Parts(n_data, size, "epochs", count=config.shards))
-        self.config, self.n_data = config, n_data
+        self.label = f"Parallel EP, moments by {config.moments}"
         self.rule = Ep(config.points)
         self.ages = np.arange(config.shards) % (config.stale + 1)
         Shard(arm, problem, np.arange(0))  # refuses what it cannot do
@@ -174,9 +172,7 @@ class ParallelEp(StreamedGaussian):
             f"of itself; a tenth takes {self._enough:,}, or sampler.moments=control"
         ]
 
-    def known(self) -> Facts:
-        """As in the base class; the schedule: rounds that every shard takes."""
-        label = f"Parallel EP, moments by {self.config.moments}"
-        known = method.facts(self.arm, self.problem, label, False, 0, 0.0)
+    def more(self, state: State | None) -> dict[str, Any]:
+        """The schedule, rounds that every shard takes; and the certificate."""
         schedule = {"shards": self.config.shards, "rounds_by_shard": (self.ages + 1).tolist()}
-        return replace(known, more={**known.more, **schedule})
+        return schedule | super().more(state)

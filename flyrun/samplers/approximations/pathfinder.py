@@ -16,7 +16,7 @@ from flyrun.models.problem import Problem, draw_prior, log_densities, log_priors
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import GaussianAnswer
-from flyrun.samplers.method import Facts, Records, State, first_step
+from flyrun.samplers.method import Records, State
 
 _CLOSE = 2e-12  # of the log density: a step that gains less is the last, as in the paper
 _CURVED = 1e-12  # least curvature along a step, by its change of slope
@@ -76,15 +76,11 @@ def diagonal_after(diagonal: np.ndarray, step: np.ndarray, bend: np.ndarray) -> 
 class Pathfinder(GaussianAnswer):
     """A step is one of the path, N queries a slope and K·N a bound; at the mode steps do nothing."""
 
-    unit, shown = "step", ("{queries} queries/step",)
+    label = "Pathfinder"
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.config = arm, problem, arm.sampler
-        self.n_data = len(problem.features.rows)
+        super().__init__(arm, problem)
         self.prior_variance = 1 / method.ridge_of(arm, problem)
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     def log_posterior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope, (P,), at a position (P,): N queries."""
@@ -179,9 +175,6 @@ class Pathfinder(GaussianAnswer):
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Mean and covariance of the best Gaussian."""
         return {"mean": state["mean"], "covariance": state["root"] @ state["root"].T}
-
-    def known(self) -> Facts:
-        return method.facts(self.arm, self.problem, "Pathfinder", False, 0, 0.0)
 
 
 build = Pathfinder

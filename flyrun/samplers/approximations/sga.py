@@ -7,7 +7,6 @@ at a centre where all rows were looked at, anew at the start of every epoch.
 """
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,23 +20,22 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.steps import averaged, size_of
 from flyrun.samplers.batches import batches_of, rows_of
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Records, State
+from flyrun.samplers.on_data import OnData
 
 
-class StochasticAscent(Method):
+class StochasticAscent(OnData):
     """A step is a batch: b queries, with control variates 2b, and N more once an epoch."""
 
     answers = "density"
-    unit = "step"
-    shown = ("{queries} queries/step",)
+    label = "Stochastic gradient ascent"
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
-        self.n_data = len(problem.features.rows)
+        super().__init__(arm, problem)
         self.batches, self.ridge = batches_of(arm, self.n_data), method.ridge_of(arm, problem)
         started = time.perf_counter()
         self.gain = self._gain()
-        self.seconds = time.perf_counter() - started
+        self.own_queries, self.own_seconds = self.n_data, time.perf_counter() - started
 
     def _gain(self) -> np.ndarray:
         size = len(self.problem.coordinates)
@@ -55,9 +53,6 @@ class StochasticAscent(Method):
     @property
     def parts(self) -> tuple[Any, ...]:
         return (self.gain,)
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """θ = 0, and the key of the batches."""
@@ -106,23 +101,20 @@ class StochasticAscent(Method):
         """The point alone."""
         return self.estimates(state)
 
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; off_map: about how far the MAP is, root mean square in posterior sds, by
-        Newton's step from the answer, a pass that is not charged.
+    def more(self, state: State | None) -> dict[str, Any]:
+        """off_map: about how far the MAP is, root mean square in posterior sds, by Newton's step from the
+        answer, a pass that is not charged.
         """
-        known = method.facts(
-            self.arm, self.problem, "Stochastic gradient ascent", False, self.n_data, self.seconds
-        )
         if state is None:
-            return known
+            return {}
         look, theta = self._look(state["average"]), state["average"]
         try:
             factor = cho_factor(look.curvature + self.ridge * np.eye(len(theta)))
         except LinAlgError:
-            return known
+            return {}
         step = cho_solve(factor, look.gradient - self.ridge * theta)
         variance = np.diag(cho_solve(factor, np.eye(len(theta))))
-        return replace(known, more={**known.more, "off_map": float(np.sqrt(np.mean(step**2 / variance)))})
+        return {"off_map": float(np.sqrt(np.mean(step**2 / variance)))}
 
 
 build = StochasticAscent

@@ -18,8 +18,8 @@ from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
 from flyrun.models.problem import Problem, log_priors
 from flyrun.models.shard_prior import priors_of
-from flyrun.samplers.approximations.method import GaussianAnswer, Stand, facts, refuse_without_digits
-from flyrun.samplers.method import Facts, Records, State, first_step
+from flyrun.samplers.approximations.method import GaussianAnswer, Stand, refuse_without_digits
+from flyrun.samplers.method import Records, State
 
 _HALVINGS = 6
 _FAR = 1e3  # posterior sds that a pass may move the mean, from the second on
@@ -70,18 +70,14 @@ class SiteMethod(GaussianAnswer):
     recorded: tuple[str, ...] = ("queries", "visits", "moved", "kept", "evidence")
 
     def __init__(self, arm: Arm, problem: Problem, label: str, rule: Rule):
-        self.arm, self.problem, self.label, self.rule = arm, problem, label, rule
-        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
+        super().__init__(arm, problem)
+        self.label, self.rule = label, rule
         self.penalty = priors_of(arm).penalty(problem.prior)
         whole = Factors(arm.model.code, problem.model)
         self.projection = Projection(problem.model.n_predictors, whole.basis)
         self.k = whole.basis.shape[1]
         self.from_map = arm.sampler.start == "map"
-        self.own_queries, self.own_seconds = 0, 0.0
         self.first = self._first()
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     # -- the Gaussian of sites ------------------------------------------------------------------------------
 
@@ -251,18 +247,15 @@ class SiteMethod(GaussianAnswer):
         own = Sites(state["prior_precision"], state["prior_linear"])
         return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
 
-    def known(self) -> Facts:
-        return facts(self.arm, self.problem, self.label, False, self.own_queries, self.own_seconds)
-
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """As in the base class; log evidence, or the bound on it, of where the last pass began."""
         name = "evidence_bound" if self.rule.bound else "log_evidence"
         known = np.isfinite(state["evidence"][0])
         return super().estimates(state) | ({name: state["evidence"][0]} if known else {})
 
-    def found(self, state: State) -> dict[str, Any]:
-        """As in the base class: sites that had to stay as they were, counted over passes."""
-        return {"kept_sites": int(state["kept"][0])}
+    def more(self, state: State | None) -> dict[str, Any]:
+        """Sites that had to stay as they were, counted over passes; and the certificate."""
+        return ({} if state is None else {"kept_sites": int(state["kept"][0])}) | super().more(state)
 
 
 def _between(old: Sites, new: Sites, share: float) -> Sites:

@@ -1,13 +1,12 @@
 """Sizes of stochastic steps, and averages over about the last of them."""
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.approximations import ByBatches
 from flyrun.numerics.batches import Batches
 
 
-def size_of(options: Any, batches: Batches, step: int) -> float:
+def size_of(options: ByBatches, batches: Batches, step: int) -> float:
     """rate·(delay + t)^−decay of step t, counted from 0; a rate of None is a batch's share of the rows."""
     rate = batches.size / batches.n_data if options.rate is None else options.rate
     return rate * (options.delay + step) ** -options.decay

@@ -22,12 +22,11 @@ from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
 from flyrun.models.problem import Problem
 from flyrun.numerics.state import generator, generator_state
-from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.sites import Rule, Sites
 from flyrun.samplers.approximations.steps import averaged, size_of
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Records, State
+from flyrun.samplers.method import Records, State
 
 _HALVINGS = 6
 
@@ -43,7 +42,6 @@ class Sums(NamedTuple):
 class StochasticVariational(StreamedGaussian):
     """A step is a batch. Derive from it: `of_batch`."""
 
-    label = ""
     remedy = "a larger sampler.batch"
 
     def __init__(self, arm: Arm, problem: Problem):
@@ -99,16 +97,9 @@ class StochasticVariational(StreamedGaussian):
         """As in the base class, of the average where one is kept."""
         return super().result(state | {name: state[f"{name}_average"] for name in self._averaged})
 
-    def known(self) -> Facts:
-        return method.facts(self.arm, self.problem, self.label, False, *self.set_up())
-
-    def found(self, state: State) -> dict[str, Any]:
-        """As in the base class: steps that were made smaller."""
-        return {"halved_steps": int(state["halved"][0])}
-
-    def set_up(self) -> tuple[int, float]:
-        """Queries and seconds before the first step, without the fits'."""
-        return 0, 0.0
+    def more(self, state: State | None) -> dict[str, Any]:
+        """Steps that were made smaller; and the certificate."""
+        return ({} if state is None else {"halved_steps": int(state["halved"][0])}) | super().more(state)
 
 
 def _proper(precision: np.ndarray, linear: np.ndarray) -> bool:
@@ -152,7 +143,7 @@ class StochasticSites(StochasticVariational):
         self.projection = Projection(problem.model.n_predictors, basis)
         started = time.perf_counter()
         self.reference = self._reference() if arm.sampler.at_map else self._nothing()
-        self.seconds = time.perf_counter() - started
+        self.own_queries, self.own_seconds = self.reference.queries, time.perf_counter() - started
         if arm.sampler.control:
             self.base = self.prior_precision + self.reference.precision, self.reference.linear
 
@@ -212,9 +203,6 @@ class StochasticSites(StochasticVariational):
             of_all = self.reference.sites
             sites = Sites(*(new - known[index] for new, known in zip(sites, of_all, strict=True)))
         return Sums(*self._back(*summed(rows, sites)), found.queries)
-
-    def set_up(self) -> tuple[int, float]:
-        return self.reference.queries, self.seconds
 
 
 def summed(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:

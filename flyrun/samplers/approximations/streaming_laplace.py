@@ -12,11 +12,10 @@ from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator
-from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import climbed, log_concave
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Method, Records, State
 
 
 def build(arm: Arm, problem: Problem) -> Method:
@@ -28,6 +27,8 @@ def build(arm: Arm, problem: Problem) -> Method:
 
 class StreamingLaplace(StreamedGaussian):
     """A step reads a block, b queries for every look of Newton's; after one epoch steps do nothing."""
+
+    label = "Streaming Laplace"
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more blocks, until all rows are read."""
@@ -51,6 +52,3 @@ class StreamingLaplace(StreamedGaussian):
         return climbed(
             lambda theta: passes.look(self.arm.model.code, model, features, theta), mean, precision
         )
-
-    def known(self) -> Facts:
-        return method.facts(self.arm, self.problem, "Streaming Laplace", False, 0, 0.0)

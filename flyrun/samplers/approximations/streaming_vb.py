@@ -8,7 +8,6 @@ A is exact where the likelihood is Gaussian; elsewhere errors grow with the numb
 age, and where the rows come sorted they know no bounds.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,13 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
 from flyrun.numerics.state import generator
-from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard, log_concave
 from flyrun.samplers.approximations.sites import Rule
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Method, Records, State
 
 _LEVEL = 1e-6  # of the test whether the order is by the targets
 _PIECES = 16  # of the rows, that it compares
@@ -59,6 +57,7 @@ class StreamingVb(StreamedGaussian):
         shuffled = config.order == "shuffled"
         super().__init__(arm, problem, Parts(n_data, size, "epochs", count=config.batches, shuffled=shuffled))
         self.stale = config.stale
+        self.label = f"Streaming variational Bayes, {config.rule.replace('_', ' ')}"
         rules: dict[str, Rule] = {
             "kl_gaussian": KlGaussian(config.points),
             "ep": Ep(config.points),
@@ -131,12 +130,10 @@ class StreamingVb(StreamedGaussian):
             "sampler.order=shuffled"
         ]
 
-    def known(self) -> Facts:
-        """As in the base class; the schedule, and whether the rows come sorted by their targets."""
-        rule = self.arm.sampler.rule.replace("_", " ")
-        known = method.facts(self.arm, self.problem, f"Streaming variational Bayes, {rule}", False, 0, 0.0)
-        schedule = {"batches": self.batches.in_epoch, "stale": self.stale}
-        return replace(known, more={**known.more, **schedule, "sorted": self.chance <= _LEVEL})
+    def more(self, state: State | None) -> dict[str, Any]:
+        """The schedule, whether the rows come sorted by their targets, and the certificate."""
+        schedule = {"batches": self.batches.in_epoch, "stale": self.stale, "sorted": self.chance <= _LEVEL}
+        return schedule | super().more(state)
 
 
 def by_chance(target: np.ndarray) -> float:

@@ -6,7 +6,6 @@ converge to the posterior's; moments use that q's are known: E θ = μ + mean of
 """
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,19 @@ from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
-from flyrun.samplers.method import Facts, Method, Records, State, first_step, near
+from flyrun.samplers.method import Records, State, near
+from flyrun.samplers.on_data import OnData
 
 
-class Weighted(Method):
+class Weighted(OnData):
     """A step is a draw."""
 
-    answers = "weighted"
-    unit = "draw"
+    answers, unit = "weighted", "draw"
+    label, exact = "Exact weighted draws", True
     shown = ("{queries} queries/draw",)
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
-        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
+        super().__init__(arm, problem)
         started = time.perf_counter()
         made, state, made_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
         self.mean, self.covariance = q = made.answer(state)
@@ -45,13 +44,13 @@ class Weighted(Method):
             ) from None
         self.penalty = priors_of(arm).penalty(problem.prior)
         self.left, self.kappa, queries = remainders(arm, problem, sites, q)
-        self.queries = made_queries + stand_queries + queries
+        self.own_queries = made_queries + stand_queries + queries
         freedom = arm.sampler.freedom or 0.0
         self.proposal = Proposal(self.mean, np.linalg.cholesky(self.covariance), freedom)
         self.work = room(self.n_params, problem.model.n_predictors, self.left.basis)
         self.log_scale = self._log_scale(freedom)
         self.rate = arm.sampler.queries or best_rate(self.kappa)
-        self.seconds = time.perf_counter() - started
+        self.own_seconds = time.perf_counter() - started
 
     def _log_scale(self, freedom: float) -> float:
         """log of ∫ posterior's density, unnormalised, over that of Σ r_n = 0 and a normalised q."""
@@ -64,9 +63,6 @@ class Weighted(Method):
             both = gammaln(0.5 * freedom) + 0.5 * size * np.log(0.5 * freedom)
             found += both - gammaln(0.5 * (freedom + size))
         return found
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -129,11 +125,9 @@ class Weighted(Method):
         found = {name: state[name] for name in ("theta", "log_weight")}
         return found | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
 
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class, with κ and λ."""
-        label = "Exact weighted draws"
-        known = method.facts(self.arm, self.problem, label, True, self.queries, self.seconds)
-        return replace(known, more={**known.more, "kappa": self.kappa, "rate": self.rate})
+    def more(self, state: State | None) -> dict[str, Any]:
+        """κ and λ."""
+        return {"kappa": self.kappa, "rate": self.rate}
 
 
 build = Weighted

@@ -8,10 +8,11 @@ Adams 2014).
 """
 
 from math import cos, pi, sin
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.errors import DensityError
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.numerics.state import unsaved
@@ -38,7 +39,7 @@ class EllipticalSlice(NamedTuple):
     work: np.ndarray  # (7, P): workspace
 
 
-def build(config: Any, n_params: int, reference: Reference) -> EllipticalSlice:
+def build(config: options.EllipticalSlice, n_params: int, reference: Reference) -> EllipticalSlice:
     """Kernel about the reference Gaussian."""
     return EllipticalSlice(reference, stream(n_params), np.zeros((7, n_params)))
 

@@ -17,10 +17,11 @@ carried along, with Pv, for they rotate as θ − μ and v do.
 """
 
 from math import cos, inf, nan, pi, sin
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.errors import DensityError
 from flyrun.numerics.compiled import dot_jit, implements, jit
 from flyrun.numerics.state import unsaved
@@ -59,7 +60,7 @@ class Hmc(NamedTuple):
     work: np.ndarray  # (8, P): workspace
 
 
-def chosen(config: Any, bright: float) -> tuple[int, float]:
+def chosen(config: options.Hmc, bright: float) -> tuple[int, float]:
     """n_steps, and the longest step. bright: Σ E L̃_n, NaN where that is not known."""
     if config.n_steps != "auto":
         return config.n_steps, QUARTER_TURN
@@ -71,7 +72,9 @@ def chosen(config: Any, bright: float) -> tuple[int, float]:
     return (3, QUARTER_TURN / 3.0) if bright < 5.0 else (4, QUARTER_TURN)
 
 
-def build(config: Any, n_params: int, reference: Reference, steps: tuple[int, float] | None = None) -> Hmc:
+def build(
+    config: options.Hmc, n_params: int, reference: Reference, steps: tuple[int, float] | None = None
+) -> Hmc:
     """Kernel from its configuration (jitter, target_accept, step), reference Gaussian and `chosen` steps."""
     n_steps, longest = steps or chosen(config, nan)
     step = dual_averaging(config.target_accept, config.step, 0.25, longest)

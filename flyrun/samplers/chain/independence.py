@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import implements, jit
 from flyrun.numerics.state import unsaved
@@ -34,7 +35,7 @@ class Independence(NamedTuple):
     rule: Any = Exact()  # of acceptance
 
 
-def build(config: Any, n_params: int, reference: Reference) -> Independence:
+def build(config: options.Independence, n_params: int, reference: Reference) -> Independence:
     """Kernel from its configuration (freedom) and the Gaussian that it proposes about."""
     return Independence(float(config.freedom or 0.0), reference, stream(n_params), np.zeros((3, n_params)))
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
@@ -33,7 +34,7 @@ class Mala(NamedTuple):
     rule: Any = Exact()  # of acceptance
 
 
-def build(config: Any, n_params: int, reference: Reference | None = None) -> Mala:
+def build(config: options.Mala, n_params: int, reference: Reference | None = None) -> Mala:
     """Kernel from its configuration (target_accept, step); round steps without a reference.
 
     The first guess scales with the number of parameters as the best step does, and for round steps, in units

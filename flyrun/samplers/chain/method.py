@@ -1,6 +1,7 @@
 """The family of chains: θ moved by an update, on all data or under Firefly Monte Carlo."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
 from flyrun.models.local_bounds import brought_in
-from flyrun.models.problem import Problem, bind, log_densities, of_positions
+from flyrun.models.problem import Problem, bind
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
@@ -21,6 +22,7 @@ from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
 from flyrun.samplers.chain.update import StepSize
 from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.on_data import OnData
 
 
 def prepare(arm: Arm, folder: Path) -> "Chain":
@@ -50,20 +52,21 @@ def _state(theta: np.ndarray, iteration: int, rng: Any, kernel: Any, brightness:
     }
 
 
-class Chain(Method):
+class Chain(OnData):
     """One arm, ready to run chains from any seed."""
 
+    unit, shown = Method.unit, Method.shown
+
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
-        self.setup = Setup(arm, problem)
-        self.n_data, self.n_params = self.setup.n_data, self.setup.n_params
-        self.module = arm.sampler.code
+        super().__init__(arm, problem)
+        self.setup, self.module = Setup(arm, problem), arm.sampler.code
+        self.label, self.exact = self.module.LABEL, arm.acceptance is None or arm.acceptance.exact
         started = time.perf_counter()
         with threadpool_limits(1):
             self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
             self._starts = self._around()
-        self._bind_s, self._warm = time.perf_counter() - started, False
+        self.own_seconds, self._warm = time.perf_counter() - started, False
 
     def _around(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Centres and roots of the precisions of the Gaussians that chains start from, if they do.
@@ -198,15 +201,6 @@ class Chain(Method):
             del records["log_joint"]
         return _state(theta, first + n, rng, kernel, brightness, target), records
 
-    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
-        prior, likelihood = log_densities(self.arm, self.problem, theta)
-        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
-
-    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """As in the base class, and what the model adds."""
-        return of_positions(self.arm, self.problem, theta)
-
     def notes(self) -> list[str]:
         """Lines that a person wants to see before sampling."""
         fit, lines = self.problem.fit, []
@@ -221,35 +215,27 @@ class Chain(Method):
         return lines
 
     def facts(self, state: State | None = None) -> Facts:
-        """What the report says of this arm: sizes, exactness, and what setting it up cost."""
-        fit, n_predictors = self.problem.fit, self.problem.model.n_predictors
+        """Sizes, exactness, what setting it up cost, and what was tuned."""
         start_queries = getattr(self._target, "start_queries", self.n_data)
-        rule = self.arm.acceptance
+        self.own_queries = self.setup.queries + start_queries
+        return replace(super().facts(state), tuned=self._tuned(state))
+
+    def more(self, state: State | None) -> dict[str, Any]:
+        """What was held out, how data and coordinates are called, and what setting up is made of."""
+        fit, setup = self.problem.fit, self.setup
         shift_free = getattr(self.arm.model.code, "SHIFT_FREE", False)
-        return Facts(
-            update=self.module.LABEL,
-            exact=rule is None or rule.exact,
-            coordinates=self.problem.coordinates,
-            n_data=self.n_data,
-            n_params=self.n_params,
-            setup_queries=fit.queries + self.setup.queries + start_queries,
-            setup_s=fit.seconds + self._bind_s,
-            tuned=self._tuned(state),
-            more={
-                "prior_scale": fit.scale,
-                "held_out": fit.held_out,
-                "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
-                "held_out_model": fit.held_out_model,
-                "feature_names": list(self.problem.dataset.feature_names),
-                "gradients": self.module.GRADIENTS,
-                "gauge": {"classes": n_predictors} if shift_free else {},
-                "map_queries": fit.queries,
-                "bound_queries": self.setup.queries,
-                "start_queries": start_queries,
-                **({"mass_beyond": self.setup.mass_beyond} if self.setup.mass_beyond < 1.0 else {}),
-                **self._read(state),
-            },
-        )
+        return {
+            "held_out": fit.held_out,
+            "model_scale": None if np.isnan(fit.model_scale) else fit.model_scale,
+            "held_out_model": fit.held_out_model,
+            "feature_names": list(self.problem.dataset.feature_names),
+            "gradients": self.module.GRADIENTS,
+            "gauge": {"classes": self.problem.model.n_predictors} if shift_free else {},
+            "bound_queries": setup.queries,
+            "start_queries": self.own_queries - setup.queries,
+            **({"mass_beyond": setup.mass_beyond} if setup.mass_beyond < 1.0 else {}),
+            **self._read(state),
+        }
 
     def _read(self, state: State | None) -> dict[str, int]:
         """What a rule that draws data by bounds has read so far; one beyond its bound ends a run."""

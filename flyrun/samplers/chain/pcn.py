@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.numerics.compiled import implements, jit
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
@@ -34,7 +35,7 @@ class Pcn(NamedTuple):
     rule: Any = Exact()  # of acceptance
 
 
-def build(config: Any, n_params: int, reference: Reference) -> Pcn:
+def build(config: options.Pcn | options.SurrogateTransition, n_params: int, reference: Reference) -> Pcn:
     """Kernel from its configuration (persistence) and the Gaussian."""
     return Pcn(float(config.persistence), reference, stream(n_params), np.zeros((4, n_params)))
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import Stream, normals, stream
@@ -32,7 +33,7 @@ class RandomWalk(NamedTuple):
     rule: Any = Exact()  # of acceptance
 
 
-def build(config: Any, n_params: int, reference: Reference | None = None) -> RandomWalk:
+def build(config: options.RandomWalk, n_params: int, reference: Reference | None = None) -> RandomWalk:
     """Kernel from its configuration (target_accept, step); round steps without a reference."""
     step = step_size(config.target_accept, config.step, 2.38 / np.sqrt(n_params))  # Roberts et al.'s guess
     metric = reference.metric if reference else IDENTITY

@@ -1,10 +1,11 @@
 """Slice sampling along random directions, with stepping out and shrinkage (Neal 2003, figures 3 and 5)."""
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.errors import DensityError
 from flyrun.models.base_density import log_base
 from flyrun.numerics.compiled import copy_into, implements, jit
@@ -39,7 +40,7 @@ class Slice(NamedTuple):
     point: np.ndarray  # (P,): workspace
 
 
-def build(config: Any, n_params: int) -> Slice:
+def build(config: options.Slice, n_params: int) -> Slice:
     """Kernel from its configuration (width; None is tuned from a first guess)."""
     step = step_size(BALANCE, config.width, 0.1)
     room = np.zeros(n_params), np.zeros(n_params)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import chain as options
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain import pcn
@@ -35,7 +36,7 @@ class SurrogateTransition(NamedTuple):
     rule: Any = Exact()  # of acceptance: one that settles
 
 
-def build(config: Any, n_params: int, reference: Reference) -> SurrogateTransition:
+def build(config: options.SurrogateTransition, n_params: int, reference: Reference) -> SurrogateTransition:
     """Kernel from its configuration (moves, persistence) and the Gaussian at the MAP."""
     inner, memory = pcn.build(config, n_params, reference), surrogate_memory(n_params, False)
     return SurrogateTransition(config.moves, inner, memory, np.zeros(n_params))

@@ -5,16 +5,15 @@ has the prior's 1/J inside already (eq. 4.12), so that weights are Σ C_j⁻¹, 
 with the prior's precision added to Σ⁻¹, the prior counts twice.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.combinations import Consensus
 from flyrun.samplers.combinations.moments import covariances
 
 LABEL, MOMENTS = "Consensus", False
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: Consensus, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     weights = _weights(config.weights, covariances(draws))
     total = np.einsum("jpq,jtq->tp", weights, draws)

@@ -7,10 +7,11 @@ product is the posterior only as h → 0 and T·h^P → ∞, and the chain seldo
 """
 
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler.combinations import KernelProduct
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.combinations.moments import covariances, product
 
@@ -28,7 +29,7 @@ class Shards(NamedTuple):
     parametric: bool  # whether the product of Gaussians is told apart, and kernels make the rest
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: KernelProduct, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return walked(shards_of(draws, False), rng)[0]
 

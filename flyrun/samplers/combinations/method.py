@@ -14,9 +14,10 @@ import numpy as np
 
 from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
-from flyrun.models.problem import Problem, bind, log_densities, of_positions
+from flyrun.models.problem import Problem, bind
 from flyrun.numerics.state import seeded
 from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.on_data import OnData
 
 _NUMBER = 8  # bytes
 _SPENT = ("setup_queries", "setup_span", "setup_s", "combining_s", "one_class")
@@ -29,17 +30,21 @@ def prepare(arm: Arm, folder: Path) -> Method:
     return Combination(arm, problem)
 
 
-class Combination(Method):
+class Combination(OnData):
     """One rule. The state has all draws that it made, the last handed out, and how many were.
 
     What comes in burn-in is the mean of the shards' own.
     """
 
+    unit = "iteration"
     shown = ("{queries} queries/iter", "{span} of the busiest worker")
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.workers = arm, problem, arm.sampler.shards
-        self.rule = arm.sampler.code
+        super().__init__(arm, problem)
+        self.workers, self.rule = arm.sampler.shards, arm.sampler.code
+        self.label, self.exact = self.rule.LABEL, self.workers == 1
+
+    warm_up = Method.warm_up  # the first state needs the shards' cells
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Combine the stored draws of the cells that are needed."""
@@ -91,33 +96,17 @@ class Combination(Method):
             "seconds": seconds,
         }
 
-    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """As in the base class, and what the model adds."""
-        return of_positions(self.arm, self.problem, theta)
-
-    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
-        prior, likelihood = log_densities(self.arm, self.problem, theta)
-        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
+    def more(self, state: State | None) -> dict[str, Any]:
+        """Every seed has a split of its own."""
+        return {"workers": self.workers, "one_target": self.workers == 1}
 
     def facts(self, state: State | None = None) -> Facts:
         """As in the base class; what the shards' set-up cost once their cells are read."""
-        known = Facts(
-            update=self.rule.LABEL,
-            exact=self.workers == 1,
-            coordinates=self.problem.coordinates,
-            n_data=len(self.problem.features.rows),
-            n_params=len(self.problem.coordinates),
-            more={
-                "workers": self.workers,
-                "one_target": self.workers == 1,  # every seed has a split of its own
-                "prior_scale": self.problem.fit.scale,
-            },
-        )
+        known = super().facts(state)
         if state is None:
             return known
         spent = dict(zip(_SPENT, state["spent"].tolist(), strict=True))
-        protocol, size = self.arm.protocol, len(self.problem.coordinates)
+        protocol, size = self.arm.protocol, self.n_params
         more = {"rounds": 1, "one_class": int(spent["one_class"])}
         sent = (protocol.iterations - protocol.burn_in) // protocol.thin * size
         if self.rule.MOMENTS:

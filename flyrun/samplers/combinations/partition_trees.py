@@ -5,22 +5,21 @@ has the mass Π (share of each shard in it)/volume, and inside the Gaussian prod
 coordinate by coordinate. Draws are of several trees, evenly.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.combinations import PartitionTrees
 from flyrun.samplers.combinations.binary_tree import up_a_tree
 
 LABEL, MOMENTS = "Partition trees", False
 _TRIES = 4  # coordinates, before a block is left whole
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return up_a_tree(draws, lambda one, other: pair(one, other, config, rng))
 
 
-def pair(one: np.ndarray, other: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def pair(one: np.ndarray, other: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
     """(T, P): draws of the product of two densities, of draws (T, P) of each."""
     n, size = one.shape
     both = np.stack([one, other])

@@ -4,16 +4,15 @@ A_j takes N(μ_j, C_j) to the Gaussian product's N(m, P⁻¹) without turning mo
 pooled, so that what is no Gaussian in a shard's shape is kept.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.combinations import Swiss
 from flyrun.samplers.combinations.moments import covariances, product, transport
 
 LABEL, MOMENTS = "SwISS", False
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: Swiss, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P): of each shard T/J, at random."""
     n_shards, n_draws, size = draws.shape
     target = product(draws)

@@ -5,17 +5,16 @@ N(mean μ_j, K), K = mean over j of (K^½ C_j K^½)^½ (Agueh & Carlier 2011); e
 transported to it (Álvarez-Esteban et al. 2016).
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.combinations import Wasp
 from flyrun.samplers.combinations.moments import covariances, root, transport
 
 LABEL, MOMENTS = "WASP", False
 _ITERATIONS, _CLOSE = 200, 1e-10
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: Wasp, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P): of each shard T/J."""
     n_shards = len(draws)
     every = covariances(draws)

@@ -5,10 +5,9 @@ of the product of both densities, each smoothed by N(0, h²). h² is `bandwidth`
 covariances.
 """
 
-from typing import Any
-
 import numpy as np
 
+from flyrun.config.sampler.combinations import WeierstrassRejection
 from flyrun.errors import FlyrunError
 from flyrun.samplers.combinations.binary_tree import up_a_tree
 from flyrun.samplers.combinations.moments import covariances
@@ -18,7 +17,7 @@ _TRIES = 2_000  # pairs for a draw wanted, after which it is given up
 _AT_ONCE = 1 << 20  # numbers
 
 
-def combine(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def combine(draws: np.ndarray, config: WeierstrassRejection, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P). FlyrunError where hardly any pair is kept."""
     return up_a_tree(draws, lambda one, other: pair(one, other, config.bandwidth, rng))
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.models.graphs.graph import energy_change, visits
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs import single_site
@@ -30,7 +31,7 @@ class DoubleMin(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> DoubleMin:
+def build(config: options.DoubleMin, graph: Any) -> DoubleMin:
     """Kernel with mean batches λ₁ = config.batch·L² and λ₂ = config.second_batch·Ψ²."""
     first = config.batch * graph.bounds.largest_local**2 or config.batch
     second = config.second_batch * graph.bounds.total**2 or config.second_batch

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.models.graphs.graph import local_energies, visits
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs import single_site
@@ -20,7 +21,7 @@ class Gibbs(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> Gibbs:
+def build(config: options.Gibbs, graph: Any) -> Gibbs:
     """Kernel for a graph; nothing to configure."""
     return Gibbs(*single_site.room(graph))
 

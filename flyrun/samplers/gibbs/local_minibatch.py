@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.errors import ConfigError
 from flyrun.models.graphs.graph import add_share, rows, visits
 from flyrun.numerics.compiled import implements
@@ -29,7 +30,7 @@ class LocalMinibatch(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> LocalMinibatch:
+def build(config: options.LocalMinibatch, graph: Any) -> LocalMinibatch:
     """Kernel with B = config.batch factors an update."""
     return local_minibatch(graph, config.batch)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.errors import ConfigError
 from flyrun.models.graphs.graph import add_share, energy_change, local_energies, rows, visits
 from flyrun.numerics.alias import alias_rows, pick
@@ -85,7 +86,7 @@ class Mgpmh(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> Mgpmh:
+def build(config: options.Mgpmh, graph: Any) -> Mgpmh:
     """Kernel with mean batch λ = config.batch·L²; config.estimator chooses how it is drawn."""
     return mgpmh(graph, config.batch * graph.bounds.largest_local**2 or config.batch, config.estimator)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.models.graphs.graph import local_energies, total_energy, visits
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs import single_site
@@ -27,7 +28,7 @@ class MinGibbs(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> MinGibbs:
+def build(config: options.MinGibbs, graph: Any) -> MinGibbs:
     """Kernel with mean batch λ = config.batch·Ψ²; config.estimator chooses how it is drawn."""
     return min_gibbs(graph, config.batch * graph.bounds.total**2 or config.batch, config.estimator)
 

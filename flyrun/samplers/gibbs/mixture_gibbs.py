@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from flyrun.config.arm import Arm
-from flyrun.models.problem import bind, draw_prior, of_positions
+from flyrun.models.problem import Problem, bind, draw_prior, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Facts, Method, Records, State
 
@@ -28,7 +28,7 @@ class MixtureGibbs(Method):
     unit = "sweep"
     shown = ("{queries} queries/sweep",)
 
-    def __init__(self, arm: Arm, problem: Any):
+    def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.x = arm, problem, problem.model.target
         self.precision, self.ridge = problem.model.scale**-2, problem.prior.scale**-2
 
@@ -76,6 +76,5 @@ class MixtureGibbs(Method):
     def facts(self, state: State | None = None) -> Facts:
         """Exact, however slowly it finds the other mode."""
         label = "Gibbs and swap" if self.arm.sampler.swap else "Gibbs"
-        fit, names = self.problem.fit, ("0:theta", "1:theta")
-        costs = {"setup_queries": fit.queries, "setup_s": fit.seconds}
-        return Facts(label, coordinates=names, n_data=len(self.x), n_params=2, **costs)
+        fit, n, names = self.problem.fit, len(self.x), ("0:theta", "1:theta")
+        return Facts(label, True, names, n, 2, setup_queries=fit.queries, setup_s=fit.seconds)

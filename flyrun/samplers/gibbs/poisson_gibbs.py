@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import gibbs as options
 from flyrun.models.graphs.graph import add_log_share, current_share, rows, visits
 from flyrun.numerics.alias import alias_rows, pick
 from flyrun.numerics.compiled import implements
@@ -34,7 +35,7 @@ class PoissonGibbs(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: Any, graph: Any) -> PoissonGibbs:
+def build(config: options.PoissonGibbs, graph: Any) -> PoissonGibbs:
     """Kernel with λ = config.batch·L²."""
     return poisson_gibbs(graph, config.batch * graph.bounds.largest_local**2 or config.batch)
 

@@ -8,6 +8,7 @@ how many infinitely many local sweeps have a smaller error of the covariance wit
 has, and a larger one across blocks (Propositions 7.7.2 and 7.7.3), and in how many both do so step by step.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,6 @@ class Shares(Method):
         return Facts(update=LABEL, exact=True, n_params=self.n, more={"matrices": counts})
 
 
-def prepare(arm: Arm, folder: Any) -> Method:
+def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm."""
     return Shares(arm)

@@ -9,10 +9,11 @@ It is plain Gibbs sampling, and exact, where one processor owns all variables (N
 Saunderson & Willsky 2013).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler.hogwild import Hogwild
 from flyrun.errors import ConfigError
 from flyrun.numerics.compiled import copy_into, inlined, outer_jit
 
@@ -43,7 +44,7 @@ def blocks(n: int, processors: int) -> np.ndarray:
     return np.arange(n) * processors // n
 
 
-def owners(config: Any, n: int) -> np.ndarray:
+def owners(config: Hogwild, n: int) -> np.ndarray:
     """(n,): the processor of each variable. ConfigError where there are more processors than variables."""
     if config.processors > n:
         raise ConfigError(
@@ -53,12 +54,12 @@ def owners(config: Any, n: int) -> np.ndarray:
     return blocks(n, config.processors)
 
 
-def lateness(config: Any) -> float:
+def lateness(config: Hogwild) -> float:
     """The probability that a post is late."""
     return config.late if config.schedule == "asynchronous" else 0.0
 
 
-def counts(config: Any, owner: np.ndarray, itemsize: int) -> dict[str, float]:
+def counts(config: Hogwild, owner: np.ndarray, itemsize: int) -> dict[str, float]:
     """Of a round: updates, in all and on the longest path, and bytes that a worker sends and is sent."""
     largest = int(np.bincount(owner).max())
     return {

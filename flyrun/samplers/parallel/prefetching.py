@@ -18,9 +18,9 @@ from flyrun.children import cores
 from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models import passes
-from flyrun.models.problem import Problem, draw_prior, log_priors, prior_curvature
-from flyrun.numerics.state import seeded
+from flyrun.models.problem import Problem, log_priors, prior_curvature
 from flyrun.samplers.method import Method, Records, State, first_step
+from flyrun.samplers.on_data import OnData
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
 from flyrun.samplers.parallel.foresight import Memory, Quadratic
 from flyrun.samplers.parallel.hub import COUNTS, Hub
@@ -28,7 +28,6 @@ from flyrun.samplers.parallel.schemes import SCHEMES, Foretold, depth, expected_
 from flyrun.samplers.parallel.team import Dask, Processes, Real, Simulated, Threads
 from flyrun.samplers.parallel.tree import Point, Tree
 from flyrun.samplers.parallel.walk import Step, Walk, key_of
-from flyrun.samplers.subsampling.method import OwnChain
 
 _TEAMS = 4  # that are started before it is given up
 
@@ -43,7 +42,7 @@ def prepare(arm: Arm, folder: Path) -> Method:
     return Prefetching(arm, problem, folder)
 
 
-class Prefetching(OwnChain):
+class Prefetching(OnData):
     """A step is an iteration of the chain. What a round costs is told of the first step that it decides.
 
     The state has the chain's position, its likelihood by blocks and its step, what earlier tests tell, and
@@ -56,7 +55,7 @@ class Prefetching(OwnChain):
 
     def __init__(self, arm: Arm, problem: Problem, folder: Path):
         super().__init__(arm, problem)
-        self.config, self.folder = arm.sampler, folder
+        self.folder = folder
         self.blocks = Blocks(problem, self.config.batches, self.config.pause)
         self.scheme = SCHEMES[self.config.scheme]
         self.root: np.ndarray = np.eye(self.n_params)
@@ -109,16 +108,11 @@ class Prefetching(OwnChain):
         return time.perf_counter() - began
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """θ = 0, the MAP, or a draw from the prior, the same for every arm of a seed; and its luck's key."""
-        theta = np.zeros(self.n_params)
-        if self.arm.protocol.init == "map":
-            theta = self.problem.fit.theta_map.copy()
-        elif self.arm.protocol.init == "prior":
-            (theta,) = draw_prior(self.problem, seeded(seed), 1)
+        """The starting point, and the key of the chain's random numbers."""
         step = self.config.step or 2.38 / np.sqrt(self.n_params)  # Roberts et al.'s guess
         chain = replace(self.arm, sampler=self.config.alone())
         return {
-            "theta": theta, "sums": np.zeros(0), "step": np.array([np.log(step), 0.0]),
+            "theta": self.starting_point(seed), "sums": np.zeros(0), "step": np.array([np.log(step), 0.0]),
             "iteration": np.zeros(1, np.int64), "key": key_of(seed, chain.method()),
             "memory": np.zeros(5), "counts": np.zeros(len(COUNTS)), "clock": np.zeros(1),
             "after": np.zeros(3),

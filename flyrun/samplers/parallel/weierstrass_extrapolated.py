@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
-from flyrun.models.problem import Problem, bind, of_positions
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.models.problem import bind, of_positions
+from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.on_data import OnData
 
 _WEIGHTS = (-1.0, 2.0)
 
@@ -21,15 +22,13 @@ def prepare(arm: Arm, folder: Path) -> Method:
     return Extrapolated(arm, bind(arm, folder, needs_map=False))
 
 
-class Extrapolated(Method):
+class Extrapolated(OnData):
     """One step, which costs what both chains did, set-up included."""
 
-    answers = "weighted"
-    unit = "step"
+    answers, label = "weighted", "Weierstrass Gibbs, extrapolated"
     shown = ("{queries} queries",)
 
-    def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
+    warm_up = Method.warm_up  # the first state needs both chains' cells
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Draws, weights and costs of both cells."""
@@ -71,16 +70,7 @@ class Extrapolated(Method):
             "sign": sign,
         }
 
-    def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; rounds and bytes of both chains."""
-        more = {"workers": self.arm.sampler.shards, "prior_scale": self.problem.fit.scale}
-        if state is not None:
-            more |= dict(zip(("rounds", "bytes"), state["told"].tolist(), strict=True))
-        return Facts(
-            update="Weierstrass Gibbs, extrapolated",
-            exact=False,
-            coordinates=self.problem.coordinates,
-            n_data=len(self.problem.features.rows),
-            n_params=len(self.problem.coordinates),
-            more=more,
-        )
+    def more(self, state: State | None) -> dict[str, Any]:
+        """Rounds and bytes of both chains."""
+        told = [] if state is None else zip(("rounds", "bytes"), state["told"].tolist(), strict=True)
+        return {"workers": self.arm.sampler.shards, **dict(told)}

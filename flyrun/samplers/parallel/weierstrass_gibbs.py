@@ -20,12 +20,12 @@ import numpy as np
 from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
 from flyrun.models import passes
-from flyrun.models.problem import Problem, bind, draw_prior, log_priors, prior_curvature, prior_scores
+from flyrun.models.problem import Problem, bind, log_priors, prior_curvature, prior_scores
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Method, Records, State
-from flyrun.samplers.subsampling.method import OwnChain
+from flyrun.samplers.on_data import OnData
 
 _WALKS = 0.25  # of the moves
 _STEP = 1.7  # of the walk, in conditional sds, by √P
@@ -51,7 +51,7 @@ class Workers(NamedTuple):
     spread: np.ndarray  # S with S Sᵀ = h²M/J
 
 
-class WeierstrassGibbs(OwnChain):
+class WeierstrassGibbs(OnData):
     """A step is a round: θ to all workers, `moves` moves of each, their ξ_j back."""
 
     unit = "round"
@@ -88,12 +88,8 @@ class WeierstrassGibbs(OwnChain):
         )
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """θ and all ξ_j: 0, the MAP, or a draw from the prior, the same for every arm of a seed."""
-        theta = np.zeros(self.n_params)
-        if self.arm.protocol.init == "map":
-            theta = self.problem.fit.theta_map.copy()
-        elif self.arm.protocol.init == "prior":
-            (theta,) = draw_prior(self.problem, seeded(seed), 1)
+        """θ and all ξ_j at the starting point."""
+        theta = self.starting_point(seed)
         xi = np.tile(theta, (self.shards, 1))
         return {
             "theta": theta,

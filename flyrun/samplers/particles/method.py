@@ -10,7 +10,7 @@ from flyrun.config.arm import Arm
 from flyrun.numerics.kernels import log_density
 from flyrun.numerics.resampling import effective
 from flyrun.samplers.method import Facts, Method, State
-from flyrun.samplers.particles.target import Rows
+from flyrun.samplers.particles.target import Rows, Target
 from flyrun.samplers.particles.weights import normalised
 
 REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0.5"
@@ -29,7 +29,7 @@ class Weighted(Method):
     shown: tuple[str, ...] = ("{ess} effective", "{queries} queries/batch")
     update, exact, remedy = "", False, REMEDY
 
-    def __init__(self, arm: Arm, target: Any):
+    def __init__(self, arm: Arm, target: Target):
         self.arm, self.target = arm, target
 
     @property

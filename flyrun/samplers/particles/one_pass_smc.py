@@ -15,6 +15,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Records, State
 from flyrun.samplers.particles.method import Weighted
+from flyrun.samplers.particles.target import Target
 from flyrun.samplers.particles.weights import normalised
 
 
@@ -30,7 +31,7 @@ class OnePass(Weighted):
 
     update, remedy = "One-pass SMC", "take more particles or a smaller sampler.batch"
 
-    def __init__(self, arm: Arm, target: Any):
+    def __init__(self, arm: Arm, target: Target):
         super().__init__(arm, target)
         self.config, self.batches = arm.sampler, batches_of(arm, target.n_data)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
+from flyrun.config.sampler.particles import Pmd
 from flyrun.errors import FlyrunError
 from flyrun.numerics.kernels import local_sd, log_density, silverman
 from flyrun.numerics.resampling import effective, systematic
@@ -20,6 +21,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Facts, Records, State
 from flyrun.samplers.particles.method import Weighted
+from flyrun.samplers.particles.target import Target
 from flyrun.samplers.particles.weights import normalised
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of
@@ -32,7 +34,7 @@ def mirror(log_a: np.ndarray, towards: np.ndarray, gamma: float) -> np.ndarray:
     return towards if gamma == 1.0 else (1.0 - gamma) * log_a + gamma * towards
 
 
-def step_size(config: Any, step: int, m: int, n_params: int) -> float:
+def step_size(config: Pmd, step: int, m: int, n_params: int) -> float:
     """γ of a step, counted from 1, with m particles."""
     if config.schedule == "theorem":  # Theorem 6
         return min(2.0 / (step + 1.0), config.eta * m ** (-BETA / (n_params + 2 * BETA)))
@@ -46,7 +48,7 @@ class MirrorDescent(Weighted):
     update = "Particle mirror descent"
     shown = (*Weighted.shown, "γ {gamma}")
 
-    def __init__(self, arm: Arm, target: Any):
+    def __init__(self, arm: Arm, target: Target):
         super().__init__(arm, target)
         self.config, self.batches = arm.sampler, batches_of(arm, target.n_data)
 

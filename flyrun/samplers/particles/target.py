@@ -1,14 +1,14 @@
 """What a method of particles needs of a model, and models of rows seen so."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.models import passes
-from flyrun.models.problem import bind, draw_prior, log_priors, of_positions
+from flyrun.models.problem import Fit, bind, draw_prior, log_priors, of_positions
 
 
 class Target(Protocol):
@@ -17,6 +17,7 @@ class Target(Protocol):
     n_data: int
     n_params: int
     coordinates: tuple[str, ...]
+    fit: Fit  # scales that were held out, and what that cost
 
     def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
         """m draws from the prior."""
@@ -43,13 +44,8 @@ class Rows:
         problem = self.problem
         self.n_data = len(problem.features.rows)
         self.coordinates = problem.coordinates
-        self.n_params = len(self.coordinates)
+        self.n_params, self.fit = len(self.coordinates), problem.fit
         mapped.expect(problem.features.rows, random=True)
-
-    @property
-    def fit(self) -> Any:
-        """Scales that were held out, and what that cost."""
-        return self.problem.fit
 
     def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
         """As in the protocol, and so the next three."""

@@ -15,6 +15,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.one_pass_smc import root_of
+from flyrun.samplers.particles.target import Target
 from flyrun.samplers.particles.weights import normalised
 
 _BISECTIONS = 60
@@ -27,7 +28,7 @@ class Tempered(Weighted):
     remedy = "take more particles"
     shown = ("power {power:.3f}", "accepted {accepted:.2f}", "{queries} queries/stage")
 
-    def __init__(self, arm: Arm, target: Any):
+    def __init__(self, arm: Arm, target: Target):
         super().__init__(arm, target)
         self.config, self.all = arm.sampler, np.arange(target.n_data)
 

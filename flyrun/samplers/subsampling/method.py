@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
-from flyrun.models.problem import Problem, bind, draw_prior, log_densities, of_positions
+from flyrun.models.problem import Problem, bind
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.on_data import OnData
 
 
 def prepare(arm: Arm, folder: Path) -> Method:
@@ -19,49 +20,7 @@ def prepare(arm: Arm, folder: Path) -> Method:
     return arm.sampler.code.build(arm, bind(arm, folder, needs_map))
 
 
-class OwnChain(Method):
-    """θ moved in a way of its own. Derive from it: `init`, `advance`, `label`, `exact`."""
-
-    unit = "step"
-    shown = ("{queries} queries/step",)
-    label, exact = "", False
-
-    def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem = arm, problem
-        self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
-        self.own_queries, self.own_seconds = 0, 0.0  # of set-up, beside the fit's
-
-    def warm_up(self) -> float:
-        return first_step(self)
-
-    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""
-        prior, likelihood = log_densities(self.arm, self.problem, theta)
-        return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
-
-    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """As in the base class, and what the model adds."""
-        return of_positions(self.arm, self.problem, theta)
-
-    def more(self, state: State | None) -> dict[str, Any]:
-        """Facts of this method's own."""
-        return {}
-
-    def facts(self, state: State | None = None) -> Facts:
-        fit = self.problem.fit
-        return Facts(
-            update=self.label,
-            exact=self.exact,
-            coordinates=self.problem.coordinates,
-            n_data=self.n_data,
-            n_params=self.n_params,
-            setup_queries=fit.queries + self.own_queries,
-            setup_s=fit.seconds + self.own_seconds,
-            more={"prior_scale": fit.scale, **self.more(state)},
-        )
-
-
-class SubsetChain(OwnChain):
+class SubsetChain(OnData):
     """Moved step by step, each with the rows of one batch. Derive from it: `move`, `label`, `exact`."""
 
     def __init__(self, arm: Arm, problem: Problem):
@@ -75,15 +34,11 @@ class SubsetChain(OwnChain):
         """The next θ, (P,), from this one and rows `index`, and the likelihood queries that it took."""
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """θ = 0, the MAP, or a draw from the prior, the same for every arm of a seed."""
-        theta = np.zeros(self.n_params)
-        if self.arm.protocol.init == "map":
-            theta = self.problem.fit.theta_map.copy()
-        elif self.arm.protocol.init == "prior":
-            (theta,) = draw_prior(self.problem, seeded(seed), 1)
+        """The starting point, and the key of the batches."""
         rng = seeded(seed, self.arm.method())
         key = rng.integers(2**63, size=1)
-        return {"theta": theta, "step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
+        own = {"step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
+        return {"theta": self.starting_point(seed), **own}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps. Draws: theta (n // thin, P); by step queries, (n,)."""

@@ -30,7 +30,7 @@ from flyrun.numerics.rows import add_row, row_dot
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.method import Records, State
-from flyrun.samplers.subsampling.method import OwnChain
+from flyrun.samplers.on_data import OnData
 
 
 class Process(NamedTuple):
@@ -229,7 +229,7 @@ def process_of(arm: Arm, problem: Problem, setup: Setup, order: int, local: bool
     )
 
 
-class ZigZag(OwnChain):
+class ZigZag(OnData):
     """A step is a slice of time of the path; its queries are the data that were looked at."""
 
     unit = "slice"

@@ -6,7 +6,6 @@ they are again the counts of all tokens. With one shard it is collapsed Gibbs sa
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from flyrun.errors import ConfigError
 from flyrun.models.lda import Lda
 from flyrun.samplers.method import Facts, Method, Records, State
 from flyrun.samplers.topics.lda_gibbs import CollapsedGibbs, sweep
+from flyrun.samplers.topics.search import Step
 
 
-def build(arm: Arm, problem: Lda, step: Any) -> Method:
+def build(arm: Arm, problem: Lda, step: Step | None) -> Method:
     """The method of an arm. ConfigError where there are more shards than documents."""
     shards, n = arm.sampler.shards, problem.data.train.n_documents
     if shards > n:
@@ -32,7 +32,7 @@ class HogwildTopics(CollapsedGibbs):
 
     label = "AD-LDA"
 
-    def __init__(self, arm: Arm, problem: Lda, step: Any):
+    def __init__(self, arm: Arm, problem: Lda, step: Step | None):
         super().__init__(arm, problem, step)
         self.exact, first, shards = arm.sampler.shards == 1, self.train.first, arm.sampler.shards
         self.begins = np.arange(shards + 1) * self.n_documents // shards

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import psi
 
-from flyrun.data.documents import Halves
+from flyrun.data.documents import Corpus, Halves
 from flyrun.models import lda
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.method import State
@@ -33,7 +33,7 @@ class StochasticVariational(Topics):
         lam += rho * (self.problem.beta + self.batches.factor * counts)
         return queries
 
-    def local(self, corpus: Any, documents: np.ndarray, lam: np.ndarray, counts: np.ndarray) -> Any:
+    def local(self, corpus: Corpus, documents: np.ndarray, lam: np.ndarray, counts: np.ndarray) -> Any:
         """γ of some documents, (documents, K), given λ (V, K), and the queries; counts gain Σ n_dw φ_dwk."""
         options, n_topics = self.arm.sampler, self.problem.n_topics
         weights = np.exp(psi(lam) - psi(lam.sum(axis=0)))

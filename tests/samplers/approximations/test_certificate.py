@@ -96,7 +96,7 @@ def test_kl_is_half_of_it_and_left_out_where_it_is_large(tmp_path):
 def test_before_its_end_and_where_sites_make_no_gaussian_there_is_no_certificate(tmp_path, monkeypatch):
     method, state = _made(tmp_path, "ep", 2)
     assert "certificate_variance" in method.facts(state).more
-    assert method.facts().more == method.known().more
+    assert not any(name.startswith("certificate") for name in method.facts().more)
 
     def none(_):
         raise np.linalg.LinAlgError

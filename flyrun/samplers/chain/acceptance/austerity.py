@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student_t
 
+from flyrun.config import acceptance as options
 from flyrun.samplers.chain.acceptance.sequential import Sequential, target
 
 __all__ = ["build", "target"]
 
 
-def build(config: Any, setup: Any) -> Sequential:
+def build(config: options.Austerity, setup: Any) -> Sequential:
     """Batches of config.batch until |Λ̂ − ψ| ≥ t⁻¹_{m−1}(1 − ε)·s/√m·√((N − m)/(N − 1))."""
     return austerity(setup.n_data, config.batch, config.epsilon)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config import acceptance as options
 from flyrun.samplers.chain.acceptance.sequential import Sequential, target
 
 __all__ = ["build", "target"]
@@ -18,7 +19,7 @@ _POWER = 2.0  # p
 BOUNDS = ("hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling")
 
 
-def build(config: Any, setup: Any) -> Sequential:
+def build(config: options.Confidence, setup: Any) -> Sequential:
     """Stages that begin at config.batch and grow by config.growth, with the inequality config.bound."""
     return confidence(setup.n_data, config.batch, config.growth, config.epsilon, config.bound)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config import acceptance as options
 from flyrun.errors import DensityError
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
@@ -26,7 +27,7 @@ class Delayed(NamedTuple):
     phi: np.ndarray  # (P,): workspace
 
 
-def build(config: Any, setup: Any) -> Delayed:
+def build(config: options.Delayed, setup: Any) -> Delayed:
     """The rule from its configuration (order)."""
     made = setup.surrogate(config.order)
     return Delayed(made, np.zeros(len(made.mean)))

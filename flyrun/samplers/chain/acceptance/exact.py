@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from flyrun.config import acceptance as options
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.chain.acceptance.rule import decide, metropolis, settle
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
@@ -18,7 +19,7 @@ class Exact(NamedTuple):
         return True
 
 
-def build(config: Any, setup: Any) -> Exact:
+def build(config: options.Exact, setup: Any) -> Exact:
     """The rule; nothing to configure."""
     return Exact()
 

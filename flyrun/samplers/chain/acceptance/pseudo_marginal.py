@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config import acceptance as options
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.acceptance.rule import decide, probability
@@ -33,7 +34,7 @@ class PseudoMarginal(NamedTuple):
     proposed: np.ndarray  # (N,) uint32: workspace, the bright data of the proposal
 
 
-def build(config: Any, setup: Any) -> PseudoMarginal:
+def build(config: options.PseudoMarginal, setup: Any) -> PseudoMarginal:
     """The rule from its configuration (q)."""
     return pseudo_marginal(config.q, setup.n_data)
 
@@ -44,7 +45,7 @@ def pseudo_marginal(q: float, n_data: int) -> PseudoMarginal:
     return PseudoMarginal(float(np.log(q / (1.0 - q))), skip, np.zeros(n_data, np.uint32))
 
 
-def target(config: Any, setup: Any, gradients: bool) -> Firefly:
+def target(config: options.PseudoMarginal, setup: Any, gradients: bool) -> Firefly:
     """Firefly's, with bounds tight at the MAP; its first z is drawn given θ, at N queries."""
     problem = setup.problem
     bound = setup.touching(problem.fit.theta_map)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config import acceptance as options
 from flyrun.models.features import BLOCK
 from flyrun.numerics.compiled import copy_into, implements, inline_jit
 from flyrun.numerics.state import unsaved
@@ -55,7 +56,7 @@ def margin(rule, stage, sd, width):
     return rule.by_sd[stage] * sd + (by_range * width if by_range > 0.0 else 0.0)
 
 
-def target(config: Any, setup: Any, gradients: bool) -> Any:
+def target(config: options.Subsampled, setup: Any, gradients: bool) -> Any:
     """The target that the rule reads."""
     problem = setup.problem
     proxies = proxies_of(setup, config.order) if config.at_map else UNAIDED

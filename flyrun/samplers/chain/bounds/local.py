@@ -6,13 +6,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtri
 
+from flyrun.config.bound import Local
 from flyrun.models import local_class_bounds, passes
 from flyrun.models.local_bounds import Ellipsoid, LocalBound, ellipsoid
 from flyrun.samplers.chain.bounds.map import lowered
 from flyrun.samplers.chain.setup import Setup
 
 
-def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
+def build(config: Local, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n."""
     problem = setup.problem
     radius = float(np.sqrt(chdtri(setup.n_params, config.mass_outside)))

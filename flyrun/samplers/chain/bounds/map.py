@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
+from flyrun.config.bound import Map
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.samplers.chain.setup import Setup
 
 
-def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
+def build(config: Map, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     """Bounds that touch at `centre`, or config.slack lower; E L̃_n costs a pass and the curvature's."""
     problem = setup.problem
     bound = setup.touching(centre(config, setup))
@@ -23,7 +24,7 @@ def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     return bound, expected
 
 
-def centre(config: Any, setup: Setup) -> np.ndarray:
+def centre(config: Map, setup: Setup) -> np.ndarray:
     """Where the bounds touch, (P,): θ_MAP + offset_sds·Rᵀz, |z|² = P, a random direction.
 
     offset_sds times as far as a typical draw from the posterior: so many of its sds in each direction, in

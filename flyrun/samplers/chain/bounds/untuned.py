@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.bound import Untuned
 from flyrun.samplers.chain.setup import Setup
 
 
-def build(config: Any, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
+def build(config: Untuned, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     """Bounds as config.xi says, at no query; what they leave bright is not known."""
     problem = setup.problem
     return setup.module.untuned_bound(problem.model, problem.features, config.xi), np.empty(0)

@@ -1,10 +1,11 @@
 """Algorithm 1 of Maclaurin & Adams (2014): the z_n of a share of the data are drawn anew."""
 
 from math import exp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config import brightness as options
 from flyrun.numerics.compiled import implements, outer_jit
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.brightness.base import resample
@@ -31,7 +32,7 @@ class Explicit(NamedTuple):
     sweep: np.ndarray  # (1,) int64: number of the sweep
 
 
-def build(config: Any, n_data: int, expected: np.ndarray) -> Explicit:
+def build(config: options.Explicit, n_data: int, expected: np.ndarray) -> Explicit:
     """Update from config.fraction and config.order."""
     return explicit(config.fraction, config.order, n_data)
 

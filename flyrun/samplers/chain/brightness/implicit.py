@@ -1,9 +1,10 @@
 """Algorithm 2 of Maclaurin & Adams (2014): dark data are proposed with one probability, by skips."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config import brightness as options
 from flyrun.models.features import expect
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
@@ -42,7 +43,7 @@ class Implicit(NamedTuple):
     stream: Stream  # of exponentials
 
 
-def build(config: Any, n_data: int, expected: np.ndarray) -> Implicit:
+def build(config: options.Implicit, n_data: int, expected: np.ndarray) -> Implicit:
     """Update with config.q; "auto" is `global_rate`."""
     return implicit(global_rate(expected) if config.q == "auto" else config.q, n_data)
 

@@ -1,9 +1,10 @@
 """No brightness variables: what goes with the full-data target."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config import brightness as options
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.chain.brightness.base import resample
 
@@ -14,7 +15,7 @@ class NoBrightness(NamedTuple):
     unused: int = 0
 
 
-def build(config: Any, n_data: int, expected: np.ndarray) -> NoBrightness:
+def build(config: options.NoBrightness, n_data: int, expected: np.ndarray) -> NoBrightness:
     """Nothing to configure."""
     return NoBrightness()
 

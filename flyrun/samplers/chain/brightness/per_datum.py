@@ -12,10 +12,11 @@ exponential serves each: it says how many are passed over, and what it has left 
 is proposed and whether it is lit.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config import brightness as options
 from flyrun.models.features import expect
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
@@ -40,7 +41,7 @@ class PerDatum(NamedTuple):
     stream: Stream
 
 
-def build(config: Any, n_data: int, expected: np.ndarray) -> PerDatum:
+def build(config: options.PerDatum, n_data: int, expected: np.ndarray) -> PerDatum:
     """Update with q_n = config.factor·E L̃_n."""
     return per_datum(rates(expected, config.factor))
 
