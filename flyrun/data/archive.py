@@ -2,10 +2,12 @@
 
 import hashlib
 import io
+import json
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +52,16 @@ def from_bytes(content: bytes, names: Iterable[str], what: str) -> dict[str, np.
 def sha256(content: bytes) -> str:
     """Hex digest of `content`."""
     return hashlib.sha256(content).hexdigest()
+
+
+def recipe(*numbers: Any) -> str:
+    """Digest of what decides the content of generated data: the `fingerprint` of their loader."""
+    return sha256(json.dumps(numbers).encode())
+
+
+def no_file(config: Any) -> str:
+    """The `fingerprint` of a loader whose settings say everything."""
+    return ""
 
 
 def write(path: Path, content: bytes) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.config.dataset import BreastCancer
 from flyrun.data import archive, feature_cache
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "breast_cancer"
 
@@ -17,12 +17,10 @@ def load(config: BreastCancer) -> Dataset:
 
     found = load_breast_cancer()
     rows = (found.data - found.data.mean(axis=0)) / found.data.std(axis=0)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(rows),
         target=np.where(found.target == 1, 1.0, -1.0),
-        test_features=np.empty((0, 31)),
-        test_target=np.empty(0),
         feature_names=(*map(str, found.feature_names), "bias"),
         sha256=archive.sha256(found.data.tobytes()),
         info={"title": "Breast cancer, diagnostic", "source": "UCI, as scikit-learn brings it"},

@@ -4,13 +4,11 @@ Recipe: y ~ ½N(2, 1) + ½N(0, 10), 10 a variance; n_data of them for each of n_
 the features, ones where a row belongs to it: the sets share nothing, and one run answers for all of them.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import Clutter
 from flyrun.data import archive
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME, MEAN, SHARE, VARIANCE = "clutter", 2.0, 0.5, 10.0
 
@@ -22,12 +20,10 @@ def load(config: Clutter) -> Dataset:
     clutter, noise = stream.uniform(size=size) < SHARE, stream.standard_normal(size)
     target = np.where(clutter, np.sqrt(VARIANCE) * noise, MEAN + noise)
     names = tuple(f"theta_{k}" for k in range(config.n_sets)) if config.n_sets > 1 else ("theta",)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=np.repeat(np.eye(config.n_sets), config.n_data, axis=0),
         target=target.ravel(),
-        test_features=np.empty((0, config.n_sets)),
-        test_target=np.empty(0),
         feature_names=names,
         sha256=fingerprint(config),
         info={"title": "Numbers, half of them clutter", "source": "generated"},
@@ -37,5 +33,4 @@ def load(config: Clutter) -> Dataset:
 
 def fingerprint(config: Clutter) -> str:
     """Digest of the recipe's numbers."""
-    recipe = [NAME, MEAN, SHARE, VARIANCE, config.n_data, config.n_sets, config.seed]
-    return archive.sha256(json.dumps(recipe).encode())
+    return archive.recipe(NAME, MEAN, SHARE, VARIANCE, config.n_data, config.n_sets, config.seed)

@@ -3,13 +3,11 @@
 Recipe: x a standard normal; the `events` rows with the largest x + 2·e, e standard normals, are +1.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import FewEvents
 from flyrun.data import archive, feature_cache
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "few_events"
 
@@ -20,12 +18,10 @@ def load(config: FewEvents) -> Dataset:
     x, noise = stream.standard_normal((2, config.n_data))
     target = np.full(config.n_data, -1.0)
     target[np.argsort(x + 2 * noise)[-config.events :]] = 1.0
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(x[:, None]),
         target=target,
-        test_features=np.empty((0, 2)),
-        test_target=np.empty(0),
         feature_names=("x", "bias"),
         sha256=fingerprint(config),
         info={"title": "A rare class", "source": "generated"},
@@ -34,4 +30,4 @@ def load(config: FewEvents) -> Dataset:
 
 def fingerprint(config: FewEvents) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, config.n_data, config.events, config.seed]).encode())
+    return archive.recipe(NAME, config.n_data, config.events, config.seed)

@@ -3,13 +3,11 @@
 Recipe: x_n = z_n, or e^{sd·z_n}, z standard normals (Bardenet, Doucet & Holmes 2017, §2, who take 10⁵).
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import GaussianToy
 from flyrun.data import archive
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "gaussian_toy"
 
@@ -18,12 +16,10 @@ def load(config: GaussianToy) -> Dataset:
     """Features (n_data, 1), ones: each datum sees θ itself; target x; no test rows."""
     stream = np.random.RandomState(config.seed)  # whose streams are frozen for good
     numbers = stream.standard_normal(config.n_data)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=np.ones((config.n_data, 1)),
         target=np.exp(config.log_sd * numbers) if config.law == "lognormal" else numbers,
-        test_features=np.empty((0, 1)),
-        test_target=np.empty(0),
         feature_names=("theta",),
         sha256=fingerprint(config),
         info={"title": f"Numbers, {config.law}", "source": "generated"},
@@ -33,5 +29,4 @@ def load(config: GaussianToy) -> Dataset:
 
 def fingerprint(config: GaussianToy) -> str:
     """Digest of the recipe's numbers."""
-    recipe = [NAME, config.n_data, config.law, config.log_sd, config.seed]
-    return archive.sha256(json.dumps(recipe).encode())
+    return archive.recipe(NAME, config.n_data, config.law, config.log_sd, config.seed)

@@ -8,7 +8,7 @@ import numpy as np
 
 from flyrun.config.dataset import GermanCredit
 from flyrun.data import feature_cache, registry, sources
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "german_credit"
 ARRAYS = ("attributes", "label")
@@ -21,12 +21,10 @@ def load(config: GermanCredit) -> Dataset:
     stored, digest = registry.arrays(NAME, ARRAYS)
     raw = stored["attributes"].astype(np.float64)
     rows = (raw - raw.mean(axis=0)) / raw.std(axis=0)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(rows),
         target=np.where(stored["label"] == 2, 1.0, -1.0),
-        test_features=np.empty((0, 25)),
-        test_target=np.empty(0),
         feature_names=(*(f"a{k}" for k in range(1, 25)), "bias"),
         sha256=digest,
         info=registry.origin(NAME),

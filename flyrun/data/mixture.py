@@ -4,13 +4,11 @@ Recipe: x_n ~ ½N(θ1, σ²) + ½N(θ1 + θ2, σ²), θ = (1, −2) (Welling & T
 et al. 2016): (−1, 2) explains them equally well.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import Mixture
 from flyrun.data import archive
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME, CENTRES = "mixture", (1.0, -1.0)
 
@@ -19,12 +17,10 @@ def load(config: Mixture) -> Dataset:
     """Features (n_data, 1), ones: each datum sees θ itself; target x; no test rows."""
     stream = np.random.Generator(np.random.PCG64(config.seed))
     centre = np.where(stream.random(config.n_data) < 0.5, *CENTRES)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=np.ones((config.n_data, 1)),
         target=centre + config.sd * stream.standard_normal(config.n_data),
-        test_features=np.empty((0, 1)),
-        test_target=np.empty(0),
         feature_names=("theta",),
         sha256=fingerprint(config),
         info={"title": "A mixture of two normals", "source": "generated"},
@@ -34,4 +30,4 @@ def load(config: Mixture) -> Dataset:
 
 def fingerprint(config: Mixture) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, CENTRES, config.sd, config.n_data, config.seed]).encode())
+    return archive.recipe(NAME, CENTRES, config.sd, config.n_data, config.seed)

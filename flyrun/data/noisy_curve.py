@@ -5,8 +5,6 @@ spaced evenly, the function itself without noise. The function of Dai et al. (20
 formulas of the text that we have: this one is ours.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import NoisyCurve
@@ -42,4 +40,4 @@ def curve(x: np.ndarray) -> np.ndarray:
 
 def fingerprint(config: NoisyCurve) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, config.n_data, config.noise, config.seed]).encode())
+    return archive.recipe(NAME, config.n_data, config.noise, config.seed)

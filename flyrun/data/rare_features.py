@@ -4,13 +4,11 @@ Recipe: a bias, `dense` standard normals, and `rare` indicators that are 1 with 
 `least`, evenly on a logarithmic scale; coefficients are standard normals times 0.5, the bias -1.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import RareFeatures
 from flyrun.data import archive
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "rare_features"
 _MOST = 0.1
@@ -26,12 +24,10 @@ def load(config: RareFeatures) -> Dataset:
     theta = np.append(0.5 * stream.standard_normal(config.dense + config.rare), -1.0)
     target = np.where(stream.random_sample(config.n_data) * (1.0 + np.exp(-(rows @ theta))) < 1.0, 1.0, -1.0)
     dense = (f"x{d}" for d in range(1, config.dense + 1))
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=rows,
         target=target,
-        test_features=np.empty((0, rows.shape[1])),
-        test_target=np.empty(0),
         feature_names=(*dense, *(f"rare{d}" for d in range(1, config.rare + 1)), "bias"),
         sha256=fingerprint(config),
         info={"title": "Rare features", "source": "generated", "coefficients": theta.tolist()},
@@ -40,5 +36,4 @@ def load(config: RareFeatures) -> Dataset:
 
 def fingerprint(config: RareFeatures) -> str:
     """Digest of the recipe's numbers."""
-    numbers = [NAME, config.n_data, config.dense, config.rare, config.least, config.seed]
-    return archive.sha256(json.dumps(numbers).encode())
+    return archive.recipe(NAME, config.n_data, config.dense, config.rare, config.least, config.seed)

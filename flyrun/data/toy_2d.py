@@ -3,13 +3,11 @@
 Recipe: t = +1 for the even rows, -1 for the odd ones; x ~ N(t·separation/2·u, I), u = (1, 1)/√2.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import Toy2d
 from flyrun.data import archive, feature_cache
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "toy_2d"
 
@@ -21,12 +19,10 @@ def load(config: Toy2d) -> Dataset:
     target = np.where(np.arange(config.n_data) % 2, -1.0, 1.0)
     centre = target[:, None] * config.separation / 2 * np.sqrt([0.5, 0.5])
     points = centre + stream.standard_normal((config.n_data, 2))
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(points),
         target=target,
-        test_features=np.empty((0, 3)),
-        test_target=np.empty(0),
         feature_names=("x1", "x2", "bias"),
         sha256=fingerprint(config),
         info={"title": "Two classes of points in the plane", "source": "generated"},
@@ -35,4 +31,4 @@ def load(config: Toy2d) -> Dataset:
 
 def fingerprint(config: Toy2d) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, config.n_data, config.seed, config.separation]).encode())
+    return archive.recipe(NAME, config.n_data, config.seed, config.separation)

@@ -4,13 +4,11 @@ modes.
 Recipe: y = ±1 + 0.4·x + 0.1·e, `low` rows below and the others above; x and e standard normals.
 """
 
-import json
-
 import numpy as np
 
 from flyrun.config.dataset import TwoModes
 from flyrun.data import archive, feature_cache
-from flyrun.data.dataset import Dataset
+from flyrun.data.dataset import Dataset, without_test_rows
 
 NAME = "two_modes"
 
@@ -20,12 +18,10 @@ def load(config: TwoModes) -> Dataset:
     stream = np.random.RandomState(config.seed)  # whose streams are frozen for good
     x, noise = stream.standard_normal((2, config.n_data))
     group = np.where(np.arange(config.n_data) < config.low, -1.0, 1.0)
-    return Dataset(
+    return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(x[:, None]),
         target=group + 0.4 * x + 0.1 * noise,
-        test_features=np.empty((0, 2)),
-        test_target=np.empty(0),
         feature_names=("x", "bias"),
         sha256=fingerprint(config),
         info={"title": "Two groups of a quantity", "source": "generated"},
@@ -35,4 +31,4 @@ def load(config: TwoModes) -> Dataset:
 
 def fingerprint(config: TwoModes) -> str:
     """Digest of the recipe's numbers."""
-    return archive.sha256(json.dumps([NAME, config.n_data, config.low, config.seed]).encode())
+    return archive.recipe(NAME, config.n_data, config.low, config.seed)

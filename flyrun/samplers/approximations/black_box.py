@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
@@ -13,7 +12,7 @@ from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations.method import GaussianAnswer
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 _NARROW = 0.1  # of the prior's sd: how wide the first Gaussian is
 

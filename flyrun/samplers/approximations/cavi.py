@@ -7,12 +7,11 @@ rises with every pass; where it ends depends on where it began.
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.factors import Factors, Gaussians
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.sites import SiteMethod, Sites, Update
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import Arm, Method, State
 
 
 def build(arm: Arm, problem: Problem) -> Method:

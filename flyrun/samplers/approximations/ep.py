@@ -9,13 +9,12 @@ All sites at once, or one row after the other; one such pass from the prior is a
 import numpy as np
 from scipy.special import log_ndtr
 
-from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, Tilted, tilted
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.serial import SerialSites
 from flyrun.samplers.approximations.sites import SiteMethod, Update
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, softmax
 
-from flyrun.config.arm import Arm
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, log_densities
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Method, Records, State, near
+from flyrun.samplers.method import Arm, Method, Records, State, near
 from flyrun.samplers.on_data import OnData
 
 

@@ -6,13 +6,12 @@ mean field for the bounds' own augmentation. Means are good; the spread is too n
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.models.logistic import tight_at
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.sites import SiteMethod, Update
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

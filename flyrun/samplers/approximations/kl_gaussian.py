@@ -7,12 +7,11 @@ datum's log likelihood and minus its second derivative, m q's mean of what the d
 import numpy as np
 from scipy.special import ndtr
 
-from flyrun.config.arm import Arm
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, averaging
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.sites import SiteMethod, Update
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, posterior_curvature
 from flyrun.samplers.approximations.method import GaussianAnswer
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 
 class Laplace(GaussianAnswer):

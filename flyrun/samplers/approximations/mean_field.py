@@ -7,11 +7,10 @@ covariance of the mean under small tilts, P⁻¹ at the end, for one inverse.
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.sites import SiteMethod
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import Arm, Method, State
 
 
 def build(arm: Arm, problem: Problem) -> Method:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Gaussian
 from flyrun.models.problem import Problem, bind, digits_remedy, of_positions
@@ -14,7 +13,7 @@ from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator_state, seeded
 from flyrun.samplers.approximations.certificate import Stand, certify, stand_at
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import Arm, Method, State
 from flyrun.samplers.on_data import OnData
 
 MOST = 1e13

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.models.shard_prior import priors_of
@@ -17,7 +16,7 @@ from flyrun.numerics.adam import Adam
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.on_data import OnData
 
 _KEPT = 0.9, 0.99  # of Adam's means

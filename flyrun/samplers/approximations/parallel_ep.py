@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
@@ -22,7 +21,7 @@ from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import Fitted, Natural, Shard
 from flyrun.samplers.approximations.sites import Sites
 from flyrun.samplers.approximations.tilted_draws import corrected, drawn, raw
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 _ENOUGH = 400  # draws over shards times parameters, at which raw moments are noisy by a tenth
 

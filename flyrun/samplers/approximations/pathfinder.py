@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, log_densities, log_priors, prior_scores
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.method import GaussianAnswer
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 _CLOSE = 2e-12  # of the log density: a step that gains less is the last, as in the paper
 _CURVED = 1e-12  # least curvature along a step, by its change of slope

@@ -7,12 +7,11 @@ b/N gives each row the share 1/N of f, the authors' choice; such constant steps 
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.sites import touching
 from flyrun.samplers.approximations.stochastic import StochasticSites
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.factors import Factors, Gaussians, Sites
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations.sites import Pass, SiteMethod
-from flyrun.samplers.method import State
+from flyrun.samplers.method import Arm, State
 
 
 class SerialSites(SiteMethod):

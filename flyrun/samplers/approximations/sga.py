@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem
@@ -20,7 +19,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.steps import averaged, size_of
 from flyrun.samplers.batches import batches_of, rows_of
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.on_data import OnData
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
@@ -19,7 +18,7 @@ from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Site
 from flyrun.models.problem import Problem, log_priors
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.approximations.method import GaussianAnswer, Stand, refuse_without_digits
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 _HALVINGS = 6
 _FAR = 1e3  # posterior sds that a pass may move the mean, from the second on

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
@@ -26,7 +25,7 @@ from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.sites import Rule, Sites
 from flyrun.samplers.approximations.steps import averaged, size_of
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 _HALVINGS = 6
 

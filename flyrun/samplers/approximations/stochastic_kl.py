@@ -1,11 +1,10 @@
 """Gaussian variational inference from batches of rows: natural gradients of KL(q‖p) (Khan & Lin 2017)."""
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.sites import touching
 from flyrun.samplers.approximations.stochastic import StochasticSites
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

@@ -7,7 +7,6 @@ In the end a Gaussian about as good as Laplace's, for one reading of the data.
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Batches
@@ -15,7 +14,7 @@ from flyrun.numerics.state import generator
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import climbed, log_concave
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 
 def build(arm: Arm, problem: Problem) -> Method:

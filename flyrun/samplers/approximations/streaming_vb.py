@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.numerics.batches import Parts
@@ -24,7 +23,7 @@ from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard, log_concave
 from flyrun.samplers.approximations.sites import Rule
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 _LEVEL = 1e-6  # of the test whether the order is by the targets
 _PIECES = 16  # of the rows, that it compares

@@ -7,13 +7,12 @@ is the Gaussian that they end in.
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.factors import Factors, Gaussians
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.sites import Sites
 from flyrun.samplers.approximations.stochastic import StochasticSites
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, problem: Problem) -> Method:

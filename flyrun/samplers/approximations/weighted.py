@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem, log_priors, of_positions
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
-from flyrun.samplers.method import Records, State, near
+from flyrun.samplers.method import Arm, Records, State, near
 from flyrun.samplers.on_data import OnData
 
 

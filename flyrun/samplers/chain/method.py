@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
 from flyrun.models.local_bounds import brought_in
@@ -21,7 +20,7 @@ from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.chain.targets.firefly import firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
 from flyrun.samplers.chain.update import StepSize
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 from flyrun.samplers.on_data import OnData
 
 

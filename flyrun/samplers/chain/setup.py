@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import DensityError
 from flyrun.models import local_bounds, passes
 from flyrun.models.base_density import dense
@@ -15,7 +14,7 @@ from flyrun.models.problem import Problem, look_at_map, posterior_curvature, pri
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.chain.surrogate import taylor
 from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
-from flyrun.samplers.method import near
+from flyrun.samplers.method import Arm, near
 
 EP_PASSES = 3
 

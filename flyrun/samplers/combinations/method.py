@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
 from flyrun.models.problem import Problem, bind
 from flyrun.numerics.state import seeded
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 from flyrun.samplers.on_data import OnData
 
 _NUMBER = 8  # bytes

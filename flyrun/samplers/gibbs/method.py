@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import total_energy
 from flyrun.numerics.compiled import jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.gibbs.marginals import no_marginals
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 
 
 def prepare(arm: Arm, folder: Path) -> "SingleSite":

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, bind, draw_prior, of_positions
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 
 
 def prepare(arm: Arm, folder: Path) -> Method:

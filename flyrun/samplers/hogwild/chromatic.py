@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import local_energies
 from flyrun.numerics.compiled import jit
 from flyrun.numerics.counters import uniform
@@ -20,7 +19,7 @@ from flyrun.numerics.state import seeded
 from flyrun.samplers.gibbs.single_site import value_at
 from flyrun.samplers.hogwild.graph_chain import GraphChain
 from flyrun.samplers.hogwild.graph_colouring import classes
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 
 def prepare(arm: Arm, folder: Path) -> Method:

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import DensityError
 from flyrun.models.graphs.gaussian_field import GaussianField
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.hogwild import loop, theory
 from flyrun.samplers.hogwild.loop import redraw, run_rounds, team
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Arm, Facts, Method, Records, State, first_step
 
 FAR = 1e6
 """A chain so many conditional sds from the mean diverges, long before it overflows."""

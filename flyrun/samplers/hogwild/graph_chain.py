@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.graphs import planar
 from flyrun.samplers.gibbs.method import observe
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Arm, Facts, Method, Records, State, first_step
 
 MOST_NAMED = 10_000
 

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.graphs.graph import local_energies
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -12,7 +11,7 @@ from flyrun.samplers.gibbs.single_site import draw_value
 from flyrun.samplers.hogwild import loop
 from flyrun.samplers.hogwild.graph_chain import GraphChain
 from flyrun.samplers.hogwild.loop import redraw, run_rounds, team
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 
 class GraphField(NamedTuple):

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.data.precision import random_matrix
 from flyrun.errors import ConfigError
 from flyrun.samplers.hogwild import theory
 from flyrun.samplers.hogwild.loop import blocks
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 
 LABEL = "shares of random matrices"
 SWEEPS = (1, 2, 4, 8, 0)  # the last are infinitely many

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from flyrun.config.arm import Arm
 from flyrun.samplers.hogwild.gaussian_hogwild import HogwildGaussian
 from flyrun.samplers.hogwild.graph_hogwild import HogwildSites
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def prepare(arm: Arm, folder: Path) -> Method:

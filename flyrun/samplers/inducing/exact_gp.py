@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process, exact
 from flyrun.samplers.inducing.method import Predictor
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 
 
 def build(arm: Arm, process: Process, seconds: float) -> Method:

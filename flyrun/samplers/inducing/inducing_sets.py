@@ -5,12 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Inducing, Posterior, Process, Sums, no_sums
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.inducing.method import Predictor, checked_size, inducing_rows
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 
 
 class Particles(Predictor):

@@ -15,11 +15,10 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import norm
 
 from flyrun import data
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models.gaussian_process import Process
 from flyrun.numerics.state import seeded
-from flyrun.samplers.method import Facts, Method, State
+from flyrun.samplers.method import Arm, Facts, Method, State
 
 
 def prepare(arm: Arm, folder: Path) -> Method:

@@ -8,10 +8,9 @@ log N(y; 0, Q_nn + β⁻¹I).
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Posterior, Process, Sums
 from flyrun.samplers.inducing.inducing_sets import Particles
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, process: Process, seconds: float) -> Method:

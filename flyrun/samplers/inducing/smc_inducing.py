@@ -5,10 +5,9 @@ inducing inputs that moved would have to read the past again, so they stay, and 
 resampling, weights are carried on instead. After its pass it stands still.
 """
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.inducing_sets import Particles
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, process: Process, seconds: float) -> Method:

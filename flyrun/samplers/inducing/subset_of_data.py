@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.exact_gp import OnRows
 from flyrun.samplers.inducing.method import checked_size, inducing_rows
-from flyrun.samplers.method import Method
+from flyrun.samplers.method import Arm, Method
 
 
 def build(arm: Arm, process: Process, seconds: float) -> Method:

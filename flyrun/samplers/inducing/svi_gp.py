@@ -5,10 +5,9 @@ One set of inducing inputs, fixed; natural gradient steps on q(u). It is mirror 
 
 from typing import Any
 
-from flyrun.config.arm import Arm
 from flyrun.models.gaussian_process import Process
 from flyrun.samplers.inducing.pmd_inducing import Descent
-from flyrun.samplers.method import Method, State
+from flyrun.samplers.method import Arm, Method, State
 
 
 def build(arm: Arm, process: Process, seconds: float) -> Method:

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from flyrun.children import cores
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, log_priors, prior_curvature
-from flyrun.samplers.method import Method, Records, State, first_step
+from flyrun.samplers.method import Arm, Method, Records, State, first_step
 from flyrun.samplers.on_data import OnData
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
 from flyrun.samplers.parallel.foresight import Memory, Quadratic

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import bind, of_positions
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 from flyrun.samplers.on_data import OnData
 
 _WEIGHTS = (-1.0, 2.0)

@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.data.shards import one_class, split
 from flyrun.models import passes
 from flyrun.models.problem import Problem, bind, log_priors, prior_curvature, prior_scores
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 from flyrun.samplers.on_data import OnData
 
 _WALKS = 0.25  # of the moves

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.numerics.kernels import log_density
 from flyrun.numerics.resampling import effective
-from flyrun.samplers.method import Facts, Method, State
+from flyrun.samplers.method import Arm, Facts, Method, State
 from flyrun.samplers.particles.target import Rows, Target
 from flyrun.samplers.particles.weights import normalised
 

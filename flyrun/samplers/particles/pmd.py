@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.config.sampler.particles import Pmd
 from flyrun.errors import FlyrunError
 from flyrun.numerics.kernels import local_sd, log_density, silverman
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Records, State
+from flyrun.samplers.method import Arm, Facts, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.target import Target
 from flyrun.samplers.particles.weights import normalised

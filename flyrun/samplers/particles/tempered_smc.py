@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.one_pass_smc import root_of
 from flyrun.samplers.particles.target import Target

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.models.problem import Problem, bind
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
 from flyrun.samplers.on_data import OnData
 
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, posterior_curvature, prior_scores
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.subsampling.method import SubsetChain
 
 KEPT = 2_000

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flyrun.config.arm import Arm
 from flyrun.data import mapped
 from flyrun.errors import DensityError
 from flyrun.models import passes
@@ -29,7 +28,7 @@ from flyrun.numerics.compiled import jit, outer_jit
 from flyrun.numerics.rows import add_row, row_dot
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.method import Records, State
+from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.on_data import OnData
 
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models.lda import Lda
-from flyrun.samplers.method import Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Method, Records, State
 from flyrun.samplers.topics.lda_gibbs import CollapsedGibbs, sweep
 from flyrun.samplers.topics.search import Step
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.data.documents import Halves
 from flyrun.models import lda
 from flyrun.models.lda import Lda
 from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.method import Facts, Method, Records, State, first_step
+from flyrun.samplers.method import Arm, Facts, Method, Records, State, first_step
 from flyrun.samplers.topics import search
 
 TOP_WORDS = 10
