@@ -72,6 +72,7 @@ class Thinned(Expanding):
     bounds: a constant of its own for every datum (local), one for all (global), or as in Cornish et al. 2019.
     """
 
+    kernel: ClassVar[str] = "flyrun.samplers.chain.acceptance.thinned"
     settles: ClassVar[bool] = True
     surrogate: ClassVar[bool] = True
     bounds: str

@@ -74,6 +74,5 @@ class BlackBox(GaussianAnswer):
         return {**state, **moved, "rng": generator_state(rng)}, records
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Mean and covariance."""
         mean, root = self.gaussian(state["at"])
         return {"mean": mean, "covariance": root @ root.T}

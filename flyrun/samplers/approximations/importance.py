@@ -71,13 +71,11 @@ class Importance(OnData):
         return tuple(self.q)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """No draws yet."""
         rng = seeded(seed, self.arm.method())
         theta = np.empty((0, self.q.mean.size))
         return {"rng": generator_state(rng), "theta": theta, "log_weight": np.empty(0)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more draws."""
         rng = generator(state["rng"])
         theta = self.proposal.draw(rng, n)
         log_weight = sum(log_densities(self.arm, self.problem, theta)) - self.proposal.log_density(theta)
@@ -86,12 +84,10 @@ class Importance(OnData):
         return grown | {"rng": generator_state(rng)}, {"queries": np.full(n, float(self.n_data))}
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """By the normalised weights."""
         weight = softmax(state["log_weight"])
         return {"mean": weight @ state["theta"], "square": weight @ state["theta"] ** 2}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The draws and their log weights."""
         return {name: state[name] for name in ("theta", "log_weight")}
 
 

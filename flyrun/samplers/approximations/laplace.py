@@ -36,7 +36,6 @@ class Laplace(GaussianAnswer):
         return {"steps": state["steps"] + n}, {"queries": np.zeros(n)}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Its mean and covariance."""
         return {"mean": self.problem.fit.theta_map, "covariance": self.covariance}
 
 

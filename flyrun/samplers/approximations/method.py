@@ -115,6 +115,5 @@ class StreamedGaussian(GaussianAnswer):
         return {**prior, "step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Its mean and covariance."""
         covariance = np.linalg.inv(state["precision"])
         return {"mean": covariance @ state["linear"], "covariance": (covariance + covariance.T) / 2}

@@ -48,7 +48,6 @@ class Npv(OnData):
         return {"at": at, **moments, "key": key, "step": step, "rng": generator_state(rng)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more batches."""
         rng, first = generator(state["rng"]), int(state["step"][0])
         at, slope, square = (state[name] for name in ("at", "slope", "square"))
         visits = np.zeros(n)
@@ -85,7 +84,6 @@ class Npv(OnData):
         return {"centres": state["at"][:, :-1], "variances": np.exp(state["at"][:, -1])}
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the mixture."""
         found = self.result(state)
         roots = np.sqrt(found["variances"])[:, None, None] * np.eye(found["centres"].shape[1])
         return method.gaussian_estimates(self.arm, self.problem, found["centres"], roots)

@@ -97,7 +97,6 @@ class StochasticAscent(OnData):
         return {"mean": state["average"]}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The point alone."""
         return self.estimates(state)
 
     def more(self, state: State | None) -> dict[str, Any]:

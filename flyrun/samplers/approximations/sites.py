@@ -237,7 +237,6 @@ class SiteMethod(GaussianAnswer):
     # -- answers --------------------------------------------------------------------------------------------
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Mean and covariance."""
         return {"mean": state["mean"], "covariance": self.spread(state)}
 
     def stand(self, state: State) -> Stand:

@@ -68,7 +68,6 @@ class Weighted(OnData):
         return self.mean, self.covariance, self.rate
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """No draws yet."""
         rng, size = seeded(seed, self.arm.method()), self.n_params
         empty: State = {"theta": np.empty((0, size)), "log_weight": np.empty(0), "sign": np.empty(0, np.int8)}
         return {"rng": generator_state(rng), **empty}
@@ -94,7 +93,6 @@ class Weighted(OnData):
         return {"theta": theta, "log_weight": log_weight, "sign": sign, "queries": queries}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more draws."""
         rng = generator(state["rng"])
         made = self._draw(rng, n)
         queries = made.pop("queries")
@@ -125,7 +123,6 @@ class Weighted(OnData):
         return found | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
 
     def more(self, state: State | None) -> dict[str, Any]:
-        """κ and λ."""
         return {"kappa": self.kappa, "rate": self.rate}
 
 

@@ -201,7 +201,6 @@ class Chain(OnData):
         return _state(theta, first + n, rng, kernel, brightness, target), records
 
     def notes(self) -> list[str]:
-        """Lines that a person wants to see before sampling."""
         fit, lines = self.problem.fit, []
         for key, chosen, scores in (
             ("model.scale", fit.model_scale, fit.held_out_model),
@@ -214,7 +213,6 @@ class Chain(OnData):
         return lines
 
     def facts(self, state: State | None = None) -> Facts:
-        """Sizes, exactness, what setting it up cost, and what was tuned."""
         start_queries = getattr(self._target, "start_queries", self.n_data)
         self.own_queries = self.setup.queries + start_queries
         return replace(super().facts(state), tuned=self._tuned(state))

@@ -65,7 +65,6 @@ class SingleSite(Method):
         return self.graph, self._kernel
 
     def warm_up(self) -> float:
-        """Compile what a chain needs, or load it from the cache; seconds it took."""
         started = time.perf_counter()
         self.advance(self.init(0), 1)
         return time.perf_counter() - started

@@ -40,7 +40,6 @@ class MixtureGibbs(Method):
         return {"theta": theta, "iteration": np.zeros(1, np.int64), "rng": rng}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more sweeps."""
         rng, theta, thin = generator(state["rng"]), state["theta"], self.arm.protocol.thin
         first, kept = int(state["iteration"][0]), []
         swapped = np.zeros(n)
@@ -69,7 +68,6 @@ class MixtureGibbs(Method):
         return mean + np.linalg.solve(root.T, rng.standard_normal(2))
 
     def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """As in the base class, and what the model adds."""
         return of_positions(self.arm, self.problem, theta)
 
     def facts(self, state: State | None = None) -> Facts:

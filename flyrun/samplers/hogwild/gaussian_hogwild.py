@@ -47,7 +47,6 @@ class HogwildGaussian(Method):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The field, and who owns what."""
         return self.field, self.owner
 
     def warm_up(self) -> float:

@@ -30,7 +30,6 @@ class GraphChain(Method):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The graph."""
         return (self.graph,)
 
     def warm_up(self) -> float:

@@ -49,7 +49,6 @@ class HogwildSites(GraphChain):
         return start | arrays_of(self._team, "team")
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more rounds."""
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
         states, staleness = np.empty((n, self.n), np.int32), np.empty(n)
         first = int(members.clock[0])

@@ -62,7 +62,6 @@ class Shares(Method):
             )
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """Nothing counted."""
         return {"clock": np.zeros(1, np.int64), "seed": np.array([seed]), "counts": np.zeros(len(_NAMES))}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
@@ -100,7 +99,6 @@ class Shares(Method):
         return {name: np.array(100.0 * part / max(whole, 1.0)) for name, (part, whole) in shares.items()}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The counts."""
         return {"counts": state["counts"]}
 
     def facts(self, state: State | None = None) -> Facts:

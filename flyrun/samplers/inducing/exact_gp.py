@@ -25,7 +25,6 @@ class OnRows(Predictor):
 
     @property
     def size(self) -> int:
-        """As many as rows."""
         return self._size
 
     def rows(self, seed: int) -> np.ndarray:

@@ -29,7 +29,6 @@ class Particles(Predictor):
 
     @property
     def size(self) -> int:
-        """M."""
         return self.inducing_size
 
     @abstractmethod
@@ -44,7 +43,6 @@ class Particles(Predictor):
         return {"rows": rows, "step": step, "key": key, "rng": generator_state(rng), **sums}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n batches more."""
         inducing = Inducing(self.process, state["rows"])
         sums = Sums(*(state[name] for name in Sums._fields))
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])

@@ -66,7 +66,6 @@ class Predictor(Method):
         """Function values that are inferred."""
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """As said above."""
         logs, means, variances = self.predictions(state)
         logs, spread = log_softmax(logs), self.process.spread
         weight = np.exp(logs)

@@ -50,7 +50,6 @@ class Extrapolated(OnData):
         return {**state, "spent": np.zeros(3)}, costs
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """By all draws of both."""
         return of_positions(self.arm, self.problem, state["theta"], state["weight"])
 
     def result(self, state: State) -> dict[str, np.ndarray]:

@@ -57,7 +57,6 @@ class Weighted(Method):
         return found | {"effective": np.array(effective(weight))}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The particles and their log weights."""
         return {name: state[name] for name in ("theta", "log_weight")}
 
     def facts(self, state: State | None = None) -> Facts:

@@ -15,14 +15,7 @@ from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.target import Target
-from flyrun.samplers.particles.weights import normalised
-
-
-def root_of(theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """R, (P, P), with R Rᵀ the weighted particles' covariance, definite or not."""
-    away = theta - weight @ theta
-    values, vectors = np.linalg.eigh((away.T * weight) @ away)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+from flyrun.samplers.particles.weights import normalised, root_of
 
 
 class OnePass(Weighted):
@@ -35,7 +28,6 @@ class OnePass(Weighted):
         self.config, self.batches = arm.sampler, batches_of(arm, target.n_data)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """Draws from the prior."""
         rng = seeded(seed, self.arm.method())
         key, m = rng.integers(1 << 62, size=1), self.config.particles
         return {

@@ -21,7 +21,7 @@ from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Arm, Facts, Records, State
 from flyrun.samplers.particles.method import Weighted
 from flyrun.samplers.particles.target import Target
-from flyrun.samplers.particles.weights import normalised
+from flyrun.samplers.particles.weights import longest, normalised
 
 BETA = 2.0  # the smoothness that a Gaussian kernel makes use of
 FEWEST = 50  # particles that a growing number begins with
@@ -77,7 +77,6 @@ class MirrorDescent(Weighted):
         }
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more batches."""
         rng, told = generator(state["rng"]), []
         for _ in range(n):
             state, one = self._step(rng, state)
@@ -96,7 +95,8 @@ class MirrorDescent(Weighted):
         towards = state["log_prior"] + self.batches.factor * likelihood - state["log_base"]
         gamma = step_size(self.config, step, m, self.target.n_params)
         if self.config.adaptive is not None:
-            gamma = _largest(state["log_weight"], towards, gamma, self.config.adaptive * m)
+            least, log_a = self.config.adaptive * m, state["log_weight"]
+            gamma = longest(lambda g: mirror(log_a, towards, g), 0.0, gamma, least, _BISECTIONS)
         log_weight = mirror(state["log_weight"], towards, gamma)
         weight = normalised(log_weight, step, self.remedy)
         moved = {
@@ -167,23 +167,6 @@ class MirrorDescent(Weighted):
 
 
 build = MirrorDescent
-
-
-def _largest(log_a: np.ndarray, towards: np.ndarray, most: float, floor: float) -> float:
-    """The largest γ up to `most` that leaves `floor` effective particles, by bisection; no query."""
-
-    def enough(gamma: float) -> bool:
-        after = mirror(log_a, towards, gamma)
-        weight = np.exp(after - after.max())
-        return effective(weight / weight.sum()) >= floor
-
-    if enough(most):
-        return most
-    low, high = 0.0, most
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low
 
 
 def _from_pilot(cell: Any, rng: np.random.Generator, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

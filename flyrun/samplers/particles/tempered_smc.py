@@ -13,9 +13,8 @@ from flyrun.numerics.resampling import effective, systematic
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.particles.method import Weighted
-from flyrun.samplers.particles.one_pass_smc import root_of
 from flyrun.samplers.particles.target import Target
-from flyrun.samplers.particles.weights import normalised
+from flyrun.samplers.particles.weights import longest, normalised, root_of
 
 _BISECTIONS = 60
 
@@ -64,7 +63,8 @@ class Tempered(Weighted):
     def _stage(self, rng: np.random.Generator, state: State) -> tuple[State, float]:
         theta, likelihood = state["theta"], state["likelihood"]
         power, step = float(state["power"][0]), int(state["step"][0]) + 1
-        after = _next_power(likelihood, power, self.config.ess * len(theta))
+        least, under = self.config.ess * len(theta), likelihood - likelihood.max()
+        after = longest(lambda to: (to - power) * under, power, 1.0, least, _BISECTIONS)
         weight = normalised((after - power) * likelihood, step, self.remedy)
         root = root_of(theta, weight) * 2.38 / np.sqrt(self.target.n_params)  # Roberts et al. 1997
         chosen = systematic(rng, weight, len(theta))
@@ -87,19 +87,3 @@ class Tempered(Weighted):
 
 
 build = Tempered
-
-
-def _next_power(likelihood: np.ndarray, power: float, floor: float) -> float:
-    """The highest power that leaves `floor` effective particles, at most 1."""
-
-    def enough(to: float) -> bool:
-        weight = np.exp((to - power) * (likelihood - likelihood.max()))
-        return effective(weight / weight.sum()) >= floor
-
-    if enough(1.0):
-        return 1.0
-    low, high = power, 1.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low

@@ -85,7 +85,6 @@ class Topics(Method):
         return {"rng": generator_state(rng), "key": key, "clock": clock} | self.start(seeded(seed))
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """n more batches."""
         rng = generator(state["rng"])
         arrays = {name: array.copy() for name, array in state.items() if name != "rng"}
         spent, seen = np.zeros(n), np.zeros(n)
@@ -102,7 +101,6 @@ class Topics(Method):
         return True
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the test documents."""
         return {"perplexity": np.array(self.perplexity(state, self.problem.data.test))}
 
     def result(self, state: State) -> dict[str, np.ndarray]:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config import acceptance as options
 from flyrun.errors import DensityError
 from flyrun.models.features import BLOCK
 from flyrun.models.ranges import reach
@@ -38,6 +39,7 @@ from flyrun.samplers.chain.targets.surrogate import SurrogateData, fetch, left_o
 from flyrun.samplers.chain.targets.target import kept_log_data, log_data
 
 FACTORISED, POISSON, SPARED = 0, 1, 2
+KINDS = {"smh": FACTORISED, "tuna": POISSON, "mh_ss": SPARED}
 
 
 @unsaved(workspace=("drawn", "here", "there"))
@@ -59,7 +61,13 @@ def thinned(kind: int, bounds: Remainder, chi: float = 0.0) -> Thinned:
     return Thinned(kind, chi, bounds, count, np.zeros(BLOCK, np.int64), np.zeros(BLOCK), np.zeros(BLOCK))
 
 
-def target(config: Any, setup: Any, gradients: bool) -> SurrogateData:
+def build(config: options.Thinned, setup: Any) -> Thinned:
+    """The rule of a configuration's name (order, bounds, chi)."""
+    chi = config.chi if isinstance(config, options.Tuna) else 0.0
+    return thinned(KINDS[config.name], setup.remainder(config.order, config.bounds), chi)
+
+
+def target(config: options.Thinned, setup: Any, gradients: bool) -> SurrogateData:
     """The surrogate of config.order, which the update then sees."""
     problem = setup.problem
     made = setup.surrogate(config.order)
