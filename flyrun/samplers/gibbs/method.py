@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models.graphs.graph import total_energy
-from flyrun.numerics.compiled import jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
 from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
 from flyrun.samplers.gibbs.marginals import no_marginals
-from flyrun.samplers.method import Arm, Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Facts, Records, State
+from flyrun.samplers.on_graph import OnGraph
 
 
 def prepare(arm: Arm, folder: Path) -> "SingleSite":
@@ -22,52 +21,22 @@ def prepare(arm: Arm, folder: Path) -> "SingleSite":
     return SingleSite(arm)
 
 
-def neighbours(data: Any) -> np.ndarray:
-    """(E, 2) int32: the pairs whose agreement is watched; those of two-variable factors for a Network."""
-    ends = getattr(data, "ends", None)
-    if ends is None:
-        ends = sorted({scope for scope in data.scopes if len(scope) == 2})
-    return np.ascontiguousarray(np.asarray(ends, np.int32).reshape(-1, 2))
-
-
-@jit
-def observe(graph, ends, states, energy, agreement):
-    """ζ and the share of the pairs `ends` that agree, of positions states (m, n), into arrays (m,)."""
-    for k in range(states.shape[0]):
-        x = states[k]
-        energy[k] = total_energy(graph, x)
-        n_equal = 0
-        for e in range(ends.shape[0]):
-            if x[ends[e, 0]] == x[ends[e, 1]]:
-                n_equal += 1
-        agreement[k] = n_equal / max(1, ends.shape[0])
-
-
-class SingleSite(Method):
+class SingleSite(OnGraph):
     """One arm, ready to run chains from any seed."""
 
-    unit = "sweep"
     shown = ("accepted {accepted:.2f}", "{nominal} factors/update ({actual} looked at)")
 
     def __init__(self, arm: Arm):
-        started = time.perf_counter()
-        data = arm.dataset.code.load(arm.dataset)
-        self.arm, self.sampler = arm, arm.sampler.code
-        self.graph = arm.model.code.bind(arm.model, data)
-        self.ends, self.n = neighbours(data), len(self.graph.bounds.sizes)
+        super().__init__(arm)
+        started, self.sampler = time.perf_counter(), arm.sampler.code
         self._kernel = self.sampler.build(arm.sampler, self.graph)
         self._marginals = no_marginals(self.n, self.graph.bounds.n_values)
-        self._setup_s = time.perf_counter() - started
+        self._setup_s += time.perf_counter() - started
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """What is set up before any chain: the graph, and what updates are made of."""
         return self.graph, self._kernel
-
-    def warm_up(self) -> float:
-        started = time.perf_counter()
-        self.advance(self.init(0), 1)
-        return time.perf_counter() - started
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """First state of a chain: all variables 0. Arms of one seed share their start, not their luck."""
@@ -104,21 +73,12 @@ class SingleSite(Method):
         seconds = (time.perf_counter() - started) / n
         by_sweep = draws._asdict()
         states = by_sweep.pop("states")
-        energy, agreement = self._observed(states)
+        energy, agreement = self.watched(states)
         thin = self.arm.protocol.thin
         kept = states[(np.arange(first, first + n) + 1) % thin == 0]
         watched = {"energy": energy, "agreement": agreement, "seconds": np.full(n, seconds)}
         watched["queries"] = by_sweep["actual"] * self.n
         return self._state(rng, kernel, marginals, x, clock), {"theta": kept, **by_sweep, **watched}
-
-    def _observed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        energy, agreement = np.empty(len(states)), np.empty(len(states))
-        observe(self.graph, self.ends, np.ascontiguousarray(states, np.int32), energy, agreement)
-        return energy, agreement
-
-    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """ζ of stored positions, theta (G, n): the log density up to a constant."""
-        return {"log_posterior": self._observed(theta)[0]}
 
     def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Indicators of each variable's values, (k, variables, values): their means are the marginals."""
