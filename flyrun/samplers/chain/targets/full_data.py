@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.models.features import BLOCK, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
-from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit
+from flyrun.numerics.compiled import dot_jit, implements
 from flyrun.samplers.chain.targets import target as targets
 from flyrun.samplers.chain.targets.known_base import KnownBase, known_base
 
@@ -94,39 +94,12 @@ def _log_data(target, theta, gradient):
 implements(targets.data_gradient, FullData)(_log_data)
 
 
-@inline_jit
-def _keep_gradient(gradients):
-    if gradients is not None:
-        copy_into(gradients[0], gradients[1])
-
-
 @implements(targets.keep, FullData)
 def _keep(target):
     target.memory.kept[0] = target.memory.kept[1]
-    _keep_gradient(target.memory.gradients)
+    targets.keep_gradient(target.memory.gradients)
 
 
-@inline_jit
-def _first_look(target, theta, gradients):
-    if gradients is None:
-        targets.log_data(target, theta, None)
-    else:
-        targets.log_data(target, theta, gradients[0])  # what is added there, keep overwrites
-
-
-@implements(targets.start, FullData)
-def _start(target, rng, theta):
-    _first_look(target, theta, target.memory.gradients)
-    targets.keep(target)
-
-
-@implements(targets.kept_log_data, FullData)
-def _kept_log_data(target, gradient):
-    if gradient is not None:
-        kept = target.memory.gradients[0]
-        for d in range(gradient.shape[0]):
-            gradient[d] += kept[d]
-    return target.memory.kept[0]
-
-
+implements(targets.start, FullData)(targets.start_kept)
+implements(targets.kept_log_data, FullData)(targets.kept_sum)
 implements(targets.bright_count, FullData)(lambda target: target.everyone.shape[0])

@@ -127,42 +127,15 @@ def _log_data(target, theta, gradient):
 implements(targets.data_gradient, SurrogateData)(_log_data)
 
 
-@inline_jit
-def _keep_gradient(gradients):
-    if gradients is not None:
-        copy_into(gradients[0], gradients[1])
-
-
 @implements(targets.keep, SurrogateData)
 def _keep(target):
     memory = target.memory
     memory.kept[0] = memory.kept[1]
     memory.sums[0] = memory.sums[1]
     copy_into(memory.phi[0], memory.phi[1])
-    _keep_gradient(memory.gradients)
+    targets.keep_gradient(memory.gradients)
 
 
-@inline_jit
-def _first_look(target, theta, gradients):
-    if gradients is None:
-        targets.log_data(target, theta, None)
-    else:
-        targets.log_data(target, theta, gradients[0])  # what is added there, keep overwrites
-
-
-@implements(targets.start, SurrogateData)
-def _start(target, rng, theta):
-    _first_look(target, theta, target.memory.gradients)
-    targets.keep(target)
-
-
-@implements(targets.kept_log_data, SurrogateData)
-def _kept_log_data(target, gradient):
-    if gradient is not None:
-        kept = target.memory.gradients[0]
-        for d in range(gradient.shape[0]):
-            gradient[d] += kept[d]
-    return target.memory.kept[0]
-
-
+implements(targets.start, SurrogateData)(targets.start_kept)
+implements(targets.kept_log_data, SurrogateData)(targets.kept_sum)
 implements(targets.bright_count, SurrogateData)(lambda target: target.memory.read[0])

@@ -7,7 +7,7 @@ value (and gradient) at no cost in likelihood queries.
 All that changes while sampling sits in `target.memory`, arrays only: that is what a checkpoint holds.
 """
 
-from flyrun.numerics.compiled import generic, inlined
+from flyrun.numerics.compiled import copy_into, generic, inline_jit, inlined
 
 
 @generic
@@ -43,3 +43,36 @@ def kept_log_data(target, gradient):
 @inlined
 def bright_count(target):
     """How many likelihoods one evaluation of the target costs now."""
+
+
+# of targets that keep the data part, `memory.kept`, and its gradient, `memory.gradients`, here and there
+
+
+@inline_jit
+def keep_gradient(gradients):
+    """Make the gradient at the proposal that of the current position."""
+    if gradients is not None:
+        copy_into(gradients[0], gradients[1])
+
+
+@inline_jit
+def _first_look(target, theta, gradients):
+    if gradients is None:
+        log_data(target, theta, None)
+    else:
+        log_data(target, theta, gradients[0])  # what is added there, keep overwrites
+
+
+def start_kept(target, rng, theta):
+    """`start` of such a target."""
+    _first_look(target, theta, target.memory.gradients)
+    keep(target)
+
+
+def kept_sum(target, gradient):
+    """`kept_log_data` of such a target."""
+    if gradient is not None:
+        kept = target.memory.gradients[0]
+        for d in range(gradient.shape[0]):
+            gradient[d] += kept[d]
+    return target.memory.kept[0]
