@@ -1,4 +1,4 @@
-"""Every pair of n variables: a graph whose factors are worked out from their pair (models/edge_tables.py)."""
+"""Every pair of n variables: a graph whose factors come from their pair (models/graphs/edge_tables.py)."""
 
 from typing import NamedTuple
 

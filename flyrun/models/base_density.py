@@ -27,7 +27,7 @@ def log_base(base, theta, gradient):
 
 @generic
 def log_beyond(base, theta, gradient):
-    """What a pseudo-prior's log density adds to that of its Gaussian part (see samplers/metric.py), up to a
+    """What a pseudo-prior's log density adds to that of its Gaussian part (samplers/chain/metric.py), up to a
     constant: 0 for a Gaussian prior. Adds its gradient unless None."""
 
 

@@ -4,8 +4,8 @@ Both work on a block of data: the data's indices, (n,), their linear predictors 
 results. `slopes` is room for the derivatives by η, (n, K), or None where only values are wanted: the two are
 compiled apart.
 
-Calling `log_likelihood` is what a likelihood query is; only the targets (samplers/full_data.py,
-samplers/firefly.py) do so while sampling, and they meter it.
+Calling `log_likelihood` is what a likelihood query is; only targets (samplers/chain/targets) do so while a
+chain runs, and they meter it.
 """
 
 from typing import NamedTuple

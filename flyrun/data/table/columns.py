@@ -1,7 +1,7 @@
 """What a table's columns are, numbers or categories, found in one pass over the file.
 
-Text is a category, unless a rule of doubts.py speaks against it: one cell gone wrong would make a category of
-a number. `categorical` says that a column is one, `numeric` that it is none.
+Text is a category, unless a rule of doubts.py forbids it: one wrong cell would make a category of a number.
+`categorical` says that a column is one, `numeric` that it is none.
 """
 
 import math
