@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.models.features import Features, Model
 from flyrun.models.kronecker import kronecker
 from flyrun.models.likelihood import bent, enter, log_bound, quadratic
 from flyrun.models.passes import added, block_predictors, over_blocks, weighted_gram
@@ -24,7 +25,7 @@ def _log_bounds(bound, model, index, eta, values, slopes):
     log_bound(bound, model, index, eta, values, slopes)
 
 
-def collapse(bound: Any, model: Any, features: Any, centre: np.ndarray | None = None) -> Any:
+def collapse(bound: Any, model: Model, features: Features, centre: np.ndarray | None = None) -> Any:
     """Σ_n log B_n, a Quadratic or Kronecker, about a centre, (P,), by default 0.
 
     Of bounds of two levels, those on the centre's side.

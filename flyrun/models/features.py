@@ -5,7 +5,7 @@ likelihood's derivative is K slopes and the chain rule to θ is `pull_back`. Bot
 by their indices: long enough for vector instructions, short enough for the nearest cache.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,6 +29,25 @@ def pull_back(features, index, slopes, gradient):
 @inlined
 def expect(features, n):
     """Hint that datum n is predicted soon, so that its row is on its way from memory meanwhile."""
+
+
+class Features(Protocol):
+    """How parameters meet the data; made of rows alone."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        """Rows, (N, D), C-contiguous."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(N, D)."""
+
+
+class Model(Protocol):
+    """A likelihood, whatever it is made of besides."""
+
+    @property
+    def n_predictors(self) -> int:
+        """K, linear predictors of a datum."""
 
 
 class Linear(NamedTuple):

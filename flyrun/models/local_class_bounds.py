@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
+from flyrun.models.features import Features, Model
 from flyrun.models.likelihood import bent, enter, log_bound
 from flyrun.models.local_bounds import Ellipsoid, enter_region
 from flyrun.numerics.compiled import implements
@@ -81,7 +82,9 @@ def bend_factor(ranges: np.ndarray) -> np.ndarray:
     return np.where(small < 1e-3, 1.0 + small / 3.0 + small**2 / 12.0, exact)
 
 
-def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[LocalClasses, np.ndarray]:
+def within(
+    module: Any, model: Model, features: Features, region: Ellipsoid
+) -> tuple[LocalClasses, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,), to second order. One pass."""
     n_classes, size = model.n_predictors, features.rows.shape[1]
     covariance = np.linalg.inv(region.curvature).reshape(n_classes, size, n_classes, size)

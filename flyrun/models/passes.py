@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from flyrun.children import cores
-from flyrun.models.features import predict
+from flyrun.models.features import Features, Model, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import jit
 from flyrun.threads import in_order
@@ -48,7 +48,7 @@ def _log_likelihoods(model, index, eta, values, slopes):
     log_likelihood(model, index, eta, values, slopes)
 
 
-def block_predictors(model: Any, features: Any, theta: np.ndarray, block: slice) -> np.ndarray:
+def block_predictors(model: Model, features: Features, theta: np.ndarray, block: slice) -> np.ndarray:
     """η_n(θ) of a block of data, (n, K)."""
     index = np.arange(block.start, block.stop)
     eta = np.zeros((len(index), model.n_predictors))
@@ -67,7 +67,7 @@ def gathered(n_data: int, work: Callable[[slice], np.ndarray]) -> np.ndarray:
     return whole
 
 
-def compile_for(model: Any, features: Any) -> None:
+def compile_for(model: Model, features: Features) -> None:
     """Compile what the passes need, so that it does not count as their time."""
     theta = np.zeros(features.rows.shape[1] * model.n_predictors)
     eta = block_predictors(model, features, theta, slice(0, 0))
@@ -75,7 +75,7 @@ def compile_for(model: Any, features: Any) -> None:
     sums_over(model, features, np.arange(0), theta[None])
 
 
-def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) -> Any:
+def touching_bound(module: Any, model: Model, features: Features, theta: np.ndarray) -> Any:
     """The module's bounds tight at θ, made block by block: their one field is a row for every datum."""
 
     def work(block: slice) -> np.ndarray:
@@ -87,19 +87,19 @@ def touching_bound(module: Any, model: Any, features: Any, theta: np.ndarray) ->
     return kind(gathered(len(features.rows), work))
 
 
-def slopes(model: Any, eta: np.ndarray) -> np.ndarray:
+def slopes(model: Model, eta: np.ndarray) -> np.ndarray:
     """∂ log L_n/∂η, (n, K), of a part of the likelihood at predictors (n, K)."""
     return values_and_slopes(model, np.ascontiguousarray(eta))[1]
 
 
-def values_and_slopes(model: Any, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def values_and_slopes(model: Model, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log L_n, (n,), and ∂ log L_n/∂η, (n, K), of a part of the likelihood at contiguous (n, K)."""
     values, found = np.zeros(len(eta)), np.zeros(eta.shape)
     _log_likelihoods(model, np.arange(len(eta)), eta, values, found)
     return values, found
 
 
-def log_likelihoods(module: Any, model: Any, features: Any, thetas: np.ndarray) -> np.ndarray:
+def log_likelihoods(module: Any, model: Model, features: Features, thetas: np.ndarray) -> np.ndarray:
     """Σ log L_n, (G,), at positions (G, P). N queries each, also by a model's own `sums`."""
     sums_of = getattr(module, "sums", None)
 
@@ -123,7 +123,7 @@ def _sums_over(model, features, index, thetas, eta, values, sums):
         sums[g] = total
 
 
-def sums_over(model: Any, features: Any, index: np.ndarray, thetas: np.ndarray) -> np.ndarray:
+def sums_over(model: Model, features: Features, index: np.ndarray, thetas: np.ndarray) -> np.ndarray:
     """Σ log L_n, (G,), over the data index, (n,), at positions (G, P). n·G queries, in one compiled loop."""
     eta, sums = np.zeros((len(index), model.n_predictors)), np.empty(len(thetas))
     values = np.zeros(len(index))
@@ -139,7 +139,7 @@ def _predicted_over(model, features, index, thetas, eta, values, slopes):
 
 
 def second_order_over(
-    module: Any, model: Any, features: Any, index: np.ndarray, thetas: np.ndarray
+    module: Any, model: Model, features: Features, index: np.ndarray, thetas: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """∇ Σ log L_n, (G, P), over the data index, (n,), at positions (G, P), and minus its Laplacian, (G,).
 
@@ -155,7 +155,7 @@ def second_order_over(
     return gradient, bend.reshape(len(thetas), -1) @ (rows**2).sum(axis=1)
 
 
-def likelihoods(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+def likelihoods(module: Any, model: Model, features: Features, theta: np.ndarray) -> tuple[np.ndarray, ...]:
     """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 
     One pass, N queries; for few rows.
@@ -195,7 +195,7 @@ def predictor_variance(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return variance
 
 
-def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
+def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> tuple[float, np.ndarray]:
     """Σ log L_n and its gradient, (P,), at θ. One pass, N queries."""
 
     def work(block: slice) -> tuple[float, np.ndarray]:
@@ -208,7 +208,7 @@ def slope(module: Any, model: Any, features: Any, theta: np.ndarray) -> tuple[fl
     return float(value), gradient
 
 
-def look(module: Any, model: Any, features: Any, theta: np.ndarray) -> Look:
+def look(module: Any, model: Model, features: Features, theta: np.ndarray) -> Look:
     """One pass, N queries."""
     sizes = np.abs(theta.reshape(model.n_predictors, -1).T)
 

@@ -25,6 +25,7 @@ from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
 from flyrun.models.base_density import dense, draw_base, log_base
 from flyrun.models.collapse import collapse
+from flyrun.models.features import Features
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import MapFit, find_map
 from flyrun.models.fits.modes import Modes, find_modes
@@ -62,7 +63,7 @@ class Problem(NamedTuple):
 
     dataset: Dataset
     model: Any
-    features: Any
+    features: Features
     prior: Any
     fit: Fit
     power: float = 1.0  # that the likelihood is raised to

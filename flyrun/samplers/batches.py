@@ -24,4 +24,4 @@ def batches_of(arm: Arm, n_data: int, what: str = "rows") -> Batches:
 def rows_of(arm: Arm, problem: Problem, index: np.ndarray) -> tuple[Any, Any]:
     """Model and features of some rows, as copies, for `passes`. index: (n,)."""
     features = problem.features
-    return arm.model.code.part(problem.model, index), features._replace(rows=features.rows[index])
+    return arm.model.code.part(problem.model, index), type(features)(features.rows[index])

@@ -6,6 +6,7 @@ import numpy as np
 
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
+from flyrun.models.features import Features, Model
 
 
 class MapFit(NamedTuple):
@@ -17,7 +18,7 @@ class MapFit(NamedTuple):
 
 
 def find_map(
-    module: Any, model: Any, features: Any, penalty: Penalty, normaliser: float, first: np.ndarray
+    module: Any, model: Model, features: Features, penalty: Penalty, normaliser: float, first: np.ndarray
 ) -> MapFit:
     """Mode of Π L_n × prior from `first`, (P,); arguments as in `find_newton_map`.
 

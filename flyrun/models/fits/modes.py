@@ -14,6 +14,7 @@ from scipy.special import softmax
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
+from flyrun.models.features import Features, Model
 from flyrun.models.fits.map_fit import MapFit
 from flyrun.models.fits.newton_fit import REWEIGHTINGS, Climb
 
@@ -48,7 +49,7 @@ class _Mode(NamedTuple):
 
 
 def find_modes(
-    module: Any, model: Any, features: Any, penalty: Penalty, normaliser: float, first: MapFit
+    module: Any, model: Model, features: Features, penalty: Penalty, normaliser: float, first: MapFit
 ) -> Modes:
     """The modes that can be found, among them `first`, which is one: bit for bit where it is the highest.
 
@@ -85,7 +86,7 @@ def _starts(climb: Climb, prior: Penalty, stream: np.random.Generator) -> list[n
     n_data, size = climb.features.rows.shape
     scale = prior.ridge**-0.5 if prior.ridge else 1.0 / prior.rate
     draw = stream.standard_normal if prior.ridge else stream.laplace
-    starts = [scale * draw(size=size) for _ in range(PRIOR_DRAWS)]
+    starts = [np.asarray(scale * draw(size=size)) for _ in range(PRIOR_DRAWS)]
     for k in range(SUBSETS):
         few = min((1 + k % 2) * size + 1, n_data)
         starts.append(_least_squares(climb, stream.choice(n_data, few, replace=False)))

@@ -17,6 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
+from flyrun.models.features import Features, Model
 from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit
 
@@ -30,7 +31,7 @@ _SLACK = 1e-11  # relative rounding of a sum of log likelihoods
 
 
 def find_newton_map(
-    module: Any, model: Any, features: Any, penalty: Penalty, normaliser: float, first: np.ndarray
+    module: Any, model: Model, features: Features, penalty: Penalty, normaliser: float, first: np.ndarray
 ) -> MapFit:
     """Mode of Π L_n × prior from `first`, (P,), or from the mode of a subsample where that is empty.
 
@@ -50,7 +51,7 @@ def find_newton_map(
 class Climb:
     """The way up to the mode of these rows, and the likelihood queries that it took."""
 
-    def __init__(self, module: Any, model: Any, features: Any, penalty: Penalty):
+    def __init__(self, module: Any, model: Model, features: Features, penalty: Penalty):
         self.module, self.model, self.features, self.penalty = module, model, features, penalty
         self.queries = 0
         self.reweightings = 0 if module.LOG_CONCAVE else REWEIGHTINGS

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from flyrun.data import mapped
 from flyrun.errors import DensityError
 from flyrun.models import passes
+from flyrun.models.features import Model
 from flyrun.models.likelihood import log_likelihood
 from flyrun.models.problem import Problem, prior_curvature, prior_scores
 from flyrun.numerics.alias import alias_table, pick
@@ -36,7 +37,7 @@ class Process(NamedTuple):
     """All that the process needs; P parameters, N data of one predictor each."""
 
     order: int
-    model: Any
+    model: Model
     rows: np.ndarray  # (N, P)
     mean: np.ndarray  # θ̂, (P,)
     colour: np.ndarray  # C, (P, P): θ = θ̂ + Cφ

@@ -8,6 +8,7 @@ from scipy.special import chdtri
 
 from flyrun.config.bound import Local
 from flyrun.models import local_class_bounds, passes
+from flyrun.models.features import Features, Model
 from flyrun.models.local_bounds import Ellipsoid, LocalBound, ellipsoid
 from flyrun.samplers.chain.bounds.map import lowered
 from flyrun.samplers.chain.setup import Setup
@@ -26,7 +27,7 @@ def build(config: Local, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     return bound, expected
 
 
-def within(module: Any, model: Any, features: Any, region: Ellipsoid) -> tuple[Any, np.ndarray]:
+def within(module: Any, model: Model, features: Features, region: Ellipsoid) -> tuple[Any, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
     if model.n_predictors > 1:
         return local_class_bounds.within(module, model, features, region)

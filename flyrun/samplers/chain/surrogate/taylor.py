@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.models import passes
+from flyrun.models.features import Features, Model
 from flyrun.numerics.compiled import dot_jit, jit
 from flyrun.numerics.rows import add_row, first_dot, row_dot
 
@@ -83,7 +84,7 @@ def coloured(lower: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(solve_triangular(lower.T, np.eye(len(lower)), lower=False))
 
 
-def roots_of_leverages(model: Any, rows: np.ndarray, colour: np.ndarray) -> np.ndarray:
+def roots_of_leverages(model: Model, rows: np.ndarray, colour: np.ndarray) -> np.ndarray:
     """s_n, (n,): by how much at most a datum's predictors move when φ moves by 1. rows: (n, D).
 
     For several predictors the operator norm; of a likelihood that knows no shift of all of them (softmax) the
@@ -97,7 +98,7 @@ def roots_of_leverages(model: Any, rows: np.ndarray, colour: np.ndarray) -> np.n
     return np.sqrt(np.linalg.eigvalsh(np.einsum("knp,mnp->nkm", moved, moved))[:, -1])
 
 
-def leverages(model: Any, features: Any, colour: np.ndarray) -> np.ndarray:
+def leverages(model: Model, features: Features, colour: np.ndarray) -> np.ndarray:
     """s_n of all data, (N,)."""
 
     def work(block: slice) -> np.ndarray:
@@ -106,7 +107,7 @@ def leverages(model: Any, features: Any, colour: np.ndarray) -> np.ndarray:
     return passes.gathered(len(features.rows), work)
 
 
-def predictors_at(model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
+def predictors_at(model: Model, features: Features, theta: np.ndarray) -> np.ndarray:
     """η_n(θ) of all data, (N, K)."""
 
     def work(block: slice) -> np.ndarray:
@@ -115,7 +116,9 @@ def predictors_at(model: Any, features: Any, theta: np.ndarray) -> np.ndarray:
     return passes.gathered(len(features.rows), work)
 
 
-def cube(module: Any, model: Any, features: Any, predictors: np.ndarray, colour: np.ndarray) -> np.ndarray:
+def cube(
+    module: Any, model: Model, features: Features, predictors: np.ndarray, colour: np.ndarray
+) -> np.ndarray:
     """Σ f'''(η̂_n) x̃_n x̃_n x̃_n/6, packed. O(N P³); rows of one predictor only.
 
     Packed: for i the numbers W_ijk of all pairs k ≤ j ≤ i, so that G(φ) = Σ_i φ_i Σ_{k≤j≤i} W_ijk φ_jφ_k, the

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.errors import DensityError
-from flyrun.models.features import BLOCK, predict, pull_back
+from flyrun.models.features import BLOCK, Features, Model, predict, pull_back
 from flyrun.models.likelihood import enter, log_bound, log_likelihood
 from flyrun.numerics.compiled import implements, inline_jit, inlined
 from flyrun.numerics.state import packed
@@ -79,16 +79,16 @@ class Firefly(NamedTuple):
     """log p̃(θ) + Σ_{n bright} log L̃_n(θ)."""
 
     base: Any
-    model: Any
+    model: Model
     bound: Any
-    features: Any
+    features: Features
     likelihood_work: Workspace
     bound_work: Workspace
     padded: np.ndarray  # (BLOCK + VECTOR,) uint32: workspace, the data of a block
     memory: FireflyMemory
 
 
-def firefly(base: Any, model: Any, bound: Any, features: Any, gradients: bool) -> Firefly:
+def firefly(base: Any, model: Model, bound: Any, features: Features, gradients: bool) -> Firefly:
     """Firefly target, all data dark. `gradients`: whether the θ-update will ask for them."""
     n_data, n_features = features.rows.shape
     k = model.n_predictors

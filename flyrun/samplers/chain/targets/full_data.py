@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.features import BLOCK, predict, pull_back
+from flyrun.models.features import BLOCK, Features, Model, predict, pull_back
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import dot_jit, implements
 from flyrun.samplers.chain.targets import target as targets
@@ -37,8 +37,8 @@ class FullData(NamedTuple):
     """log prior(θ) + power·Σ_n log L_n(θ)."""
 
     base: Any
-    model: Any
-    features: Any
+    model: Model
+    features: Features
     everyone: np.ndarray  # 0 … N−1
     work: Workspace
     memory: FullDataMemory
@@ -46,7 +46,7 @@ class FullData(NamedTuple):
 
 
 def full_data(
-    base: Any, model: Any, features: Any, n_params: int, gradients: bool = True, power: float = 1.0
+    base: Any, model: Model, features: Features, n_params: int, gradients: bool = True, power: float = 1.0
 ) -> FullData:
     """Full-data target with an empty memory. `gradients`: whether the θ-update will ask for them."""
     room = np.zeros((2, n_params)) if gradients else None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.features import BLOCK, predict
+from flyrun.models.features import BLOCK, Features, Model, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import implements, inline_jit, jit
 from flyrun.numerics.known_values import KnownValues, forget_all, is_known, none_known, put
@@ -37,8 +37,8 @@ class Subset(NamedTuple):
     """log prior(θ) + Σ_n log L_n(θ), read datum by datum."""
 
     base: Any
-    model: Any
-    features: Any
+    model: Model
+    features: Features
     proxies: Any
     proposed: np.ndarray  # (N,): as `here`, at the proposal, of the cards that the test has read
     missing: np.ndarray  # (BLOCK,) uint32
@@ -52,7 +52,7 @@ class Subset(NamedTuple):
         return True
 
 
-def subset(base: Any, model: Any, features: Any, n_params: int, proxies: Any = aids.UNAIDED) -> Subset:
+def subset(base: Any, model: Model, features: Features, n_params: int, proxies: Any = aids.UNAIDED) -> Subset:
     """Target with an empty memory."""
     n_data = features.rows.shape[0]
     memory = SubsetMemory(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.models.features import expect, predict
+from flyrun.models.features import Features, Model, expect, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import copy_into, implements, inline_jit, jit
@@ -42,8 +42,8 @@ class SurrogateData(NamedTuple):
     """log prior(θ) + Σ_n T_k,n(θ)."""
 
     base: Any
-    model: Any
-    features: Any
+    model: Model
+    features: Features
     surrogate: Surrogate
     work: Workspace
     slope: np.ndarray  # (P,): workspace, a gradient in φ
@@ -56,7 +56,7 @@ class SurrogateData(NamedTuple):
 
 
 def surrogate_data(
-    base: Any, model: Any, features: Any, surrogate: Surrogate, gradients: bool = False
+    base: Any, model: Model, features: Features, surrogate: Surrogate, gradients: bool = False
 ) -> SurrogateData:
     """Target with an empty memory. `gradients`: whether the θ-update will ask for them."""
     size = len(surrogate.mean)
