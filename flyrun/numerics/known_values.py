@@ -24,17 +24,17 @@ def _unpack(known: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 @packed(_pack, _unpack)
-class KnownValues(NamedTuple):
-    """One number for each datum, or none."""
+class Stamped(NamedTuple):
+    """One number for each datum, or none. Its name is part of the digests in results/reference/check."""
 
     values: np.ndarray  # (N,): those with an old stamp mean nothing
     stamp: np.ndarray  # (N,) int64: the state that a value is of
     state: np.ndarray  # (1,) int64: the current one
 
 
-def none_known(n_data: int) -> KnownValues:
+def none_known(n_data: int) -> Stamped:
     """Nothing known."""
-    return KnownValues(np.zeros(n_data), np.zeros(n_data, np.int64), np.ones(1, np.int64))
+    return Stamped(np.zeros(n_data), np.zeros(n_data, np.int64), np.ones(1, np.int64))
 
 
 @inline_jit

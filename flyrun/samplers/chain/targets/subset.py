@@ -12,7 +12,7 @@ import numpy as np
 from flyrun.models.features import BLOCK, Features, Model, predict
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import implements, inline_jit, jit
-from flyrun.numerics.known_values import KnownValues, forget_all, is_known, none_known, put
+from flyrun.numerics.known_values import Stamped, forget_all, is_known, none_known, put
 from flyrun.numerics.lazy_shuffle import Deck, deal, deck, open_deck
 from flyrun.numerics.state import unsaved
 from flyrun.samplers.chain.targets import proxies as aids
@@ -28,7 +28,7 @@ class SubsetMemory(NamedTuple):
     deck: Deck  # whose first `read` cards the last test read
     read: np.ndarray  # (1,) int64
     known: KnownBase
-    here: KnownValues  # log L_n, or what proxies leave of it, at the current position
+    here: Stamped  # log L_n, or what proxies leave of it, at the current position
     total: np.ndarray  # (2,): their sums over all data, here and at the proposal; NaN where not all were read
 
 
