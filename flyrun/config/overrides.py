@@ -5,12 +5,15 @@ Hydra alone would refuse `brightness.q=0.1` next to an experiment (no group is c
 those for one arm under `per_arm`, and `from_hydra` undoes it inside the job; sweeps and groups stay Hydra's.
 """
 
+import inspect
 import itertools
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hydra.core.override_parser import overrides_parser, overrides_visitor
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -27,6 +30,20 @@ _NAMES = ("name", "dataset.path", "dataset.target")
 #: keys whose values may hold characters that Hydra wants quoted
 _TEXTS = ("results_dir", "name", "dataset.path", "dataset.target", "dataset.decimal")
 _PER_ARM = "per_arm."
+
+
+def _keep_asserts() -> None:
+    """Compile Hydra's reader with its assert statements, by which it steps through brackets.
+
+    `python -O` and PYTHONOPTIMIZE leave them out: `range(1,3)` then ends in an AttributeError.
+    """
+    visitor: Any = overrides_visitor
+    exec(compile(inspect.getsource(visitor), visitor.__file__, "exec", optimize=0), vars(visitor))
+    vars(overrides_parser)["HydraOverrideVisitor"] = visitor.HydraOverrideVisitor
+
+
+if sys.flags.optimize:
+    _keep_asserts()
 
 
 @dataclass(frozen=True)

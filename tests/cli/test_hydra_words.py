@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -108,3 +109,16 @@ def test_numbers_that_no_machine_counts_to_are_refused_before_anything_runs(word
 def test_the_largest_seed_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main([*ARM, "protocol.seeds=[18446744073709551615]", "--quiet", "executor.workers=1"]) == 0
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_sweeps_and_lists_are_read_under_python_o(level):
+    """PYTHONOPTIMIZE=1 leaves out assert statements, by which Hydra steps through brackets: `range(1,3)`
+    ended in an AttributeError."""
+    words = ["protocol.seeds=[0,1]", "bound.slack=range(1,3)", "prior.scale=choice(1,2)"]
+    read_it = "from flyrun.config.overrides import read; print([one.value for one in read(WORDS, True)])"
+    line = read_it.replace("WORDS", repr(words))
+    environment = {**os.environ, "PYTHONOPTIMIZE": level}
+    done = subprocess.run([sys.executable, "-c", line], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[0, 1]" in done.stdout
