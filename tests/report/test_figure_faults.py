@@ -40,6 +40,7 @@ def test_what_shows_data_has_no_fault(draw):
     assert faults(figure) == []
 
 
+@pytest.mark.filterwarnings("ignore:Data has no positive values")
 @pytest.mark.parametrize(
     "draw",
     [
