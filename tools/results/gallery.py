@@ -90,13 +90,14 @@ def _command(text: str, path: Path) -> str:
     return found[1].replace("protocol=full", "protocol=full results_dir=results/runs/full")
 
 
-def _table(text: str, title: str, path: Path) -> tuple[list[str], int]:
-    """The table of a report whose title begins so, its first rows, and how many more it has."""
-    start = text.find(f"\n**{title.replace('_', chr(92) + '_')}")
-    start = text.find(f"\n**{title}") if start < 0 else start
-    if start < 0:
+def _table(text: str, wanted: str | list[str], path: Path) -> tuple[list[str], int]:
+    """The table of a report whose title begins so, or so, its first rows, and how many more it has."""
+    for title in [wanted] if isinstance(wanted, str) else wanted:
+        if (start := text.find(f"\n**{title}")) >= 0:
+            break
+    else:
         titles = re.findall(r"^\*\*(.*)\*\*$", text, re.MULTILINE)
-        raise ConfigError(f"{_SENTENCES}: {path} has no table {title!r}, but {listing(titles)}")
+        raise ConfigError(f"{_SENTENCES}: {path} has no table {wanted!r}, but {listing(titles)}")
     lines = text[start:].split("\n\n")[1].splitlines()
     return lines[: 2 + _MOST_ROWS], max(0, len(lines) - 2 - _MOST_ROWS)
 
