@@ -47,7 +47,7 @@ class Reading(Acceptance):
         """As in the base class: the model must have bounds for the order, and there is no Firefly."""
         if arm.bound is not None and arm.bound.firefly:
             return f"acceptance={self.name}: reads data one by one; choose bound=none and brightness=none"
-        orders = getattr(arm.model, "orders", ())
+        orders = arm.model.orders
         if not self.at_map or self.order in orders:
             return super().unfit(arm)
         lacks = f"model={arm.model.name} has no bounds on what Taylor polynomials leave out"
@@ -79,7 +79,7 @@ class Thinned(Expanding):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; a model with bounds of its own has them one way only."""
-        if self.bounds == "local" or getattr(arm.model, "by_leverages", True):
+        if self.bounds == "local" or arm.model.by_leverages:
             return super().unfit(arm)
         return (
             f"acceptance.bounds={self.bounds}: model={arm.model.name} has bounds of its own, one for every "
@@ -215,7 +215,7 @@ class PseudoMarginal(Acceptance):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; it makes its bounds itself, and hardly any step is short enough to tune."""
-        if not getattr(arm.model, "bounds", True):
+        if not arm.model.bounds:
             return f"acceptance={self.name}: model={arm.model.name} has no bounds; choose acceptance=exact"
         if arm.bound is not None and arm.bound.firefly:
             return (

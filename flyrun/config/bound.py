@@ -14,7 +14,7 @@ class Bound(Choice):
     at_map: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
-        if self.firefly and not getattr(arm.model, "bounds", True):
+        if self.firefly and not arm.model.bounds:
             return f"bound={self.name}: model={arm.model.name} has no bounds; choose bound=none"
         if arm.brightness is None or self.firefly == arm.brightness.firefly:
             return ""
@@ -101,6 +101,6 @@ class Local(Bound):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; for models whose likelihoods are known to bend how far."""
-        if not getattr(arm.model, "local_bounds", False):
+        if not arm.model.local_bounds:
             return f"bound={self.name}: model={arm.model.name} has no such bounds; choose bound=map"
         return super().unfit(arm)

@@ -10,6 +10,7 @@ class Brightness(Choice):
 
     home: ClassVar[str] = "flyrun.samplers.chain.brightness"
     firefly: ClassVar[bool] = True
+    q: float | str | None = None
 
     @property
     def expects_tight(self) -> str:

@@ -21,7 +21,7 @@ class Dataset(Choice):
         return ("path",)
 
     def unfit(self, arm: Any) -> str:
-        wanted = getattr(arm.model, "reads", arm.model.kind)
+        wanted = arm.model.reads
         if self.kind == wanted:
             return ""
         fitting = chosen_by("dataset", lambda cls: getattr(cls, "kind", "") == wanted)

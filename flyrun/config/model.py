@@ -5,14 +5,10 @@ from typing import Any, ClassVar, Literal
 from flyrun.config.schema import SCALE, Choice, option, setting
 
 
-class Likelihood(Choice):
-    """A likelihood of rows."""
+class Model(Choice):
+    """A model. What its likelihood can do holds of rows; the others keep the defaults."""
 
-    home: ClassVar[str] = "flyrun.models"
-    kind: ClassVar[str] = "rows"
-    needs: ClassVar[tuple[str, ...]] = ("prior",)
-    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian",)
-    task: ClassVar[str]
+    kind: ClassVar[str]
     #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
     bounds: ClassVar[bool] = True
     #: whether it says how far its likelihoods bend within reach of a predictor
@@ -26,8 +22,23 @@ class Likelihood(Choice):
     #: whether leverages make these bounds, or it has its own
     by_leverages: ClassVar[bool] = True
 
+    @property
+    def reads(self) -> str:
+        """The kind of data that it takes."""
+        return self.kind
 
-class GraphModel(Choice):
+
+class Likelihood(Model):
+    """A likelihood of rows."""
+
+    home: ClassVar[str] = "flyrun.models"
+    kind: ClassVar[str] = "rows"
+    needs: ClassVar[tuple[str, ...]] = ("prior",)
+    suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian",)
+    task: ClassVar[str]
+
+
+class GraphModel(Model):
     """Factors of discrete variables, whose arms need no prior. `kind`: what the dataset has to bring."""
 
     home: ClassVar[str] = "flyrun.models.graphs"
@@ -183,7 +194,7 @@ class EdgeTables(GraphModel):
 
 
 @option("model", "gaussian_process")
-class GaussianProcess(Choice):
+class GaussianProcess(Model):
     """A function with an RBF kernel of fixed length and noise, by how well it predicts test rows."""
 
     home: ClassVar[str] = "flyrun.models"
@@ -199,7 +210,7 @@ class GaussianProcess(Choice):
 
 
 @option("model", "lda")
-class Lda(Choice):
+class Lda(Model):
     """Latent Dirichlet allocation: n_topics, Dirichlet(alpha) shares in documents, Dirichlet(beta) topics."""
 
     home: ClassVar[str] = "flyrun.models"

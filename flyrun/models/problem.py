@@ -209,7 +209,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
                 f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
             )
-        if needs_map and not (getattr(arm.model, "bounds", True) or arm.model.one_mode):
+        if needs_map and not (arm.model.bounds or arm.model.one_mode):
             raise ConfigError(
                 f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "
                 "look for by; choose bound=none, protocol.init=prior and a sampler that needs none"

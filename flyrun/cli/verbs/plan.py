@@ -75,7 +75,7 @@ def _bound(words: list[str], typed: set[str]):
         guess = compose_job([*words, "model=logistic", *more]).arms[0].dataset
         words = [*words, f"model={_MODELS[flyrun.data.load(guess).task]}"]
     arm = compose_job([*words, *more]).arms[0]
-    if not getattr(arm.model, "orders", ()):
+    if not arm.model.orders:
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))
         raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
     return arm, bind(arm, paths.cache_dir("setup"), needs_map=True)

@@ -171,7 +171,7 @@ class Cavi(SiteLoop):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the model must have labels."""
-        if arm.model.kind not in self.kinds or getattr(arm.model, "labelled", False):
+        if arm.model.kind not in self.kinds or arm.model.labelled:
             return super().unfit(arm)
         fitting = typed_choices("model", lambda cls: getattr(cls, "labelled", False))
         return f"sampler={self.name} is for models of hidden labels, not {arm.model.name}: choose {fitting}"

@@ -14,10 +14,13 @@ class ThetaUpdate(Sampler):
     needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
     of_bound: ClassVar[bool] = True
+    #: the shape of its steps, and how many a move takes, where it has such settings
+    metric = "identity"
+    n_steps: int | str | None = None
 
     def inner_arms(self, arm: Any) -> tuple[Any, ...]:
         """EP's, where its Gaussian shapes steps or is where chains start."""
-        wanted = "ep" in (getattr(self, "metric", ""), arm.protocol.init)
+        wanted = "ep" in (self.metric, arm.protocol.init)
         return (with_sampler(arm, "ep"),) if wanted else ()
 
 

@@ -94,7 +94,7 @@ class ZigZag(Subsampling):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; it needs the MAP, one predictor with bounded derivatives, a smooth prior."""
-        if 3 not in getattr(arm.model, "orders", ()):
+        if 3 not in arm.model.orders:
             fitting = typed_choices("model", lambda cls: 3 in getattr(cls, "orders", ()))
             return (
                 f"sampler={self.name}: model={arm.model.name} has no bound of third derivatives by one "

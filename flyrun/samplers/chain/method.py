@@ -29,7 +29,7 @@ def prepare(arm: Arm, folder: Path) -> "Chain":
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
-    shaped = getattr(arm.sampler, "metric", "identity") != "identity"
+    shaped = arm.sampler.metric != "identity"
     at_map = arm.bound.at_map or (arm.acceptance is not None and arm.acceptance.at_map)
     needs_map = at_map or arm.protocol.init in ("map", "ep") or shaped
     return Chain(arm, bind(arm, folder, needs_map))
@@ -105,7 +105,7 @@ class Chain(OnData):
     def _make_kernel(self) -> Any:
         """θ-update; one that is shaped by a Gaussian near the target is given it, as is one with a rule."""
         config, rule, setup = self.arm.sampler, self.arm.acceptance, self.setup
-        metric = getattr(config, "metric", "identity")
+        metric = config.metric
         shape: tuple[Any, ...] = ()
         if metric == "ep":
             mean, covariance = setup.ep
@@ -243,8 +243,8 @@ class Chain(OnData):
         settings = {}
         if state is not None and "kernel.step.current" in state:
             settings["step"] = float(state["kernel.step.current"][0])
-        if getattr(self.arm.sampler, "n_steps", None) == "auto":
+        if self.arm.sampler.n_steps == "auto":
             settings["n_steps"] = float(self._kernel.n_steps)
-        if getattr(self.arm.brightness, "q", None) == "auto":
+        if self.arm.brightness.q == "auto":
             settings["q"] = float(np.exp(self._brightness.log_q))
         return settings
