@@ -11,7 +11,7 @@ from flyrun.config.sampler import Sampler
 from flyrun.config.schema import option, setting
 from flyrun.models.problem import bind, log_densities, posterior_curvature
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Facts, Method
+from flyrun.samplers.on_data import OnData
 
 
 @option("sampler", "toy_importance")
@@ -25,13 +25,14 @@ def prepare(arm, folder):
     return ImportanceSampling(arm, bind(arm, folder, needs_map=True))
 
 
-class ImportanceSampling(Method):
+class ImportanceSampling(OnData):
     """θ ~ q with log weight log p(θ, data) − log q(θ)."""
 
-    answers = "weighted"
+    answers, label, exact = "weighted", "Importance", True
 
     def __init__(self, arm, problem):
-        self.arm, self.problem, self.n_data = arm, problem, len(problem.features.rows)
+        super().__init__(arm, problem)
+        self.own_queries = self.n_data  # of the curvature
         spread = np.linalg.inv(posterior_curvature(arm, problem))
         self.proposal = multivariate_t(problem.fit.theta_map, spread, arm.sampler.freedom)
 
@@ -55,6 +56,3 @@ class ImportanceSampling(Method):
 
     def result(self, state):
         return {name: state[name] for name in ("theta", "log_weight")}
-
-    def facts(self, state=None):
-        return Facts("Importance", n_data=self.n_data, setup_queries=self.problem.fit.queries + self.n_data)
