@@ -26,7 +26,7 @@ class Labels(JaakkolaJordan):
     """
 
     def of_rows(self, factors: Factors, at: Gaussians, old: Sites) -> Update:
-        """As in `Rule`: an update of a datum's label is a query of it."""
+        """An update of a datum's label is a query of it."""
         precision, linear, value = factors.module.augmented(factors.part, *at)
         return Update(Sites(precision, linear), value, np.zeros(len(value), bool), len(value))
 

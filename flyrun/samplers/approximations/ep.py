@@ -48,7 +48,7 @@ class Ep:
         return Update(Sites(precision, linear), evidence, ~proper, found.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
-        """As in `Rule`: a Gaussian times e^{−rate·|θ|} is two pieces of Gaussians, of known moments."""
+        """A Gaussian times e^{−rate·|θ|} is two pieces of Gaussians, of known moments."""
         cavity, proper = without(at, old)
         mean, variance = cavity.mean[:, 0], np.where(proper, cavity.variance[:, 0, 0], 1.0)
         sd, rate = np.sqrt(variance), penalty.rate

@@ -33,7 +33,7 @@ class JaakkolaJordan:
         return Update(sites, evidence, np.zeros(len(curve), bool), len(curve))
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
-        """As in `Rule`: |θ| ≤ θ²/(2b) + b/2, tightest on average for b² = E θ²."""
+        """|θ| ≤ θ²/(2b) + b/2, tightest on average for b² = E θ²."""
         size = np.sqrt(at.mean[:, 0] ** 2 + at.variance[:, 0, 0])
         sites = Sites((penalty.rate / size)[:, None, None], np.zeros((len(size), 1)))
         return Update(sites, -penalty.rate * size, np.zeros(len(size), bool), 0)

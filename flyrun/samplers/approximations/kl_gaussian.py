@@ -33,7 +33,7 @@ class KlGaussian:
         return Update(sites, found.value, np.zeros(len(found.value), bool), found.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
-        """As in `Rule`: E|θ| and its derivatives are known."""
+        """E|θ| and its derivatives are known."""
         mean, sd = at.mean[:, 0], np.sqrt(at.variance[:, 0, 0])
         density = np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2 * np.pi) / sd
         beyond = 2 * ndtr(mean / sd) - 1

@@ -31,6 +31,6 @@ class MeanField(SiteMethod):
         return np.diag(1.0 / np.diag(state["precision"]))
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class; the covariance of linear response where it is asked for."""
+        """The covariance of linear response where it is asked for."""
         whole = super().spread if self.arm.sampler.linear_response else self.spread
         return {"mean": state["mean"], "covariance": whole(state)}

@@ -56,14 +56,14 @@ class ParallelEp(StreamedGaussian):
         Shard(arm, problem, np.arange(0))  # refuses what it cannot do
 
     def warm_up(self) -> float:
-        """As in the base class; a first round that leads to no Gaussian is left for its cell to tell of."""
+        """A first round that leads to no Gaussian is an error of its cell, not of all."""
         started = time.perf_counter()
         with contextlib.suppress(FlyrunError):
             super().warm_up()
         return time.perf_counter() - started
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class; no sites."""
+        """The prior, and no sites yet."""
         state, stale, shards = super().init(seed, needed), self.config.stale, self.config.shards
         return state | {
             "site_precision": np.zeros((shards, *state["precision"].shape)),

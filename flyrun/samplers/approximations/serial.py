@@ -29,7 +29,7 @@ class SerialSites(SiteMethod):
             )
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class, and the orders' generator."""
+        """The orders' generator besides."""
         return super().init(seed) | {"rng": generator_state(seeded(seed, self.arm.method()))}
 
     def _pass(self, state: State) -> tuple[State, Pass, float]:

@@ -240,13 +240,13 @@ class SiteMethod(GaussianAnswer):
         return {"mean": state["mean"], "covariance": self.spread(state)}
 
     def stand(self, state: State) -> Stand:
-        """As in the base class: its own sites."""
+        """Its own sites."""
         whole = Gaussian(state["mean"], SiteMethod.spread(self, state))
         own = Sites(state["prior_precision"], state["prior_linear"])
         return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class; log evidence, or the bound on it, of where the last pass began."""
+        """Log evidence, or the bound on it, of where the last pass began."""
         name = "evidence_bound" if self.rule.bound else "log_evidence"
         known = np.isfinite(state["evidence"][0])
         return super().estimates(state) | ({name: state["evidence"][0]} if known else {})

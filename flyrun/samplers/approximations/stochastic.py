@@ -52,7 +52,7 @@ class StochasticVariational(StreamedGaussian):
         """From the rows index, (b,), at the Gaussian of natural parameters (P, P), (P,)."""
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class; the average is where the Gaussian is."""
+        """The average is where the Gaussian is."""
         state = super().init(seed, needed) | {"halved": np.zeros(1, np.int64)}
         return state | {f"{name}_average": state[name] for name in self._averaged}
 
@@ -93,7 +93,7 @@ class StochasticVariational(StreamedGaussian):
         )
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class, of the average where one is kept."""
+        """Of the average where one is kept."""
         return super().result(state | {name: state[f"{name}_average"] for name in self._averaged})
 
     def more(self, state: State | None) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class StochasticSites(StochasticVariational):
         return (precision + precision.T) / 2, linear
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class; or the Gaussian of the sites at the MAP."""
+        """The prior, or the Gaussian of the sites at the MAP."""
         state = super().init(seed, needed)
         if self.arm.sampler.start == "prior":
             return state

@@ -67,7 +67,7 @@ class StreamingVb(StreamedGaussian):
         self.chance = 1.0 if shuffled else by_chance(problem.dataset.target)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """As in the base class; the prior is what all workers have seen."""
+        """The prior is what all workers have seen."""
         state = super().init(seed, needed)
         return state | {
             "seen_precision": np.repeat(state["precision"][None], self.stale, axis=0),

@@ -100,7 +100,7 @@ class Combination(OnData):
         return {"workers": self.workers, "one_target": self.workers == 1}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; what the shards' set-up cost once their cells are read."""
+        """What the shards' set-up cost once their cells are read."""
         known = super().facts(state)
         if state is None:
             return known

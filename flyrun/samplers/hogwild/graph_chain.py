@@ -40,7 +40,7 @@ class GraphChain(OnGraph):
         return {"agreement": self.watched(theta)[1]}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class. right_correlation: E s_i s_j of neighbours, in closed form."""
+        """right_correlation: E s_i s_j of neighbours, in closed form."""
         known = {} if self.right is None else {"right_correlation": self.right}
         more = {"total_energy_bound": self.graph.bounds.total, "neighbour_pairs": len(self.ends)}
         return Facts(

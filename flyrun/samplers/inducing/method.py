@@ -89,7 +89,7 @@ class Predictor(Method):
         }
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class. test_inputs, test_targets: of a function of one variable."""
+        """test_inputs, test_targets: of a function of one variable."""
         process = self.process
         targets = process.centre + process.spread * process.test_target
         line = slice(None if process.test_features.shape[1] == 1 else 0)

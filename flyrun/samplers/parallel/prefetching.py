@@ -81,7 +81,7 @@ class Prefetching(OnData):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class: the shape of the steps, and the MAP."""
+        """The shape of the steps, and the MAP."""
         return self.root, self.problem.fit.theta_map
 
     @cached_property
@@ -100,7 +100,7 @@ class Prefetching(OnData):
         return None if self.real is None else self.real.message_s(np.zeros(self.n_params))
 
     def warm_up(self) -> float:
-        """As in the base class; workers are started, and wait."""
+        """Workers are started, and wait."""
         began = time.perf_counter()
         first_step(self)
         _ = self.message_s

@@ -93,7 +93,7 @@ class Predictive(Scheme):
         return self.memory.chance(node, tree.n_blocks)
 
     def tasks(self, tree: Tree, idle: int) -> list[Task]:
-        """As in the base class; who is idle begins at once."""
+        """Who is idle begins at once."""
         points = self.likeliest(tree, idle)
         return [Task(point, len(point.sums), len(point.sums) + 1) for point in points]
 

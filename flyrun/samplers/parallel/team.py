@@ -54,7 +54,7 @@ class Simulated(Team):
         self._given.append((number, theta, first, last))
 
     def finished(self) -> list[tuple[int, list[float]]]:
-        """As in the base class: all that began together."""
+        """All that began together end together."""
         given, self._given = self._given, []
         longest = max(last - first for _, _, first, last in given)
         self.clock += longest / self.n_blocks + (self.latency if self.workers > 1 else 0.0)

@@ -157,7 +157,7 @@ class WeierstrassGibbs(OnData):
         return float(yes.mean())
 
     def more(self, state: State | None) -> dict[str, Any]:
-        """As in the base class; θ goes to every worker and a ξ_j comes back, each round."""
+        """θ goes to every worker and a ξ_j comes back, each round."""
         known = {"workers": self.shards, "one_target": False}  # every seed has a split of its own
         if state is None:
             return known

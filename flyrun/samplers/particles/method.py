@@ -33,11 +33,11 @@ class Weighted(Method):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """As in the base class: nothing but the data is set up."""
+        """Nothing but the data is set up."""
         return getattr(self.target, "problem", ())[1:4]
 
     def warm_up(self) -> float:
-        """As in the base class: with two particles and a row."""
+        """Compile for two particles and a row."""
         started = time.perf_counter()
         theta = self.target.draw(np.random.default_rng(0), 2)
         self.target.log_prior(theta)

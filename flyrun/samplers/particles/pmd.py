@@ -157,7 +157,7 @@ class MirrorDescent(Weighted):
         return min(most, max(FEWEST, int(min(step ** (2 + self.target.n_params / BETA), 1e9))))
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class; what power of the likelihood the weights add up to."""
+        """What power of the likelihood the weights add up to."""
         facts = super().facts(state)
         if state is None:
             return facts

@@ -83,7 +83,7 @@ class Sgld(SubsetChain):
         return state
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """As in the base class; weighted averages in place of draws where these are asked for."""
+        """Weighted averages in place of draws where these are asked for."""
         if self.answers != "weighted":
             return super().advance(state, n)
         new = state
@@ -113,7 +113,7 @@ class Sgld(SubsetChain):
         return told
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class; before burn-in ends the position itself."""
+        """Before burn-in ends the position itself."""
         if self.answers != "weighted":
             return {}
         if state["weight"][0] == 0.0:

@@ -46,7 +46,7 @@ class SgldCv(Sgld):
         return self.total + self.batches.factor * (apart.T @ features.rows.astype(np.float64)).ravel()
 
     def noise(self, theta: np.ndarray) -> np.ndarray:
-        """As in the base class; a mean over eight positions drawn about the MAP, where θ is on average."""
+        """A mean over eight positions drawn about the MAP, where θ is on average."""
         rng = np.random.Generator(np.random.PCG64(0))
         away = np.linalg.cholesky(np.linalg.inv(self._curvature())) @ rng.standard_normal((len(theta), 8))
         found = [noise_of(self.arm, self.problem, self.centre + one, self.known) for one in away.T]

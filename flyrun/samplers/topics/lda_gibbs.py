@@ -34,7 +34,7 @@ class CollapsedGibbs(Topics):
         return state["mean"]
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """As in the base class: all documents, in their order."""
+        """All documents, in their order."""
         z, problem, train = arrays["z"], self.problem, self.train
         by_word, room = self.counted(z), np.empty((2, problem.n_topics))
         sweep(rng, train, problem.alpha, problem.beta, z, by_word, by_word.sum(axis=0), room)

@@ -56,12 +56,12 @@ class HogwildTopics(CollapsedGibbs):
         return float(len(arrays["z"]))
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """As in the base class. span: the tokens of the largest shard."""
+        """span: the tokens of the largest shard."""
         after, records = super().advance(state, n)
         return after, records | {"span": np.full(n, float(np.diff(self.tokens).max()))}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class, with what a sweep costs; bytes: of the counts, to a shard and back."""
+        """What a sweep costs besides; bytes: of the counts, to a shard and back."""
         facts, shards = super().facts(state), self.arm.sampler.shards
         counts = {
             "workers": shards,

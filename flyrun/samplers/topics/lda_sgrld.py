@@ -29,7 +29,7 @@ class Langevin(Sampled):
         return state["mean"]
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class, and of the last draw."""
+        """Perplexities of the mean of the draws, and of the last one."""
         last = super().estimates(state | {"mean": lda.topics_of(state["lam"])})["perplexity"]
         return super().estimates(state) | {"perplexity_last_draw": last}
 

@@ -21,7 +21,7 @@ class SequentialMonteCarlo(Sampled):
         return {"lam": np.full_like(first, self.problem.beta), "first": first}
 
     def reads(self, t: int) -> bool:
-        """As in the base class: in the first epoch."""
+        """In the first epoch."""
         return t < self.batches.in_epoch
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:

@@ -44,13 +44,13 @@ class StochasticVariational(Topics):
         return gamma, queries
 
     def shares(self, state: State, halves: Halves) -> np.ndarray:
-        """As in the base class, but by its own update of γ."""
+        """By its own update of γ."""
         documents, none = np.arange(halves.observed.n_documents), np.empty((0, self.problem.n_topics))
         gamma, _ = self.local(halves.observed, documents, state["lam"], none)
         return gamma / gamma.sum(axis=1, keepdims=True)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """As in the base class, and with θ fitted to the observed halves as the others do it."""
+        """Perplexities with θ by its own update, and with θ fitted to the observed halves as others do."""
         test = self.problem.data.test
         alike = lda.completion_perplexity(self.topics(state), super().shares(state, test), test)
         return super().estimates(state) | {"perplexity_gibbs_fold_in": np.array(alike)}

@@ -108,7 +108,7 @@ class Topics(Method):
         return {"topics": np.ascontiguousarray(self.topics(state).T)}
 
     def facts(self, state: State | None = None) -> Facts:
-        """As in the base class. known_perplexity: of the topics that the documents were generated from.
+        """known_perplexity: of the topics that the documents were generated from.
 
         searched: the steps tried, with their perplexities.  top_words: the likeliest of each topic.
         """
