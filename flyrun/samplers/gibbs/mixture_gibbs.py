@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from flyrun.models.problem import Problem, bind, draw_prior, of_positions
+from flyrun.models.problem import Problem, bind, draw_prior
 from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.method import Arm, Facts, Method, Records, State
+from flyrun.samplers.method import Arm, Method, Records, State
+from flyrun.samplers.on_data import OnData
 
 
 def prepare(arm: Arm, folder: Path) -> Method:
@@ -21,14 +22,17 @@ def prepare(arm: Arm, folder: Path) -> Method:
     return MixtureGibbs(arm, bind(arm, folder, needs_map=False))
 
 
-class MixtureGibbs(Method):
-    """A step is a sweep."""
+class MixtureGibbs(OnData):
+    """A step is a sweep. Exact, however slowly it finds the other mode."""
 
     unit = "sweep"
     shown = ("{queries} queries/sweep",)
+    exact = True
+    warm_up, trace = Method.warm_up, Method.trace
 
     def __init__(self, arm: Arm, problem: Problem):
-        self.arm, self.problem, self.x = arm, problem, problem.model.target
+        super().__init__(arm, problem)
+        self.x, self.label = problem.model.target, "Gibbs and swap" if arm.sampler.swap else "Gibbs"
         self.precision, self.ridge = problem.model.scale**-2, problem.prior.scale**-2
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
@@ -66,12 +70,3 @@ class MixtureGibbs(Method):
         root = np.linalg.cholesky(precision)
         mean = np.linalg.solve(precision, [own.sum(), own @ of_second])
         return mean + np.linalg.solve(root.T, rng.standard_normal(2))
-
-    def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        return of_positions(self.arm, self.problem, theta)
-
-    def facts(self, state: State | None = None) -> Facts:
-        """Exact, however slowly it finds the other mode."""
-        label = "Gibbs and swap" if self.arm.sampler.swap else "Gibbs"
-        fit, n, names = self.problem.fit, len(self.x), ("0:theta", "1:theta")
-        return Facts(label, True, names, n, 2, setup_queries=fit.queries, setup_s=fit.seconds)
