@@ -16,8 +16,8 @@ from flyrun.diagnostics.difference import equivalence, welch
 from flyrun.errors import ConfigError
 from flyrun.report import render, words
 from flyrun.report.arms import BASELINE
+from flyrun.report.metrics import mean_sd
 from flyrun.report.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
-from flyrun.report.table import mean_sd
 
 LEVEL = 0.05
 #: a difference that does not matter, as a share of A's value
@@ -32,6 +32,7 @@ METRICS = {
     "us_per_iter": ("µs/iter", False),
     "ess_per_s": ("ESS/s", True),
     "wall_speedup": ("wall speedup", True),
+    "off": ("off (sds)", False),
     "error": ("error", False),
     "factors_actual": ("factors actual", False),
     "us_per_update": ("µs/update", False),

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from flyrun.accuracy.posterior_errors import at_budget, of_moments
+from flyrun.accuracy.score import held_out, likeness
 from flyrun.diagnostics.distances import ksd
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.gold import store
 from flyrun.gold.reference import bound
-from flyrun.gold.score import held_out, likeness
 from flyrun.gold.store import Gold
 from flyrun.report.arms import ArmResult
 from flyrun.report.draws import Draws
@@ -51,13 +52,6 @@ def _estimates(draws: Draws) -> _Estimates | None:
     return _Estimates(**values)
 
 
-def _at(spent: np.ndarray, budgets: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The last of values (T, …) that is there at each budget; NaN before the first."""
-    place = np.searchsorted(spent, budgets * (1 + 1e-9), side="right") - 1
-    there = (place >= 0).reshape(-1, *[1] * (values.ndim - 1))
-    return np.where(there, values[np.maximum(place, 0)], np.nan)
-
-
 def pool(chains: list[Draws]) -> Row:
     """`arena`: what the cells of an arm are worth at every budget; {} where no reference is of their
     posterior.
@@ -75,28 +69,31 @@ def pool(chains: list[Draws]) -> Row:
     if found[0].mean.shape[1] != len(gold.mean) or gold.facts["n_predictors"] > 1:
         return {}  # squares of several predictors' coordinates do not tell of their free combinations
     budgets, n = PASSES * gold.facts["n_data"], len(found)
-    offs = [_off(gold, one) for one in found]
+    offs = [
+        (*of_moments(one.mean, one.square - one.mean**2, gold), (one.mean_all - gold.mean) / gold.sd)
+        for one in found
+    ]
     off_mean, off_variance, off_all = (
-        np.array([_at(one.queries, budgets, off[k]) for one, off in zip(found, offs, strict=True)])
+        np.array([at_budget(one.queries, budgets, off[k]) for one, off in zip(found, offs, strict=True)])
         for k in range(3)
     )
     squares = np.stack([off_mean**2, off_variance**2])  # (2, S, T, D)
     each = squares.mean(axis=3)
     setup = [float(draws.facts.get("setup_queries", 0)) for draws in chains]
     after = [
-        [_at(one.queries - cost, AFTER, off[k] ** 2).mean(axis=1) for k in range(2)]
+        [at_budget(one.queries - cost, AFTER, off[k] ** 2).mean(axis=1) for k in range(2)]
         for one, off, cost in zip(found, offs, setup, strict=True)
     ]
     bias, spread = _parts(off_mean)
     shared = [
-        [_at(one.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
+        [at_budget(one.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
         for one, off in zip(found, offs, strict=True)
     ]
     arena = {
         "gold": name,
         "n_data": gold.facts["n_data"],
         "floors": gold.floors,
-        "seconds": np.array([_at(one.queries, budgets, one.seconds) for one in found]).mean(axis=0),
+        "seconds": np.array([at_budget(one.queries, budgets, one.seconds) for one in found]).mean(axis=0),
         "mse": each.mean(axis=1),
         "worst": squares.mean(axis=1).max(axis=2),
         "se": each.std(axis=1, ddof=1) / math.sqrt(n) if n > 1 else np.full((2, len(PASSES)), np.nan),
@@ -118,16 +115,6 @@ def _se(each: list[Any]) -> np.ndarray:
     """Standard error of the mean over seeds; 0 where there is one."""
     n = len(each)
     return np.std(each, axis=0, ddof=1) / math.sqrt(n) if n > 1 else np.zeros(np.shape(each[0]))
-
-
-def _off(gold: Gold, one: _Estimates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Errors (T, D) of means, of variances, and of means over all iterations, in the posterior's units."""
-    variance = one.square - one.mean**2
-    return (
-        (one.mean - gold.mean) / gold.sd,
-        (variance / gold.variance - 1) / np.sqrt(gold.kurtosis - 1),
-        (one.mean_all - gold.mean) / gold.sd,
-    )
 
 
 def _parts(off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

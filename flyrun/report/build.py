@@ -20,8 +20,8 @@ from flyrun.runner import store
 
 _NAMED = 4  # arms that a caveat names
 _PARTS = (
-    "arms arena coefficients paper ess bias chains cost prefetching marginal_error long_run scaling "
-    "estimates weights density certificates held_out quadrature prediction functionals shards hogwild"
+    "arms arena coefficients paper ess chains cost prefetching marginal_error long_run scaling shards "
+    "accuracy weights density certificates held_out quadrature prediction functionals hogwild"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 
@@ -69,7 +69,7 @@ def views(run: Run, whole: pd.DataFrame) -> list[View]:
     made = []
     for section in shown(run, SECTIONS):
         about = {arm.name for arm in run.arms if section.about(arm) or not arm.done}
-        made += section.views([row for row in rows if section.table or row.get("arm") in about])
+        made += section.views_of(run, [row for row in rows if section.table or row.get("arm") in about])
     return made
 
 

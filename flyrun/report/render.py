@@ -22,21 +22,14 @@ class View:
     """A table of text: title, header and rows of equal length; the first column names the arm.
 
     deltas: (row, column) -> how ours differs from the value there, and whether that is within uncertainty.
+    notes: (heading, what the column means), of those that need words.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     deltas: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A heading and how a row of the table becomes its text."""
-
-    head: str
-    text: Callable[[dict[str, Any]], str]
-    delta: Callable[[dict[str, Any]], tuple[str, bool] | None] | None = None
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -84,8 +77,13 @@ def known(value: Any) -> bool:
 def measured(name: str, sd: str | None = None) -> Callable[[dict[str, Any]], str]:
     """A column's value ± its sd, the column `sd` or <name>_sd."""
     spread = sd or f"{name}_sd"
+
     # The baseline against itself is 1.
-    return lambda row: "1" if (row[name], row.get(spread)) == (1, 0) else plus_minus(row[name], row[spread])
+    def text(row: dict[str, Any]) -> str:
+        value, error = row.get(name), row.get(spread)
+        return "1" if (value, error) == (1, 0) else plus_minus(value, error)
+
+    return text
 
 
 def bounded(name: str) -> Callable[[dict[str, Any]], str]:
@@ -103,7 +101,12 @@ def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     """A column's value alone; the paper's as printed there."""
     if name.startswith("paper_"):
         return lambda row: f"{float(row[name]):,.10g}" if known(row[name]) else NOTHING
-    return lambda row: number(row[name], digits)
+    return lambda row: number(row.get(name), digits)
+
+
+def plain_per_cent(name: str, places: int = 0) -> Callable[[dict[str, Any]], str]:
+    """A share as "12 %"."""
+    return lambda row: f"{100 * row[name]:.{places}f} %" if known(row.get(name)) else NOTHING
 
 
 def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] | None]:
@@ -141,33 +144,12 @@ def decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-ARM = Column("arm", lambda row: str(row["arm"]))
-SEEDS = Column("seeds", seeds_text)
-
-
-def exact(no: str) -> Column:
-    """Whether an arm's draws follow the posterior exactly: yes; `no`; unknown where nobody knows."""
-    said = {True: "yes", False: no, "unknown": "unknown"}
-    return Column("exact", lambda row: said.get(row["exact"], NOTHING))
-
-
-def table_view(title: str, columns: list[Column], rows: list[dict[str, Any]]) -> View:
-    """The columns of these rows as text."""
-    deltas = {
-        (i, k): difference
-        for i, row in enumerate(rows)
-        for k, column in enumerate(columns)
-        if column.delta and (difference := column.delta(row))
-    }
-    cells = tuple(tuple(column.text(row) for column in columns) for row in rows)
-    return View(title, tuple(column.head for column in columns), cells, deltas)
-
-
 def markdown(view: View) -> str:
     """A GitHub table under its title."""
     header, *rows = ("| " + " | ".join(map(escape_markdown, row)) + " |" for row in (view.header, *view.rows))
     rule = "|---" + "|---:" * (len(view.header) - 1) + "|"
-    return "\n".join([f"**{view.title}**", "", header, rule, *rows, ""])
+    notes = [f"- *{escape_markdown(head)}*: {escape_markdown(text)}" for head, text in view.notes]
+    return "\n".join([f"**{view.title}**", "", header, rule, *rows, "", *notes, *([""] if notes else [])])
 
 
 def escape_markdown(text: str) -> str:

@@ -1,15 +1,16 @@
-"""A part of a report: what it reads of cells, its columns, tables, figures and words, in one file each."""
+"""A part of a report: what it reads of cells, its metrics, tables, figures and words, in one file each."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flyrun.report import metrics as columns
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
+from flyrun.report.metrics import Metric, Row
 from flyrun.report.render import View
 
-Row = dict[str, Any]
 #: plot(arms, styles, title) returns a matplotlib Figure, or None for nothing; its docstring's first paragraph
 #: is the figure's caption
 Plot = Callable[..., Any]
@@ -31,11 +32,11 @@ class Section:
     summarise: of a cell's Draws, what to keep of it, by name, for JSON; {} where it lacks what is read.
     pool: the same of all finished cells of an arm together.  code: modules whose edit changes what these
     give, with the section's own.
-    columns: of table.csv, in its order, space between; those of others may stand among them, to say where;
-    or what names them for a run.
-    row: their values for an arm.  planned: of an arm without a finished seed; with it the section is shown
+    metrics: its columns of table.csv, in their order, or what names them for a run.  row: values for an arm
+    that no metric gives by itself.  planned: of an arm without a finished seed; with it the section is shown
     while no arm has one.  table: rows that stand for the whole table, where it has none for the arms.
-    views: from rows of the table.  caveats, arm_caveats: sentences.  lead, legend: lines above and below.
+    title: of its one table, of the metrics that have a heading; views: of several, from rows of the table.
+    caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
     inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
     this one is.  alone: whether these are not worked out for its runs either.
@@ -46,11 +47,12 @@ class Section:
     summarise: Callable[[Draws], Row] | None = None
     pool: Callable[[list[Draws]], Row] | None = None
     code: tuple[str, ...] = ()
-    columns: str | Callable[[Run], str] = ""
+    metrics: Sequence[Metric] | Callable[[Run], Sequence[Metric]] = ()
+    title: str = ""
     row: Callable[[Run, ArmResult], Row] = no_row
     planned: Callable[[Run, ArmResult], Row] | None = None
     table: Callable[[Run], list[Row]] | None = None
-    views: Callable[[list[Row]], list[View]] = _no_lines
+    views: Callable[[list[Row]], list[View]] | None = None
     figures: dict[str, Plot] = field(default_factory=dict)
     lead: Callable[[Run], list[str]] = _no_lines
     legend: Callable[[Run], list[str]] = _no_lines
@@ -83,11 +85,25 @@ class Section:
         """Whether a run, by its run.json, is one that this part is for."""
         return not self.only or bool(info.get(self.only))
 
+    def metrics_of(self, run: Run) -> Sequence[Metric]:
+        """Its metrics, of a run."""
+        return self.metrics(run) if callable(self.metrics) else self.metrics
+
     def cells_of(self, run: Run, arm: ArmResult) -> Row:
         """An arm's values in the table."""
-        if self.about(arm):
-            return self.row(run, arm)
-        return self.planned(run, arm) if self.planned and not arm.done else {}
+        if not self.about(arm):
+            return self.planned(run, arm) if self.planned and not arm.done else {}
+        row = dict(self.row(run, arm))
+        for one in self.metrics_of(run):
+            if one.of is not None and (value := one.of(run, arm)) is not None:
+                one.put(row, value)
+        return row
+
+    def views_of(self, run: Run, rows: list[Row]) -> list[View]:
+        """Its tables, from rows of the table."""
+        if self.views is not None:
+            return self.views(rows)
+        return [columns.table(self.title, self.metrics_of(run), rows)] if self.title else []
 
 
 def import_section(name: str) -> Section:

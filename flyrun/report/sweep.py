@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from flyrun import files
-from flyrun.report.render import ARM, SEEDS, Column, View, measured, plain, print_views, table_view
+from flyrun.report.metrics import ARM, Metric, table
+from flyrun.report.render import View, print_views
 
 TABLE = "table.csv"
 _SHOWN = {
@@ -80,12 +81,12 @@ def _rows(job: Job, path: Path | None) -> Iterable[dict[str, Any]]:
 
 
 def _view(frame: pd.DataFrame, keys: list[str]) -> View:
-    columns = [Column(key, lambda row, key=key: str(row[key])) for key in keys] + [ARM]  # type: ignore[misc]
+    columns = [Metric(key, key, text=lambda row, key=key: str(row[key])) for key in keys] + [ARM]  # type: ignore[misc]
     for name, head in _SHOWN.items():
         if name in frame and frame[name].notna().any():
-            columns.append(Column(head, measured(name) if f"{name}_sd" in frame else plain(name)))
-    columns += [SEEDS] if "seeds_wanted" in frame else []
+            columns.append(Metric(name, head, by_seed=f"{name}_sd" in frame))
     if frame["exit_code"].any():
         shortened = partial(textwrap.shorten, width=70, placeholder=" …")
-        columns.append(Column("problem", lambda row: shortened(str(row["problem"]))))
-    return table_view(f"Sweep of {', '.join(keys)} (mean ± sd over seeds)", columns, frame.to_dict("records"))
+        columns.append(Metric("problem", "problem", text=lambda row: shortened(str(row["problem"]))))
+    title = f"Sweep of {', '.join(keys)} (mean ± sd over seeds)"
+    return table(title, columns[1:], frame.to_dict("records"), columns[0])

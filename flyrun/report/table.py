@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.section import Row, Section
+from flyrun.report.metrics import Row
+from flyrun.report.section import Section
 
 
 def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
@@ -17,8 +18,8 @@ def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
     """
     own = next((section.table for section in sections if section.table), None)
     rows = own(run) if own else [_row(run, arm, sections) for arm in run.arms]
-    named = (one.columns if isinstance(one.columns, str) else one.columns(run) for one in sections)
-    columns = dict.fromkeys(name for names in named for name in names.split())
+    metrics = (one for section in sections for one in section.metrics_of(run))
+    columns = dict.fromkeys(name for one in metrics for name in one.columns)
     table = pd.DataFrame(rows, columns=list(columns), dtype=object)
     return table if own else table.apply(_typed)
 
@@ -44,14 +45,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     return value.item() if hasattr(value, "item") else value
-
-
-def mean_sd(values: np.ndarray) -> tuple[float, float]:
-    """Mean and sample sd; the sd of one value, or where one is infinite, is NaN."""
-    spread = np.std(values, ddof=1) if len(values) > 1 and np.isfinite(values).all() else math.nan
-    return float(np.mean(values)), float(spread)
-
-
-def put(row: Row, name: str, values: np.ndarray) -> None:
-    """Mean and sd over seeds as the columns `name` and `name`_sd."""
-    row[name], row[f"{name}_sd"] = mean_sd(values)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from flyrun.accuracy import score
 from flyrun.data import archive
 from flyrun.errors import DataError, FlyrunError
-from flyrun.gold import bdmc, build, certify, grid_moments, recipe, score, store
+from flyrun.gold import bdmc, build, certify, grid_moments, recipe, store
 from flyrun.gold.reference import arm_of, free
 from flyrun.models.problem import bind
 

@@ -16,7 +16,7 @@ from flyrun.config.schema import SCHEMAS
 from flyrun.prove import posteriors, prove
 from flyrun.prove.counted import COUNT
 from flyrun.report.arms import ArmResult
-from flyrun.report.render import exact as exact_column
+from flyrun.report.metrics import EXACT as EXACT_COLUMN
 from flyrun.runner import proofs
 from flyrun.samplers.method import Facts, Method
 
@@ -145,7 +145,7 @@ def test_a_plug_in_is_exact_once_its_class_says_so_and_its_proof_has_passed(plug
 def shown(info):
     """What the column says of an arm with one such cell."""
     arm = ArmResult("one", 1, (info,), (SimpleNamespace(),), None, {}, {}, {})
-    return exact_column("no").text({"exact": arm.exact})
+    return EXACT_COLUMN.show({"exact": arm.exact})
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,9 @@ def test_page_fits_and_asks_for_nothing(page, width):
 def test_a_long_name_leaves_a_coefficient_and_its_interval_in_sight_of_a_phone(name, tmp_path):
     """Words of a person's own that push the numbers out of view."""
     row = {"class": "", "coefficient": name, "mean": -0.076, "sd": 0.061, "q03": -0.193, "q97": 0.038}
-    view = coefficients.views([{**row, "ess_bulk": 7825.0, "ess_tail": 8967.0, "rhat": 1.0}])
+    view = coefficients.views(
+        [{**row, "ess_bulk": 7825.0, "ess_tail": 8967.0, "rhat": 1.0, "effect_mean": 0.1}]
+    )
     empty = {key: [] for key in ("lead", "caveats", "legend")} | {"figures": {}, "environment": {}}
     text = Document(title="t", views=view, command="c", settings={}, footer="", **empty)
     (tmp_path / "report.html").write_text(page_of(text))

@@ -94,6 +94,6 @@ def test_a_run_has_its_table_and_figures(tmp_path):
     assert float(rows["pmd"]["kernel_evaluations"]) % 10_000 == 0 < float(rows["pmd"]["kernel_evaluations"])
     assert float(rows["gibbs_swap"]["total_visits"]) == 60 * 1000
     page = (result.run_dir / "report.html").read_text()
-    assert "1,500 exact draws score" in page
+    assert "1,500 exact draws have a total variation of" in page
     drawn = {path.stem for path in made.files if path.suffix == ".svg"}
     assert {"total_variation", "modes", "densities"} <= drawn

@@ -10,6 +10,7 @@ from rich.console import Console
 from flyrun.report import html, render
 from flyrun.report.build import build
 from flyrun.report.document import Document
+from flyrun.report.metrics import Metric, table
 from tests.stored import write_cell, write_run, write_three_arms
 
 NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
@@ -58,10 +59,9 @@ def test_deltas_are_coloured_by_whether_they_lie_within_the_uncertainty():
         {"arm": "d", "ess": 1.0, "ess_sd": 0.1, "paper_ess": float("nan")},
     ]
     columns = [
-        render.Column("arm", lambda row: row["arm"]),
-        render.Column("paper", render.plain("paper_ess"), render.delta_from_paper("ess")),
+        Metric("paper_ess", "paper", delta=render.delta_from_paper("ess")),
     ]
-    view = render.table_view("t", columns, rows)
+    view = table("t", columns, rows)
     assert view.deltas == {(0, 1): ("−9 %", True), (1, 1): ("−50 %", False), (2, 1): ("+0 %", True)}
     text = html.page(Document("t", [], [], [view], [], {}, "", {}, {}, ""))
     assert '<span class="near">−9 %</span>' in text

@@ -88,19 +88,21 @@ def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     assert table.loc["vb", "off"] == pytest.approx(math.sqrt(5 / 3), rel=1e-3)
     assert table.loc["vb", "off_worst"] == pytest.approx(2.0, rel=1e-3)
     assert math.isnan(table.loc["regular", "off"])
-    assert (table["off_reference"].dropna() == "regular").all()
-    assert 0.01 < table.loc["vb", "off_floor"] < 0.2
+    assert (table["truth"].dropna() == "arm regular").all()
+    assert 0.01 < table.loc["vb", "truth_error"] < 0.2
     assert table.loc["vb", "total_queries"] == 5000
     assert table.loc["vb", "total_seconds"] == pytest.approx(0.9)
     assert math.isnan(table.loc["vb", "ess_per_1000"])
     assert table.loc["regular", "speedup"] == 1
     assert table.loc["later", "note"].startswith("0/1 seeds (1 missing)")
-    assert "Approximations, however long they run not the posterior: vb." in " ".join(result.warnings)
+    assert "Approximations, which never become the posterior however long they run: vb." in " ".join(
+        result.warnings
+    )
     page = _Page((mixed / "report.html").read_text())
     assert not page.open
     assert page.tags.count("table") == 5
     views_of = {view.title: [row[0] for row in view.rows] for view in views(load(mixed), result.table)}
-    assert views_of["Moments at the end (mean ± sd over seeds)"] == ["regular", "is", "vb", "later"]
+    assert views_of["How far answers are from the posterior"] == ["regular", "is", "vb", "later"]
     assert views_of["Cost"] == ["regular", "later"]  # what is not finished is in every table
 
 
@@ -112,7 +114,7 @@ def test_arms_without_any_draws_have_a_report(tmp_path):
     assert result.table["total_queries"].tolist() == [5000, 5000]
     assert {"experiment", "update", "seeds", "exact", "off"} <= set(result.table.columns) | {"off"}
     assert any("No exact arm of this run has draws" in text for text in result.warnings)
-    assert [section.name for section in shown(load(root), SECTIONS)] == ["arms", "estimates", "weights"]
+    assert [section.name for section in shown(load(root), SECTIONS)] == ["arms", "accuracy", "weights"]
 
 
 def test_chains_alone_show_no_estimates(tmp_path):

@@ -28,7 +28,7 @@ def _run(folder, name, *words):
 
 def test_a_run_of_weighted_draws_says_what_one_costs(tmp_path):
     row, page = _run(tmp_path, "drawn", "sampler=weighted", "protocol.iterations=400")
-    number = {name: float(row[name]) for name in weights.SECTION.columns.split() if row.get(name)}
+    number = {name: float(row[name]) for one in weights.METRICS for name in one.columns if row.get(name)}
     assert number["weighted_draws"] == 400
     assert 100 < number["weighted_effective"] < 400
     assert number["weighted_effective_sd"] > 0

@@ -22,7 +22,7 @@ def test_independent_draws_count_each():
     assert abs(row["effective_draws"] - 8000) < 500
     assert abs(row["evaluations_per_ess"] - 5) < 0.5
     assert abs(row["ess_per_s"] - 1000) < 80
-    assert row["mean_off_sds"] < 0.06
+    assert row["off_worst"] < 0.06
     assert row["sd_off"] < 0.04
     assert row["largest_z"] < judge.limit(2)
 
@@ -35,7 +35,7 @@ def test_errors_are_those_of_independent_normal_draws():
 
 def test_a_wrong_mean_shows():
     row = judge.row([_run(shift=0.5)], _TRUE)
-    assert row["mean_off_sds"] > 0.4
+    assert row["off_worst"] > 0.4
     assert row["largest_z"] > judge.limit(2)
 
 

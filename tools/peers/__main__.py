@@ -70,7 +70,7 @@ def main() -> int:
             print(
                 f"  {label}: {row['ess_per_s']:,.1f} ESS/s, "
                 f"{row['evaluations_per_ess']:,.0f} evaluations/ESS, means off by "
-                f"{row['mean_off_sds']:.3f} ± {row['mean_off_error']:.3f} sd, "
+                f"{row['off_worst']:.3f} ± {row['off_worst_error']:.3f} sd, "
                 f"{time.perf_counter() - begin:.0f} s",
                 flush=True,
             )

@@ -81,8 +81,8 @@ def verdict(part: pd.DataFrame, check: dict[str, Any]) -> str:
     row = found[0]
     words = "agree" if agrees(row) else "DISAGREE"
     return textwrap.fill(
-        f"{BEST} and the reference {words}: means differ by {row['mean_off_sds']:.3f} ± "
-        f"{row['mean_off_error']:.3f} sd at most, sds by {100 * row['sd_off']:.1f} ± "
+        f"{BEST} and the reference {words}: means differ by {row['off_worst']:.3f} ± "
+        f"{row['off_worst_error']:.3f} sd at most, sds by {100 * row['sd_off']:.1f} ± "
         f"{100 * row['sd_off_error']:.1f} %; of {2 * check['n_params']} differences the largest is "
         f"{row['largest_z']:.1f} standard errors, where chance gives more than {row['limit']:.1f} once in "
         f"{round(1 / judge.LEVEL)} times.",
@@ -145,7 +145,7 @@ def _agreement(part: pd.DataFrame, check: dict[str, Any]) -> View:
         (
             row["sampler"],
             number(row["effective_draws"]),
-            f"{row['mean_off_sds']:.3f} ± {row['mean_off_error']:.3f} sd",
+            f"{row['off_worst']:.3f} ± {row['off_worst_error']:.3f} sd",
             f"{100 * row['sd_off']:.1f} ± {100 * row['sd_off_error']:.1f} %",
             f"{row['largest_z']:.1f}{'' if agrees(row) else ' (above)'}",
             str(row["seeds"]),

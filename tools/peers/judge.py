@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from flyrun.accuracy import posterior_errors as accuracy
+from flyrun.accuracy.posterior_errors import Answer, Truth
 from flyrun.diagnostics import coda
 from tools.peers.run import Run
 
@@ -72,17 +74,20 @@ def row(runs: list[Run], reference: Moments) -> dict[str, Any]:
     }
 
 
+def _truth(reference: Moments) -> Truth:
+    return Truth(reference.mean, reference.sd, reference.mean_error / reference.sd, "reference")
+
+
 def agreement(found: Moments, reference: Moments) -> dict[str, float]:
     """Largest difference of means (in sds) and of sds (relative) over coordinates, with its standard error,
     and the largest of all differences in units of their standard errors."""
-    mean_off = (found.mean - reference.mean) / reference.sd
-    mean_error = np.hypot(found.mean_error, reference.mean_error) / reference.sd
-    sd_off = found.sd / reference.sd - 1.0
+    one = accuracy.errors(Answer(found.mean, found.sd, found.mean_error / found.sd), _truth(reference))
+    mean_off, mean_error, sd_off = one.off, one.error, one.ratio - 1.0
     sd_error = np.hypot(found.sd_error, reference.sd_error)
     at, by = np.argmax(np.abs(mean_off)), np.argmax(np.abs(sd_off))
     return {
-        "mean_off_sds": float(np.abs(mean_off[at])),
-        "mean_off_error": float(mean_error[at]),
+        "off_worst": float(np.abs(mean_off[at])),
+        "off_worst_error": float(mean_error[at]),
         "sd_off": float(np.abs(sd_off[by])),
         "sd_off_error": float(sd_error[by]),
         "largest_z": float(max(np.abs(mean_off / mean_error).max(), np.abs(sd_off / sd_error).max())),
@@ -93,11 +98,11 @@ def errors(run: Run, reference: Moments) -> dict[str, np.ndarray]:
     """Root mean square over coordinates of the running mean's error in posterior sds, along the run."""
     at = np.unique(np.geomspace(1, len(run.draws), POINTS).astype(int)) - 1
     running = np.cumsum(run.draws, axis=0)[at] / (at + 1)[:, None]
-    off = (running - reference.mean) / reference.sd
+    off = accuracy.errors(Answer(running, np.empty((len(at), 0))), _truth(reference))
     return {
         "seconds": run.seconds[at],
         "evaluations": run.evaluations[at],
-        "error": np.sqrt((off**2).mean(axis=1)),
+        "error": off.rms,
     }
 
 

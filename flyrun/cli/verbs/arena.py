@@ -32,7 +32,7 @@ def run(words: list[str]) -> int:
 
 
 def _score(words: list[str]) -> int:
-    from flyrun.gold.score import score  # late: models
+    from flyrun.accuracy.score import score  # late: models
 
     plain, given = take("arena score", words, ("reference", "run", "results_dir", "queries", "seconds"))
     file = one_name("arena score", plain, "draws.npz reference=mnist_7v9_sd1")

@@ -8,10 +8,10 @@ import numpy as np
 from flyrun.report.arms import Run
 from flyrun.report.colours import styles_of
 from flyrun.report.figures import legend_below, new_figure
-from flyrun.report.sections import bias, weights
+from flyrun.report.sections import accuracy, weights
 
 #: what tells of an arm's cost, and by which name
-_COSTS = (bias.SECTION, "queries_per_draw"), (weights.SECTION, "queries_per_effective")
+_COSTS = (accuracy.SECTION, "queries_per_draw"), (weights.SECTION, "queries_per_effective")
 
 
 def against_size(run: Run, run_dir: Path) -> Any:
@@ -25,8 +25,8 @@ def against_size(run: Run, run_dir: Path) -> Any:
         section, key = next((one for one in _COSTS if one[0].about(arm)), (None, ""))
         if section is not None:
             base = arm.sweep["arm"] if arm.sweep else arm.own_name
-            once = section.row(run, arm)[key]
-            setup = arm.fact_mean("setup_queries") / bias.DRAWS
+            once = section.cells_of(run, arm)[key]
+            setup = arm.fact_mean("setup_queries") / accuracy.DRAWS
             lines.setdefault(base, []).append((arm.fact("n_data"), arm, once, once + setup))
     lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
     if not lines:

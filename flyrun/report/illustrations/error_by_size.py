@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.accuracy.posterior_errors import errors, rms
+from flyrun.accuracy.truth import handed_in, truth_of
 from flyrun.report import by_size
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import styles_of
-from flyrun.report.sections import estimates
 
 
 def _rows(arm: ArmResult) -> float:
@@ -21,27 +22,18 @@ def against_size(run: Run, run_dir: Path) -> Any:
     seeds; dots: the reference's own error. Arms whose last answer is of another shape than the reference's
     are left out.
     """
-    truths = {arm.name: estimates.truth(run, arm) for arm in run.done}
+    truths = {arm.name: truth for arm in run.done if (truth := truth_of(run, arm)) and truth.classes == 1}
+    answers = {name: handed_in(arm, truths[name]) for arm in run.done if (name := arm.name) in truths}
 
-    def errors(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        known = truths[arm.name]
-        assert known is not None
-        off, share = estimates.errors(arm, known)
-        return np.sqrt((off**2).mean(axis=1)), share.min(axis=1)
+    def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
+        one = errors(answers[arm.name], truths[arm.name])  # type: ignore[arg-type]
+        return one.rms, one.ratio.min(axis=1)
 
-    arms = [
-        arm
-        for arm in run.done
-        if (known := truths[arm.name]) is not None
-        and known.classes == 1
-        and all(len(cell.final_mean) == len(cell.final_sd) == len(known.mean) for cell in arm.cells)
-    ]
-    lines, labels = by_size.lines_of(arms, _rows), ("rows", "mean off, sds", "least sd ratio")
-    floor = {
-        _rows(arm): float(np.sqrt(np.mean(known.error**2))) for arm in arms if (known := truths[arm.name])
-    }
-    title = str(run.info.get("title") or "")
-    return by_size.draw(lines, _rows, errors, styles_of(run.arms), labels, title, floor)
+    told = {name for name, answer in answers.items() if answer is not None and answer.sd.size}
+    lines = by_size.lines_of([arm for arm in run.done if arm.name in told], _rows)
+    floor = {_rows(arm): float(rms(truths[arm.name].error)) for arm in run.done if arm.name in told}
+    title, labels = str(run.info.get("title") or ""), ("rows", "off, sds", "least sd ratio")
+    return by_size.draw(lines, _rows, values, styles_of(run.arms), labels, title, floor)
 
 
 FIGURES = {"error_by_size": against_size}

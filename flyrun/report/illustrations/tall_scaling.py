@@ -27,7 +27,8 @@ def against_size(run: Run, run_dir: Path) -> Any:
     """
     along = swept(run.info, "n")
     rows = [
-        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")} | of_cost.row(run, arm)
+        {name: arm.fact_mean(name) for name in ("n_data", "n_params", "setup_s")}
+        | of_cost.SECTION.cells_of(run, arm)
         for arm in run.arms
         if arm.name in along and of_cost.SECTION.about(arm)
     ]

@@ -5,18 +5,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.accuracy.posterior_errors import at_budget
 from flyrun.config.schema import listing
+from flyrun.diagnostics.psis import heavy
 from flyrun.gold import store
 from flyrun.report import words
 from flyrun.report.arena_curves import Z, curves, regimes
 from flyrun.report.arena_errors import PASSES, SHOWN, errors_of, held, pool
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.render import ARM, SEEDS, Column, View, known, number, plain, table_view
+from flyrun.report.metrics import Metric, k_hat, per_cent, said, table, word
+from flyrun.report.render import NOTHING, View, known, number
 from flyrun.report.section import Row, Section
 
 MOST = SHOWN[-1]
 NOISE = 3.0  # floors: nearer than that is not told from the truth
-_AT_THE_END = ("tails", "coverage", "w1", "ks", "ksd", "kl", "pareto_k", "held_out")
 
 
 class _Standing(NamedTuple):
@@ -40,17 +42,14 @@ class _Standing(NamedTuple):
 
 def standing(arm: ArmResult, passes: float) -> _Standing | None:
     """An arm by a budget: the larger error, less the reference's own, never below NOISE times that."""
-    place = int(np.searchsorted(PASSES, passes * (1 + 1e-9), side="right")) - 1
     arena = errors_of(arm)
-    errors = np.array(arena["mse"], float)[:, place]
+    errors, se = (at_budget(PASSES, passes, np.array(arena[name], float).T) for name in ("mse", "se"))
     if np.isnan(errors).any():
         return None
     floors = np.array(arena["floors"])
     judged = np.where(errors < NOISE * floors, NOISE * floors, errors - floors)
     worse = int(np.argmax(judged))
-    return _Standing(
-        arm, float(judged[worse]), np.array(arena["se"], float)[worse, place], float(floors[worse])
-    )
+    return _Standing(arm, float(judged[worse]), float(se[worse]), float(floors[worse]))
 
 
 def tied(one: _Standing, other: _Standing) -> bool:
@@ -93,58 +92,72 @@ def _row(run: Run, arm: ArmResult) -> Row:
     if one := standing(arm, MOST):
         worst = float(np.max(np.array(arena["worst"], float)[:, np.searchsorted(PASSES, MOST)]))
         row |= {"draws_worth": 1 / one.error, "worst": worst}
-    return row | {name: arena[name] for name in _AT_THE_END if name in arena}
+    return row | {name: arena[name] for one in _END if (name := one.name) in arena}
 
 
-def _error(passes: float) -> Column:
+def _error(passes: float) -> Metric:
     def text(row: Row) -> str:
-        value, se = (row.get(f"error_{passes:g}{end}", math.nan) for end in ("", "_se"))
+        value, se = (row.get(f"error_{passes:g}{end}") for end in ("", "_se"))
         if not known(value):
-            return "-"
-        return number(value, 2) + (f" ± {number(se, 1)}" if known(se) and se > 1e-9 * value else "")
+            return NOTHING
+        return number(value, 2) + (f" ± {number(se, 1)}" if known(se) and se > 1e-9 * value else "")  # type: ignore[operator]
 
-    return Column(f"error, {passes:g} {'pass' if passes == 1 else 'passes'}", text)
+    means = (
+        "the larger of the mean squared errors of posterior means and variances, in units where n exact "
+        "draws have 1/n, less the reference's own; ± its standard error over seeds"
+    )
+    head = f"error, {passes:g} {'pass' if passes == 1 else 'passes'}"
+    return Metric(f"error_{passes:g}", head, text=text, means=means if passes == SHOWN[0] else "")
 
 
 _RANKING = [
-    ARM,
     *map(_error, SHOWN),
-    Column(f"draws' worth, {MOST:,g} passes", plain("draws_worth", 2)),
-    Column("worst coordinate", plain("worst", 2)),
-    Column("regime", lambda row: str(row["regime"])),
-    SEEDS,
-]
-_END = [
-    ARM,
-    Column("1 and 99 %", plain("tails", 2)),
-    Column(
-        "90 % interval holds",
-        lambda row: f"{100 * row['coverage']:.1f} %" if known(row.get("coverage")) else "-",
+    Metric(
+        "draws_worth", f"draws' worth, {MOST:,g} passes", digits=2,
+        means="1/error: so many independent exact draws would do as well",
     ),
-    Column("W1", plain("w1", 2)),
-    Column("KS", plain("ks", 2)),
-    Column("KSD", plain("ksd", 2)),
-    Column("KL", plain("kl", 3)),
-    Column("k̂", plain("pareto_k", 2)),
-    Column("held-out", plain("held_out", 4)),
+    Metric("worst", "worst coordinate", means="the largest squared error of any", digits=2),
+    word(
+        "regime", "regime",
+        means="what the error is made of: transient bias, which more passes take away; variance; asymptotic "
+        "bias, which stays; or at the floor of the reference",
+    ),
+]  # fmt: skip
+_END = [
+    Metric(
+        "tails", "1 and 99 %", means="errors of these quantiles, in sds, mean over coordinates", digits=2
+    ),
+    Metric(
+        "coverage", "90 % interval holds", text=per_cent("coverage", 1),
+        means="share of the posterior in the central 90 % interval",
+    ),
+    Metric("w1", "W1", means="Wasserstein distance in sds; two exact sets of 2,000 draws: 0.04", digits=2),
+    Metric("ks", "KS", means="largest Kolmogorov-Smirnov distance of a coordinate", digits=2),
+    Metric("ksd", "KSD", means="kernel Stein discrepancy, U-statistic", digits=2),
+    Metric("kl", "KL", means="of a density from the posterior, in nats"),
+    k_hat("pareto_k"),
+    Metric(
+        "held_out", "held-out", digits=4,
+        means="mean log density of the test rows; a wrong posterior can have a better one",
+    ),
+]  # fmt: skip
+METRICS = [
+    Metric("reference"),
+    *(Metric(f"error_{passes:g}{end}") for passes in SHOWN for end in ("", "_se")),
+    *_RANKING[len(SHOWN) :],
+    *_END,
 ]
 
 
 def _views(rows: list[Row]) -> list[View]:
     views = []
-    for name in dict.fromkeys(row["reference"] for row in rows if known_text(row.get("reference"))):
-        own = sorted(
-            (row for row in rows if row["reference"] == name),
-            key=lambda row: -row["draws_worth"] if known(row["draws_worth"]) else math.inf,
-        )
-        title = store.entry(name)["title"]
-        views += [table_view(f"Error: {title}", _RANKING, own), table_view(f"At the end: {title}", _END, own)]
+    for name in dict.fromkeys(said(row.get("reference")) for row in rows):
+        own = [row for row in rows if name and row["reference"] == name]
+        own.sort(key=lambda row: -row["draws_worth"] if known(row["draws_worth"]) else math.inf)
+        if own:
+            title = store.entry(name)["title"]
+            views += [table(f"Error: {title}", _RANKING, own), table(f"At the end: {title}", _END, own)]
     return views
-
-
-def known_text(value: Any) -> bool:
-    """Whether a value of the table is text."""
-    return isinstance(value, str) and bool(value)
 
 
 def _lead(run: Run) -> list[str]:
@@ -170,8 +183,8 @@ def _lead(run: Run) -> list[str]:
         lines.append(
             f"Not here, for want of estimates of these moments or of finished seeds: {listing(missing)}."
         )
-    for file, said in run.info.get("scored", {}).items():
-        lines.append(f"Not run or metered by flyrun: {file}: {said}.")
+    for file, text in run.info.get("scored", {}).items():
+        lines.append(f"Not run or metered by flyrun: {file}: {text}.")
     return lines
 
 
@@ -199,20 +212,8 @@ def _legend(run: Any) -> list[str]:
 
 
 _LEGEND = """
-error: the larger of the mean squared errors of posterior means and variances, over coordinates and
-{{ seeds }} seeds{{ start }} so scaled that n independent exact draws have 1/n; the reference's own error is
-taken off, and what is below three times that is not told from the truth. draws' worth: 1/error at the
-largest of these budgets. ± is a standard error over seeds. Passes are likelihood queries by the number of
-data, set-up included.
-
-regime: what the error is made of at the largest budget: transient bias, the start's, which more passes take
-away; variance; asymptotic bias, an approximation's, which stays; or at the floor of the reference.
-
-1 and 99 %: how far these quantiles are off, in sds, mean over coordinates; 90 % interval: the share of the
-posterior that it holds; W1: Wasserstein distance in sds (two exact sets of 2,000 draws: 0.04); KS: largest
-Kolmogorov-Smirnov distance of a coordinate; KSD: kernel Stein discrepancy, U-statistic; KL: of a density from
-the posterior, in nats; k̂: of importance weights, trusted below 0.7; held-out: mean log density of the test
-rows, shown but never ranked on, for it can be better for a wrong posterior than for the exact one.
+Errors are over coordinates and {{ seeds }} seeds{{ start }} and those below three times the reference's own
+are not told from the truth. A pass is as many likelihood queries as there are data, set-up included.
 """
 
 
@@ -224,23 +225,16 @@ def _caveats(run: Run) -> list[str]:
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     errors = errors_of(arm) if held([arm]) else {}
-    found = errors.get("pareto_k", 0.0)
-    # where most weights are alike to the digit, as of draws that read no data, k̂ is of the few others
-    heavy = found > 0.7 and errors.get("largest_weight", 1.0) > 0.001
-    return [f"k̂ is {found:.2f}: its weights' tail is too heavy for estimates to be trusted."] if heavy else []
+    shape = errors.get("pareto_k", 0.0)
+    text = f"k̂ is {shape:.2f}: its weights' tail is too heavy for estimates to be trusted."
+    return [text] if heavy(shape, errors.get("largest_weight", 1.0)) else []
 
 
 SECTION = Section(
-    "arena",
-    only="arena", inputs=store.digest, 
-    replaces=("paper", "ess", "chains", "cost", "bias"),
+    "arena", metrics=METRICS,
+    only="arena", inputs=store.digest,
+    replaces=("paper", "ess", "chains", "cost"),
     pool=pool, row=_row, views=_views, lead=_lead, arm_caveats=_arm_caveats, caveats=_caveats,
-    columns="""
-        experiment dataset model update arm n_data n_params seeds seeds_wanted exact setup_queries setup_s
-        note
-        reference error_1 error_1_se error_10 error_10_se error_100 error_100_se error_1000 error_1000_se
-        draws_worth worst regime tails coverage w1 ks ksd kl pareto_k held_out
-    """,
     legend=_legend,
     code=("flyrun.report.arena_errors", "flyrun.diagnostics.distances", "flyrun.gold.store"),
     figures={

@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.section import Row, Section
+from flyrun.report.metrics import Metric
+from flyrun.report.section import Row, Section, no_row
 
 _MACHINE = ("cpu", "cores", "platform")
 
@@ -84,4 +85,12 @@ def _caveats(run: Run) -> list[str]:
     return lines
 
 
-SECTION = Section("arms", row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats)
+#: what every table.csv has first
+_COLUMNS = (
+    "experiment dataset model update arm n_data n_params seeds seeds_wanted iterations burn_in exact "
+    "setup_queries setup_s note"
+)
+METRICS = [Metric(name) for name in _COLUMNS.split()]
+SECTION = Section(
+    "arms", metrics=METRICS, planned=no_row, row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats
+)

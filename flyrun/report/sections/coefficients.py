@@ -6,7 +6,8 @@ from collections.abc import Callable
 from flyrun.report import words
 from flyrun.report.arms import Run
 from flyrun.report.gaussian_caveats import about_a_gaussian
-from flyrun.report.render import NOTHING, Column, View, number, table_view
+from flyrun.report.metrics import Metric, table
+from flyrun.report.render import NOTHING, View
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.arms import unfinished
 
@@ -19,7 +20,7 @@ def views(rows: list[Row]) -> list[View]:
     for row in rows:
         classes.setdefault(str(row["class"]), []).append(row)
     return [
-        table_view(f"Coefficients of {name}" if name else "Coefficients", _COLUMNS, own)
+        table(f"Coefficients of {name}" if name else "Coefficients", _SHOWN, own, _COEFFICIENT)
         for name, own in classes.items()
     ]
 
@@ -131,26 +132,25 @@ def _known(value: float, spec: str) -> str:
     return NOTHING if math.isnan(value) else f"{value:{spec}}"
 
 
+_COEFFICIENT = Metric("coefficient", "coefficient", text=lambda row: str(row["coefficient"]))
 _COLUMNS = [
-    Column("coefficient", lambda row: str(row["coefficient"])),
-    Column("mean", _scaled("mean")),
-    Column("sd", _scaled("sd")),
-    Column("3 %", _scaled("q03")),
-    Column("97 %", _scaled("q97")),
-    Column("effect", lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
-    Column("bulk ESS", lambda row: number(row["ess_bulk"])),
-    Column("tail ESS", lambda row: number(row["ess_tail"])),
-    Column("R-hat", lambda row: _known(row["rhat"], ".3f")),
+    Metric("mean", "mean", text=_scaled("mean")),
+    Metric("sd", "sd", text=_scaled("sd")),
+    Metric("q03", "3 %", text=_scaled("q03")),
+    Metric("q97", "97 %", text=_scaled("q97")),
+    Metric("ess_bulk", "bulk ESS"),
+    Metric("ess_tail", "tail ESS"),
+    Metric("rhat", "R-hat", text=lambda row: _known(row["rhat"], ".3f")),
+    Metric("effect_mean", "effect", text=lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
 ]
+_SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1]]
+METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, Metric("effect_q03"), Metric("effect_q97")]
 
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.
 SECTION = Section(
-    "coefficients",
-    columns="""
-        class coefficient mean sd q03 q97 ess_bulk ess_tail rhat effect_mean effect_q03 effect_q97
-    """,
+    "coefficients", metrics=METRICS,
     only="fit", table=_rows, views=views, lead=lead,
-    legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "estimates", "bias"),
+    legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "accuracy"),
     alone=True,
 )  # fmt: skip

@@ -10,21 +10,10 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import (
-    ARM,
-    SEEDS,
-    Column,
-    View,
-    bounded,
-    decimals,
-    known,
-    measured,
-    plain,
-    table_view,
-)
+from flyrun.report.metrics import Metric, table
+from flyrun.report.render import View, bounded, decimals, known, plain
 from flyrun.report.section import Row, Section, no_row
 from flyrun.report.sections import ess
-from flyrun.report.table import put
 
 _GROWTH_POINTS, _GROWTH_COORDINATES = 8, 8  # the caption names the latter
 
@@ -40,62 +29,65 @@ def summarise(draws: Draws) -> Row:
     return {"growth_s": (shares * float(draws.info["timings"]["sampling_s"])).tolist(), "growth_ess": sizes}
 
 
-def row(run: Run, arm: ArmResult) -> Row:
-    """Times of sampling; queries an effective draw; memory: resident, mapped files' too, in 10⁶ bytes."""
-    base = ess.base_of(run, arm)
+def _peak(run: Run, arm: ArmResult) -> float:
+    """The most resident memory, mapped files' too, in 10⁶ bytes."""
     peaks = [peak for info in arm.infos for peak in info.get("memory", {}).values() if peak is not None]
-    values: Row = {"peak_mb": max(peaks) / 1e6 if peaks else math.nan}
-    for name in ("us_per_iter", "ess_per_s", "queries_per_ess"):
-        put(values, name, ess.per_seed(arm, name))
-    if base is not None:
-        ours, theirs = ess.per_seed(arm, "ess_per_s"), ess.per_seed(base, "ess_per_s")
-        speedup = values["wall_speedup"] = ess.ratio(values["ess_per_s"], theirs.mean())
-        values["wall_speedup_sd"] = 0.0 if arm is base else speedup * ess.cv_of_ratio(ours, theirs)
-    return values
+    return max(peaks) / 1e6 if peaks else math.nan
+
+
+def _speedup(run: Run, arm: ArmResult) -> Row:
+    base = ess.base_of(run, arm)
+    if base is None:
+        return {}
+    ours, theirs = (ess.per_seed(one, "ess_per_s") for one in (arm, base))
+    speedup = ess.ratio(ours.mean(), theirs.mean())
+    spread = 0.0 if arm is base else speedup * ess.cv_of_ratio(ours, theirs)
+    return {"wall_speedup": speedup, "wall_speedup_sd": spread}
+
+
+_DATA = Metric("", "data", text=plain("n_data"))
+_SETUP = [
+    Metric("setup_queries", "set-up queries"),
+    Metric("setup_s", "set-up s", means="MAP, bounds and rates; compiling is left out", digits=2),
+]
+_PER_SECOND = Metric(
+    "ess_per_s", "ESS/s", ess.each("ess_per_s"),
+    "R-CODA's effective draws per second of sampling after burn-in", by_seed=True,
+)  # fmt: skip
+_COST = [
+    Metric("us_per_iter", "µs/iter", ess.each("us_per_iter"), by_seed=True),
+    _PER_SECOND,
+    Metric(
+        "wall_speedup", "wall speedup", means="of ESS/s, relative to the regular arm", by_seed=True,
+        text=bounded("wall_speedup"),
+    ),
+]  # fmt: skip
+_PER_ESS = Metric(
+    "queries_per_ess", "queries/ESS", ess.each("queries_per_ess"),
+    "likelihood queries per effective draw, set-up left out", by_seed=True,
+)  # fmt: skip
+_PEAK = Metric(
+    "peak_mb", "peak MB", _peak, "the most resident memory of a process, mapped files included",
+    text=decimals("peak_mb", 0),
+)  # fmt: skip
+METRICS = [*_COST, _PER_ESS, _PEAK]
 
 
 def _views(rows: list[Row]) -> list[View]:
-    several = len({row["n_data"] for row in rows if known(row["n_data"])}) > 1
-    against_size = [table_view("Against the number of data", _AGAINST_SIZE, rows)] if several else []
-    return [table_view("Cost", _COLUMNS, rows), *against_size]
-
-
-_COLUMNS = [
-    ARM,
-    Column("µs/iter", measured("us_per_iter")),
-    Column("ESS/s", measured("ess_per_s")),
-    Column("wall speedup", bounded("wall_speedup")),
-    Column("set-up queries", plain("setup_queries")),
-    Column("set-up s", plain("setup_s", 2)),
-    SEEDS,
-]
-
-_AGAINST_SIZE = [
-    ARM,
-    Column("data", plain("n_data")),
-    Column("queries/ESS", measured("queries_per_ess")),
-    Column("ESS/s", measured("ess_per_s")),
-    Column("bright mean", plain("bright_mean")),
-    Column("set-up queries", plain("setup_queries")),
-    Column("set-up s", plain("setup_s", 2)),
-    Column("peak MB", decimals("peak_mb", 0)),
-    SEEDS,
-]
+    views = [table("Cost", [*_COST, *_SETUP], rows)]
+    if len({row["n_data"] for row in rows if known(row["n_data"])}) > 1:
+        bright = Metric("bright_mean", "bright mean")
+        columns = [_DATA, _PER_ESS, _PER_SECOND, bright, *_SETUP, _PEAK]
+        views.append(table("Against the number of data", columns, rows))
+    return views
 
 
 _LEGEND = """
-ESS/s and wall speedup: R-CODA's ESS by the time of sampling after burn-in, compiling and set-up left out.
-
 {% if candidates %}
 {{ candidates | spec(",d") }} data were read because a bound allowed that they mattered; none went beyond its
 bound, which would have ended its chain.
 {% endif %}
 
-{% if several_sizes %}
-queries/ESS: likelihood queries per effective sample, set-up left out. set-up s: MAP, bounds and rates. peak
-MB: the most resident memory, pages of mapped files included, that a process held while setting up or
-sampling.
-{% endif %}
 {% if beyond is not none %}
 bound=local: at most {{ "%.1g" % beyond }} of the posterior lies where the looser bounds serve, proved from
 the least curvature where the tighter ones do.
@@ -104,11 +96,10 @@ the least curvature where the tighter ones do.
 
 
 def _legend(run: Run) -> list[str]:
-    several_sizes = len({arm.fact("n_data") for arm in SECTION.arms(run)}) > 1
     facts = [info.get("facts", {}) for arm in SECTION.arms(run) for info in arm.infos]
     candidates = sum(one.get("candidates", 0) for one in facts)
     beyond = max((one["mass_beyond"] for one in facts if "mass_beyond" in one), default=None)
-    return words.lines(_LEGEND, several_sizes=several_sizes, candidates=candidates, beyond=beyond)
+    return words.lines(_LEGEND, candidates=candidates, beyond=beyond)
 
 
 def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -129,12 +120,7 @@ def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str
 
 
 SECTION = Section(
-    "cost",
-    columns="""
-        us_per_iter ess_per_s wall_speedup setup_queries setup_s us_per_iter_sd ess_per_s_sd wall_speedup_sd
-        queries_per_ess queries_per_ess_sd peak_mb
-    """,
-    reads=("growth_ess",), summarise=summarise, row=row, planned=no_row, views=_views,
-    figures={"ess_time": _ess_against_time}, legend=_legend,
+    "cost", metrics=METRICS, reads=("growth_ess",), summarise=summarise, row=_speedup, planned=no_row,
+    views=_views, figures={"ess_time": _ess_against_time}, legend=_legend,
     code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.accuracy.posterior_errors import Answer, Truth, errors
 from flyrun.diagnostics.distances import ks
 from flyrun.gold.reference import bound
 from flyrun.report import words
@@ -12,9 +13,10 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, new_figure, round_numbers
-from flyrun.report.render import ARM, SEEDS, Column, exact, measured, plain, table_view
+from flyrun.report.metrics import EXACT, Metric, Value, word
+from flyrun.report.metrics import by_seed as cell
+from flyrun.report.render import plain
 from flyrun.report.section import Row, Section
-from flyrun.report.table import put
 
 _PRIOR = 1e-3  # the share of the prior that every density is given, so that its logarithm is finite
 _FLOOR_DRAWS, _FLOOR_SETS, _KS_DRAWS = 1_500, 10, 100_000
@@ -43,8 +45,9 @@ def _in_its_mode(truth: Any, density: np.ndarray) -> tuple[float, float]:
         return math.nan, math.nan
     mean, square = _moments(truth.points[mode], density[mode])
     centre, variance = _moments(truth.points[mode], truth.density[mode])
-    ratio = np.maximum(square - truth.bandwidths[0] ** 2, 0.0) / variance  # less what the kernel adds
-    return float(np.sqrt(np.mean((mean - centre) ** 2 / variance))), float(np.sqrt(ratio).prod() ** 0.5)
+    sd = np.sqrt(np.maximum(square - truth.bandwidths[0] ** 2, 0.0))  # less what the kernel adds
+    one = errors(Answer(mean, sd), Truth(centre, np.sqrt(variance), np.zeros(2), "the grid"))
+    return float(one.rms), float(one.sd_ratio)
 
 
 def _kolmogorov_smirnov(truth: Any, draws: Draws) -> float:
@@ -128,44 +131,51 @@ def _floor(truth: Any) -> np.ndarray:
     return np.array(found)
 
 
-def _row(run: Run, arm: ArmResult) -> Row:
-    row: Row = {"answers": arm.infos[0].get("answers", "draws")}
-    costs = [f"total_{cost}" for cost in (*_COSTS, "seconds")]
-    kept = ("tv", "kl", "ks", "cross_entropy", "mode_mass", "mode_off", "mode_sd_ratio", "effective")
-    for name in (*kept, "kernel_evaluations", *costs):
-        put(row, name, arm.each(name))
-    return row | {"true_mode_mass": arm.pooled.density_truth[2], "true_entropy": arm.pooled.density_truth[3]}
+def _truths(which: int) -> Value:
+    return lambda run, arm: arm.pooled.density_truth[which]
 
 
-_COLUMNS = [
-    ARM,
-    Column("answers", lambda row: str(row["answers"] or "-")),
-    Column("total variation", measured("tv")),
-    Column("KL", measured("kl")),
-    Column("KS", measured("ks")),
-    Column("cross entropy", measured("cross_entropy")),
-    Column("mass of θ2 < 0", measured("mode_mass")),
-    Column("in its mode: off (sds)", measured("mode_off")),
-    Column("sd ratio", measured("mode_sd_ratio")),
-    Column("effective", measured("effective")),
-    Column("visits", plain("total_visits")),
-    Column("queries", plain("total_queries")),
-    Column("kernels", plain("kernel_evaluations")),
-    Column("seconds", measured("total_seconds")),
-    exact("biased"),
-    SEEDS,
-]
+METRICS = [
+    word("answers", "answers", of=lambda run, arm: arm.infos[0].get("answers", "draws")),
+    Metric(
+        "tv", "total variation", cell("tv"), by_seed=True,
+        means="half of ∫|p − q|, p the posterior on a grid, q a method's draws smoothed by the best of three "
+        "kernels: half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode",
+    ),
+    Metric("kl", "KL", cell("kl"), "∫ p log(p/q), q given one thousandth of the prior", by_seed=True),
+    Metric(
+        "ks", "KS", cell("ks"), "Kolmogorov-Smirnov distance, the larger of both coordinates", by_seed=True
+    ),
+    Metric("cross_entropy", "cross entropy", cell("cross_entropy"), "−∫ p log q", by_seed=True),
+    Metric(
+        "mode_mass", "mass of θ2 < 0", cell("mode_mass"), "of the mode with θ2 < 0", by_seed=True
+    ),
+    Metric(
+        "mode_off", "in its mode: off (sds)", cell("mode_off"), by_seed=True,
+        means="error of the mean, in sds of the posterior there, within the mode that has more of the draws",
+    ),
+    Metric("mode_sd_ratio", "sd ratio", cell("mode_sd_ratio"), "of sds within that mode", by_seed=True),
+    Metric("true_mode_mass", of=_truths(2)),
+    Metric("true_entropy", of=_truths(3)),
+    Metric("effective", "effective", cell("effective"), "effective number of weights", by_seed=True),
+    Metric(
+        "total_visits", "visits", cell("total_visits"), "rows read", by_seed=True, text=plain("total_visits")
+    ),
+    Metric(
+        "total_queries", "queries", cell("total_queries"), "likelihoods evaluated: particles times rows",
+        by_seed=True, text=plain("total_queries"),
+    ),
+    Metric(
+        "kernel_evaluations", "kernels", cell("kernel_evaluations"), by_seed=True,
+        means="evaluations of the kernel between particles", text=plain("kernel_evaluations"),
+    ),
+    Metric("total_seconds", "seconds", cell("total_seconds"), by_seed=True),
+    EXACT,
+]  # fmt: skip
 
 _LEGEND = """
-total variation: half of ∫|p − q|, p the posterior summed over a grid, q a method's draws smoothed by the best
-of three kernels, half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode; 1,500 exact draws score
-{{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }}. KL: ∫ p log(p/q), cross entropy: −∫ p log q, p's own
-being {{ entropy | spec(".3f") }}; q is given one thousandth of the prior, so that neither is infinite. KS:
-Kolmogorov-Smirnov distance, the larger of both coordinates. mass: of the mode with θ2 < 0, {{ mass |
-spec(".3f") }} of the posterior. in its mode: distance of the mean, in sds of the posterior there, and ratio
-of sds, within the mode that the method gives more to.
-effective: number of weights. visits: rows read. queries: likelihoods evaluated, the particles times the rows.
-kernels: evaluations of the kernel between particles.
+1,500 exact draws have a total variation of {{ floor | spec(".3f") }} ± {{ spread | spec(".3f") }} and a cross
+entropy of {{ entropy | spec(".3f") }}. {{ mass | spec(".3f") }} of the posterior are in the mode with θ2 < 0.
 """
 
 
@@ -242,18 +252,10 @@ def _densities(arms: list[ArmResult], styles: dict[str, Look], title: str) -> An
 
 
 SECTION = Section(
-    "density",
-    columns="""
-        experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        setup_queries setup_s answers tv tv_sd kl kl_sd ks ks_sd cross_entropy
-        cross_entropy_sd mode_mass mode_mass_sd mode_off mode_off_sd mode_sd_ratio mode_sd_ratio_sd
-        true_mode_mass true_entropy effective effective_sd total_visits total_visits_sd total_queries
-        total_queries_sd kernel_evaluations kernel_evaluations_sd total_seconds total_seconds_sd
-    """,
-    reads=("tv",), summarise=summarise, pool=pool, row=_row,
-    views=lambda rows: [table_view("Distance from the posterior (mean ± sd over seeds)", _COLUMNS, rows)],
+    "density", metrics=METRICS, title="Distance from the posterior (mean ± sd over seeds)", reads=("tv",),
+    summarise=summarise, pool=pool,
     legend=_legend, arm_caveats=_one_mode,
-    replaces=("estimates", "paper", "ess", "cost", "chains", "functionals", "bias"),
+    replaces=("accuracy", "paper", "ess", "cost", "chains", "functionals"),
     figures={"total_variation": _against_cost, "modes": _mode_masses, "densities": _densities},
     code=("flyrun.models.mixture",),
 )  # fmt: skip

@@ -7,7 +7,7 @@ counted without it too: each column of Θ minus its mean over classes. A method 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,9 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.gaussian_caveats import about_a_gaussian
-from flyrun.report.render import (
-    ARM,
-    SEEDS,
-    Column,
-    View,
-    bounded,
-    decimals,
-    exact,
-    known,
-    measured,
-    plain,
-    table_view,
-)
+from flyrun.report.metrics import ARM, EXACT, Metric, Value, mean, mean_sd, table
+from flyrun.report.render import View, bounded, decimals, known
 from flyrun.report.section import Row, Section, no_row
-from flyrun.report.table import mean_sd, put
 
 FEW_DRAWS = 100
 # Of chains that have not been everywhere ESS is too high; such as these may enter a ratio.
@@ -145,6 +133,11 @@ def per_seed(arm: ArmResult, name: str) -> np.ndarray:
         }[name]
 
 
+def each(name: str) -> Value:
+    """A metric's value by seed."""
+    return lambda run, arm: per_seed(arm, name)
+
+
 def base_of(run: Run, arm: ArmResult) -> ArmResult | None:
     """The finished arm with draws that this one is relative to: the baseline, or what was swept from it, on
     this arm's own data and model.
@@ -200,93 +193,107 @@ def cv_of_ratio(a: np.ndarray, b: np.ndarray) -> float:
     return math.hypot(*(ratio(sd, mean) for mean, sd in (mean_sd(a), mean_sd(b))))
 
 
-def _row(run: Run, arm: ArmResult) -> Row:
-    base = base_of(run, arm)
+def _smallest(kind: str) -> Value:
+    """ArviZ's ESS of the worst coordinate, of all chains together, per 1,000 iterations."""
+
+    def value(run: Run, arm: ArmResult) -> float:
+        sizes = getattr(arm.pooled, kind)
+        return 1000 * float(np.min(sizes or math.nan)) / sum(cell.n_iterations for cell in arm.cells)
+
+    return value
+
+
+def _largest_rhat(run: Run, arm: ArmResult) -> float:
     rhat = np.array(arm.pooled.rhat)
-    total = sum(cell.n_iterations for cell in arm.cells)
-    smallest = {kind: float(np.min(getattr(arm.pooled, kind))) for kind in ("bulk", "tail", "square")}
-    for kind in ("bulk", "square"):
-        smallest[f"gauge_free_{kind}"] = float(np.min(getattr(arm.pooled, f"free_{kind}") or math.nan))
-    row: Row = {
-        "gradients": arm.fact("gradients"),
-        "accept_rate": float(arm.each("accept_rate").mean()),
-        "accept_target": arm.setting("sampler", "target_accept"),
-        "bright_mean": float(arm.each("bright_mean").mean()),
-        "ess_median_per_1000": np.mean([1000 * np.median(c.ess) / c.n_iterations for c in arm.cells]),
-        "ess_min_per_1000": np.mean([1000 * np.min(c.ess) / c.n_iterations for c in arm.cells]),
-        **{f"ess_{kind}_min_per_1000": 1000 * size / total for kind, size in smallest.items()},
-        "ess_bulk_min": smallest["bulk"],
-        "ratio_bound": _ratio_bound(arm, base),
-        "rhat_max": float(np.nanmax(rhat)) if not np.isnan(rhat).all() else math.nan,
-    }
-    for name in ("ess_gauge_free_per_1000", "ess_square_per_1000", "ess_worse_per_1000"):
-        put(row, name, per_seed(arm, name))
-    put_speedup(row, "speedup_gauge_free", arm, base, "ess_gauge_free_per_1000")
-    put_speedup(row, "speedup_worse", arm, base, "ess_worse_per_1000")
+    return float(np.nanmax(rhat)) if not np.isnan(rhat).all() else math.nan
+
+
+def _over_coordinates(statistic: Callable[[list[float]], Any]) -> Value:
+    return lambda run, arm: np.mean([1000 * statistic(one.ess) / one.n_iterations for one in arm.cells])
+
+
+def _row(run: Run, arm: ArmResult) -> Row:
+    row: Row = {"gradients": arm.fact("gradients"), "accept_target": arm.setting("sampler", "target_accept")}
+    base = base_of(run, arm)
+    row["ratio_bound"] = _ratio_bound(arm, base)
+    for kind in ("gauge_free", "worse"):
+        put_speedup(row, f"speedup_{kind}", arm, base, f"ess_{kind}_per_1000")
     return row
 
 
-def _views(rows: list[Row]) -> list[View]:
-    return [*judged_by_the_worse(rows, ARM), table_view(_TITLE, _COLUMNS, rows)]
-
-
-def judged_by_the_worse(rows: list[Row], first: Column) -> list[View]:
+def judged_by_the_worse(rows: list[Row], first: Metric) -> list[View]:
     """ESS without the gauge, and of squares; nothing for runs with neither a gauge nor gradients."""
     gauge = any(known(row["ess_gauge_free_per_1000"]) for row in rows)
     if not gauge and not any(row["gradients"] is True for row in rows):
         return []
-    columns = [
-        Column("gauge-free ESS", measured("ess_gauge_free_per_1000")),
-        Column("speedup", bounded("speedup_gauge_free")),
-        Column("square ESS", measured("ess_square_per_1000")),
-        Column("worse ESS", measured("ess_worse_per_1000")),
-        Column("speedup", bounded("speedup_worse")),
-    ][0 if gauge else 2 :]
     title = ("Without the gauge, and by" if gauge else "By") + " the worse of means and squares"
-    return [table_view(f"{title} (ESS/1000 iter)", [first, *columns, SEEDS], rows)]
+    return [table(f"{title} (ESS/1000 iter)", _WORSE if gauge else _WORSE[2:], rows, first)]
 
 
-_TITLE = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
-_COLUMNS = [
-    ARM,
-    exact("no"),
-    Column("R-hat max", decimals("rhat_max", 3)),
-    Column("bulk ESS", plain("ess_bulk_min_per_1000", 2)),
-    Column("tail ESS", plain("ess_tail_min_per_1000", 2)),
-    Column("square ESS", plain("ess_square_min_per_1000", 2)),
-    Column("accept rate", decimals("accept_rate", 3)),
-    Column("bright mean", plain("bright_mean")),
-    SEEDS,
+_WORSE = [
+    Metric(
+        "ess_gauge_free_per_1000", "gauge-free ESS", each("ess_gauge_free_per_1000"),
+        "of Θ less its mean over classes, which the likelihood ignores", by_seed=True,
+    ),
+    Metric(
+        "speedup_gauge_free", "speedup", means="of these per query, relative to the regular arm",
+        by_seed=True, text=bounded("speedup_gauge_free"),
+    ),
+    Metric(
+        "ess_square_per_1000", "square ESS", each("ess_square_per_1000"),
+        "R-CODA's of (θ - mean)², mean over coordinates", by_seed=True,
+    ),
+    Metric(
+        "ess_worse_per_1000", "worse ESS", each("ess_worse_per_1000"),
+        "the smaller of means' and squares'", by_seed=True,
+    ),
+    Metric(
+        "speedup_worse", "speedup", means="of the worse per query, relative to the regular arm",
+        by_seed=True, text=bounded("speedup_worse"),
+    ),
+]  # fmt: skip
+_DIAGNOSTICS = [
+    EXACT,
+    Metric("rhat_max", "R-hat max", _largest_rhat, text=decimals("rhat_max", 3)),
+    Metric(
+        "ess_bulk_min_per_1000", "bulk ESS", _smallest("bulk"), "ArviZ's, of all chains together", digits=2
+    ),
+    Metric("ess_tail_min_per_1000", "tail ESS", _smallest("tail"), digits=2),
+    Metric(
+        "ess_square_min_per_1000", "square ESS", _smallest("square"),
+        "of (θ - mean)², which antithetic chains cannot flatter", digits=2,
+    ),
+    Metric("accept_rate", "accept rate", mean("accept_rate"), text=decimals("accept_rate", 3)),
+    Metric("bright_mean", "bright mean", mean("bright_mean")),
+]  # fmt: skip
+METRICS = [
+    *_DIAGNOSTICS,
+    *_WORSE,
+    Metric("ess_median_per_1000", of=_over_coordinates(np.median)),
+    Metric("ess_min_per_1000", of=_over_coordinates(np.min)),
+    Metric("ess_bulk_min", of=lambda run, arm: float(np.min(arm.pooled.bulk))),
+    Metric("ess_gauge_free_bulk_min_per_1000", of=_smallest("free_bulk")),
+    Metric("ess_gauge_free_square_min_per_1000", of=_smallest("free_square")),
+    *(Metric(name) for name in ("accept_target", "ratio_bound", "gradients")),
 ]
 
 
+def _views(rows: list[Row]) -> list[View]:
+    title = "Diagnostics (ESS of the worst coordinate, per 1,000 iterations)"
+    return [*judged_by_the_worse(rows, ARM), table(title, _DIAGNOSTICS, rows)]
+
+
 _LEGEND = """
-bulk, tail and square ESS: ArviZ's, of all chains together; square is the ESS of (θ - mean)², which antithetic
-chains cannot flatter.
-
 {% if bounds %}
-≥, ≤, ~: a ratio that rests on chains with R-hat above {{ rhat }} or fewer than {{ draws }} bulk-effective
-draws in the worst coordinate, whose ESS is less than it seems: a lower bound where the arm compared with is
-such, an upper one where this arm is, neither where both are.
-
-{% endif %}
-{% if gauge %}
-gauge-free: of Θ minus its mean over classes. The likelihood ignores that mean: there the posterior is the
-prior.
-
-{% endif %}
-{% if gauge or gradients %}
-square ESS: R-CODA's of (θ - mean)², mean over coordinates, gauge-free where there is a gauge; worse: the
-smaller of means' and squares'.
+≥, ≤: a bound, because a chain has R-hat above {{ rhat }} or fewer than {{ draws }} bulk-effective draws, and
+so less ESS than it seems: lower where the regular arm is such, upper where this arm is. ~: both are.
 {% endif %}
 """
 
 
 def _legend(run: Run) -> list[str]:
-    known_of = {name: any(arm.fact(name) for arm in run.arms) for name in ("gauge", "gradients")}
-    arms = SECTION.arms(run)
-    bounds = any(_ratio_bound(arm, base_of(run, arm)) for arm in arms)
-    return words.lines(_LEGEND, **known_of, bounds=bounds, rhat=SETTLED_RHAT, draws=SETTLED_DRAWS)
+    bounds = any(_ratio_bound(arm, base_of(run, arm)) for arm in SECTION.arms(run))
+    return words.lines(_LEGEND, bounds=bounds, rhat=SETTLED_RHAT, draws=SETTLED_DRAWS)
 
 
 _ARM_CAVEATS = """
@@ -299,9 +306,8 @@ the chain of seed {{ still | join(", ") }} never moved; it counts with an ESS of
 
 {% endif %}
 {% if few %}
-its estimates rest on few effective draws ({{ total | spec(",.0f") }} by R-CODA on average over coordinates,
-{{ worst | spec(",.0f") }} by ArviZ for the worst one, over {{ n_runs }} {{ "run" if n_runs == 1 else "runs"
-}}); means and ESS are rough.
+low ESS (mean {{ total | spec(",.0f") }}, worst {{ worst | spec(",.0f") }}, over {{ n_runs }}
+{{ "chain" if n_runs == 1 else "chains" }}): treat its means and ESS as rough.
 
 {% endif %}
 {% if several %}
@@ -354,16 +360,7 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "ess",
-    columns="""
-        seeds_wanted burn_in ess_median_per_1000 ess_min_per_1000 ess_tail_min_per_1000
-        ess_square_min_per_1000 ess_bulk_min us_per_iter_sd ess_per_s_sd wall_speedup_sd accept_target note
-        ess_gauge_free_per_1000 ess_gauge_free_per_1000_sd speedup_gauge_free speedup_gauge_free_sd
-        ess_square_per_1000 ess_square_per_1000_sd ess_worse_per_1000 ess_worse_per_1000_sd speedup_worse
-        speedup_worse_sd ratio_bound ess_gauge_free_bulk_min_per_1000 ess_gauge_free_square_min_per_1000
-        gradients
-    """,
-    reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row, views=_views,
-    legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
+    "ess", metrics=METRICS, reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row,
+    views=_views, legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.diagnostics.ess"),
 )  # fmt: skip

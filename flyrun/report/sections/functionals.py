@@ -1,18 +1,19 @@
 """Functionals that arms estimate, one number each, against what they cost: perplexities and the like."""
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, plain, table_view
+from flyrun.report.metrics import EXACT, Metric, Value, said, table, word
+from flyrun.report.render import View, known, plain
 from flyrun.report.section import Plot, Row, Section
-from flyrun.report.table import put
 
 _COSTS = ("queries", "visits", "span", "seconds")
 _OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
@@ -39,54 +40,48 @@ def names_of(arms: list[ArmResult]) -> list[str]:
     return [name for name, _ in count.most_common()]
 
 
-def _row(run: Run, arm: ArmResult) -> Row:
-    row: Row = {"functionals": " ".join(arm.cells[0].functionals), "step": _step(arm)}
-    for cost in ("queries", "visits", "seconds"):
-        put(row, f"run_{cost}", np.array([getattr(cell, f"spent_{cost}")[-1] for cell in arm.cells]))
-    for name in arm.cells[0].functionals:
-        put(row, name, np.array([getattr(cell, f"of_{name}")[-1] for cell in arm.cells]))
-    return row
-
-
-def _step(arm: ArmResult) -> str:
-    """What was tuned, in words."""
+def _step(run: Run, arm: ArmResult) -> str:
     tuned = arm.infos[0].get("tuning", {})
     return ", ".join(f"{key} = {value:.3g}" for key, value in tuned.items())
 
 
-def _columns(run: Run) -> str:
-    named = " ".join(f"{name} {name}_sd" for name in names_of(SECTION.arms(run)))
-    return f"""
-        experiment dataset model update arm n_data n_params seeds seeds_wanted note iterations exact
-        functionals {named} run_visits run_queries run_seconds run_seconds_sd setup_queries setup_s step
-    """
+def _last(name: str) -> Value:
+    """What the cells stored last under this name, (S,), None where they have none."""
+    return lambda run, arm: np.array([vars(c)[name][-1] for c in arm.cells]) if arm.has(name) else None
+
+
+_EXACT = replace(EXACT, means="whether what is handed in follows the posterior, but for the number of draws")
+_TUNED = word("step", "tuned", of=_step)
+_COLUMNS = [
+    Metric(
+        "run_visits", "data visited", _last("spent_visits"), "by a seed, set-up left out", by_seed=True,
+        text=plain("run_visits"),
+    ),
+    Metric(
+        "run_queries", "queries", _last("spent_queries"), by_seed=True, text=plain("run_queries"),
+        means="of a seed, set-up left out; the method says what one likelihood evaluation is",
+    ),
+    Metric("run_seconds", "seconds", _last("spent_seconds"), by_seed=True),
+    Metric("setup_queries", "set-up queries"),
+    Metric("setup_s", "set-up s", digits=2),
+    _EXACT,
+]  # fmt: skip
+
+
+def _functionals(names: Iterable[str]) -> list[Metric]:
+    return [Metric(name, name.replace("_", " "), _last(f"of_{name}"), by_seed=True) for name in names]
+
+
+def _metrics(run: Run) -> list[Metric]:
+    named = Metric("functionals", of=lambda run, arm: " ".join(arm.cells[0].functionals))
+    return [named, *_functionals(names_of(SECTION.arms(run))), *_COLUMNS, _TUNED]
 
 
 def _views(rows: list[Row]) -> list[View]:
-    told = [str(row["functionals"]).split() for row in rows if isinstance(row["functionals"], str)]
-    names = dict.fromkeys(name for one in told for name in one)
-    columns = [
-        ARM,
-        *(Column(name.replace("_", " "), measured(name)) for name in names),
-        Column("data visited", plain("run_visits")),
-        Column("queries", plain("run_queries")),
-        Column("seconds", measured("run_seconds")),
-        Column("set-up queries", plain("setup_queries")),
-        Column("set-up s", plain("setup_s", 2)),
-        exact("no"),
-        SEEDS,
-    ]
-    steps = [row for row in rows if isinstance(row["step"], str) and row["step"]]
-    chosen = [ARM, Column("tuned", lambda row: str(row["step"]))]
-    tuned = [table_view("What was tuned", chosen, steps)] if steps else []
-    return [table_view("At the end (mean ± sd over seeds)", columns, rows), *tuned]
-
-
-_LEGEND = """
-data visited, queries, seconds: of a seed, without what setting up cost, which stands beside; a query is what
-the method says one likelihood evaluation is. exact: whether what is handed in follows the posterior, but for
-the number of draws.
-"""
+    names = dict.fromkeys(name for row in rows for name in said(row["functionals"]).split())
+    views = [table("At the end (mean ± sd over seeds)", [*_functionals(names), *_COLUMNS], rows)]
+    tuned = [row for row in rows if said(row["step"])]
+    return [*views, table("What was tuned", [_TUNED], tuned)] if tuned else views
 
 
 def _positive(arms: list[ArmResult], name: str) -> bool:
@@ -128,6 +123,10 @@ _FIGURES = {
 }
 
 SECTION = Section(
-    "functionals", reads=("functionals",), summarise=summarise, row=_row, views=_views, columns=_columns,
-    figures=_FIGURES, legend=lambda run: words.lines(_LEGEND),
-)  # fmt: skip
+    "functionals",
+    metrics=_metrics,
+    reads=("functionals",),
+    summarise=summarise,
+    views=_views,
+    figures=_FIGURES,
+)

@@ -7,22 +7,25 @@ likelihood averaged over the whole answer.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.accuracy.posterior_errors import Answer, at_budget, errors, rms
+from flyrun.accuracy.score import held_out
+from flyrun.accuracy.truth import exact_arm, together, truth_of
 from flyrun.config.schema import listing
 from flyrun.gold.reference import bound
-from flyrun.gold.score import held_out
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, legend_below, new_figure
-from flyrun.report.render import ARM, SEEDS, Column, View, known, measured, number, plain, table_view
+from flyrun.report.metrics import Metric, per_cent, put, table
+from flyrun.report.metrics import by_seed as cell
+from flyrun.report.render import View, known, number, plain
 from flyrun.report.section import Row, Section
-from flyrun.report.sections.estimates import posterior, reference
-from flyrun.report.table import put
 
 VISITS, QUERIES = (1e3, 1e4, 1e5, 1e6, 1e7), (1e5, 1e6, 1e7, 1e8, 1e9)
 _MOST = 1_000  # coordinates whose course is kept
@@ -94,8 +97,8 @@ class Course(NamedTuple):
     queries: np.ndarray
     visits: np.ndarray
     error: np.ndarray  # share misclassified; (S, 0) of a regression
-    off: np.ndarray  # root mean square over coordinates of (E θ − μ)/σ; (S, 0) where μ is not known
-    ratio: np.ndarray  # geometric mean over coordinates of sd/σ
+    off: np.ndarray  # root mean square over coordinates, in sds; (S, 0) where the truth is not known
+    ratio: np.ndarray  # of sds, geometric mean over coordinates
 
 
 def course(run: Run, arm: ArmResult) -> Course:
@@ -106,41 +109,31 @@ def course(run: Run, arm: ArmResult) -> Course:
         return np.array([getattr(cell, name)[:size] for cell in arm.cells], float)
 
     off = ratio = np.empty((len(arm.cells), 0))
-    base = reference(run, arm)
-    if base is not None and base is not arm:
-        mean, sd, _ = posterior(base)
-        if len(mean) == each("pred_mean").shape[2] and (sd > 0).all():  # not a chain at rest
-            off = np.sqrt((((each("pred_mean") - mean) / sd) ** 2).mean(axis=2))
-            with np.errstate(divide="ignore"):
-                ratio = np.exp(np.log(each("pred_sd") / sd).mean(axis=2))
+    truth = truth_of(run, arm)
+    known = truth is not None and truth.source != f"arm {arm.name}" and (truth.sd > 0).all()
+    if truth is not None and known and truth.mean.shape == each("pred_mean").shape[2:]:
+        one = errors(Answer(each("pred_mean"), each("pred_sd")), truth)
+        off, ratio = one.rms, one.sd_ratio
     costs = each("pred_queries").mean(axis=0), each("pred_visits").mean(axis=0)
     return Course(*costs, each("pred_error"), off, ratio)
-
-
-def _at(costs: np.ndarray, budget: float, values: np.ndarray) -> np.ndarray | None:
-    """What the seeds would have handed in by a budget, (S,); None before the first snapshot."""
-    place = int(np.searchsorted(costs, budget * (1 + 1e-9), side="right")) - 1
-    return values[:, place] if place >= 0 and values.shape[1] else None
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
     one = course(run, arm)
     row: Row = {"visits": float(one.visits[-1]), "queries": float(one.queries[-1])}
-    for budget in VISITS:
-        if (found := _at(one.visits, budget, one.error)) is not None:
-            put(row, f"test_error_{_power(budget)}", found)
-    for budget in QUERIES:
-        if (found := _at(one.queries, budget, one.off)) is not None:
-            put(row, f"off_{_power(budget)}", found)
-    for name, values in (("test_error", one.error), ("off_end", one.off), ("sd_ratio", one.ratio)):
+    for name, budgets, spent, values in (
+        ("test_error", VISITS, one.visits, one.error),
+        ("off", QUERIES, one.queries, one.off),
+    ):
+        reached: Any = at_budget(spent, budgets, values.T) if values.shape[1] else ()
+        for budget, found in zip(budgets, reached, strict=False):
+            if not np.isnan(found).all():
+                put(row, f"{name}_{_power(budget)}", found)
+    for name, values in (("test_error", one.error), ("off", one.off), ("sd_ratio", one.ratio)):
         if values.shape[1]:
             put(row, name, values[:, -1])
-    put(row, "test_log_likelihood", np.array([cell.pred_log_likelihood[-1] for cell in arm.cells]))
-    for name in ("averaged", "effective"):
-        put(row, name, arm.each(name))
-    base = reference(run, arm)
-    if base is not None:
-        row |= {"off_reference": base.name, "off_floor": _floor(base)}
+    if (truth := truth_of(run, arm)) is not None:
+        row |= {"truth": truth.source, "truth_error": float(rms(truth.error))}
     expected = arm.fact_mean("expected_sd_ratio")
     return row | ({} if math.isnan(expected) else {"expected_sd_ratio": expected})
 
@@ -149,42 +142,57 @@ def _power(budget: float) -> str:
     return f"1e{round(math.log10(budget))}"
 
 
-def _per_cent(name: str) -> Any:
-    """A share in per cent ± its sd over seeds."""
+def _powers(name: str, budgets: Sequence[float], of: str, **more: Any) -> list[Metric]:
+    columns = [f"{name}_{_power(budget)}" for budget in budgets]
+    return [Metric(one, f"{one.rpartition('_')[2]} {of}", by_seed=True, **more) for one in columns]
 
-    def text(row: Row) -> str:
-        value: Any = row.get(name)
-        sd: Any = row.get(f"{name}_sd")
-        if not known(value):
-            return "-"
-        return f"{100 * float(value):.2f}" + (f" ± {100 * float(sd):.2f}" if known(sd) else "") + " %"
 
-    return text
+def _shares(metrics: list[Metric]) -> list[Metric]:
+    return [replace(one, text=per_cent(one.name, 2)) for one in metrics]
+
+
+_ERRORS = [
+    *_shares(_powers("test_error", VISITS, "rows")),
+    *_shares([
+        Metric(
+            "test_error", "all", by_seed=True,
+            means="share of the test rows whose class E θ misses, as handed in after so many rows were read",
+        ),
+    ]),
+    Metric("visits", "rows read", means="in all, passes of the set-up included"),
+    Metric(
+        "test_log_likelihood", "log likelihood at E θ", by_seed=True, text=plain("test_log_likelihood", 4),
+        of=lambda run, arm: np.array([cell.pred_log_likelihood[-1] for cell in arm.cells]),
+    ),
+    Metric(
+        "averaged", "averaged", cell("averaged"), by_seed=True, text=plain("averaged", 4),
+        means="the log of the test rows' likelihood averaged over the whole answer, mean over rows",
+    ),
+]  # fmt: skip
+_DISTANCES = [
+    *_powers("off", QUERIES, "queries"),
+    Metric(
+        "off", "all", by_seed=True,
+        means="distance of E θ from the truth's, in sds of the posterior, root mean square over coordinates",
+    ),
+    Metric("queries", "queries", means="likelihood queries in all, set-up included"),
+    Metric(
+        "sd_ratio", "sd ratio", by_seed=True,
+        means="sds over the posterior's, geometric mean over coordinates",
+    ),
+    Metric("effective", "effective", cell("effective"), "effective number of weights", by_seed=True),
+    Metric(
+        "expected_sd_ratio", "by the step",
+        means="sd ratio as expected of a discretised diffusion with steps of that length",
+    ),
+]  # fmt: skip
+METRICS = [*_ERRORS, *_DISTANCES, Metric("truth"), Metric("truth_error")]
 
 
 def _views(rows: list[Row]) -> list[View]:
-    def some(names: Sequence[str]) -> list[str]:
-        return [name for name in names if any(known(row.get(name)) for row in rows)]
-
-    def powers(name: str, budgets: Sequence[float], text: Any, of: str) -> list[Column]:
-        found = some([f"{name}_{_power(budget)}" for budget in budgets])
-        return [Column(f"{column.rpartition('_')[2]} {of}", text(column)) for column in found]
-
-    first = [ARM, *powers("test_error", VISITS, _per_cent, "rows"), Column("all", _per_cent("test_error"))]
-    first += [
-        Column("rows read", plain("visits")),
-        Column("log likelihood at E θ", plain("test_log_likelihood", 4)),
-    ]
-    first += [Column("averaged", plain("averaged", 4)), SEEDS]
-    views = [table_view("Test error, by rows read (mean ± sd over seeds)", first, rows)]
-    if some(["off_end"]):
-        second = [ARM, *powers("off", QUERIES, measured, "queries"), Column("all", measured("off_end"))]
-        second += [Column("queries", plain("queries")), Column("sd ratio", measured("sd_ratio"))]
-        if some(["effective"]):
-            second.append(Column("effective", measured("effective")))
-        if some(["expected_sd_ratio"]):
-            second.append(Column("by the step", plain("expected_sd_ratio")))
-        views.append(table_view("Distance from the exact posterior, in its sds, by queries", second, rows))
+    views = [table("Test error, by rows read (mean ± sd over seeds)", _ERRORS, rows)]
+    if any(known(row.get("off")) for row in rows):
+        views.append(table("Distance from the posterior, in its sds, by queries", _DISTANCES, rows))
     return views
 
 
@@ -205,7 +213,7 @@ def orders(run: Run) -> Orders | None:
     """
     arms = [arm for arm in SECTION.arms(run) if arm.sweep is None]
     ends = {arm.own_name: (arm, course(run, arm)) for arm in arms}
-    base = next((found for arm in arms if (found := reference(run, arm)) is not None), None)
+    base = next((found for arm in arms if (found := exact_arm(run, arm)) is not None), None)
     if base is None or base.own_name not in ends or not ends[base.own_name][1].error.shape[1]:
         return None
     exact = float(ends[base.own_name][1].error[:, -1].mean())
@@ -215,7 +223,8 @@ def orders(run: Run) -> Orders | None:
         there = np.flatnonzero(one.error.mean(axis=0) <= enough * (1 + 1e-9))
         if arm is base or one.off.shape[1]:
             rows[name] = float(one.visits[there[0]]) if len(there) else math.inf
-            far[name] = _floor(base) if arm is base else float(one.off[:, -1].mean())
+            own = one.off[:, -1] if one.off.shape[1] else rms(np.asarray(together(base).error))
+            far[name] = float(np.mean(own))
     if len(rows) < 4:
         return None
     pairs = [(a, b) for i, a in enumerate(rows) for b in list(rows)[:i] if rows[a] != rows[b]]
@@ -223,11 +232,6 @@ def orders(run: Run) -> Orders | None:
     first = sorted((name for name in rows if rows[name] < math.inf), key=rows.__getitem__)
     never = [name for name in rows if name not in first]
     return Orders(first, never, sorted(far, key=far.__getitem__), turned, len(pairs))
-
-
-def _floor(arm: ArmResult) -> float:
-    """The error of an exact arm's mean, in sds of its posterior."""
-    return float(np.sqrt(np.mean(posterior(arm)[2] ** 2)))
 
 
 def _lead(run: Run) -> list[str]:
@@ -245,33 +249,17 @@ def _lead(run: Run) -> list[str]:
 
 
 _LEGEND = """
-Test error: share of the test rows whose class E θ misses, E θ as it would have been handed in after so many
-rows were read, passes of the set-up included. averaged: mean over test rows of the log of their likelihood
-averaged over the answer, not at E θ alone.
-
-{% if reference %}
-Distance: how far E θ is from that of the exact arm on the same data ({{ reference }}), in sds of its
-posterior, root mean square over coordinates, after so many likelihood queries, set-up included; that mean's
-own error is {{ floor }} sds. sd ratio: geometric mean over coordinates of the answer's sd by the posterior's.
-effective: number of weights.
-{% if expected %}
-by the step: the same as expected of a discretised diffusion with steps of that length.
-{% endif %}
+{% if truths %}
+The truth is that of {{ truths }}; its mean's own error is {{ floor }} sds.
 {% endif %}
 """
 
 
 def _legend(run: Run) -> list[str]:
-    arms = SECTION.arms(run)
-    bases = {base.name: base for arm in arms if (base := reference(run, arm)) is not None}
-    floors = [_floor(base) for base in bases.values()]
-    expected = any(not math.isnan(arm.fact_mean("expected_sd_ratio")) for arm in arms)
-    return words.lines(
-        _LEGEND,
-        reference=listing(bases),
-        floor=" to ".join(dict.fromkeys(number(f(floors), 1) for f in (min, max))) if floors else "",
-        expected=expected,
-    )
+    truths = [truth for arm in SECTION.arms(run) if (truth := truth_of(run, arm)) is not None]
+    floors = [float(rms(truth.error)) for truth in truths]
+    floor = " to ".join(dict.fromkeys(number(f(floors), 1) for f in (min, max))) if floors else ""
+    return words.lines(_LEGEND, truths=listing(dict.fromkeys(one.source for one in truths)), floor=floor)
 
 
 def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -339,16 +327,8 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
 
 
 SECTION = Section(
-    "held_out",
-    reads=("pred_mean",), only="held_out", summarise=summarise,
-    columns="""
-        test_error_1e3 test_error_1e3_sd test_error_1e4 test_error_1e4_sd test_error_1e5 test_error_1e5_sd
-        test_error_1e6 test_error_1e6_sd test_error_1e7 test_error_1e7_sd test_error test_error_sd
-        test_log_likelihood test_log_likelihood_sd averaged averaged_sd visits queries off_1e5 off_1e5_sd
-        off_1e6 off_1e6_sd off_1e7 off_1e7_sd off_1e8 off_1e8_sd off_1e9 off_1e9_sd off_end off_end_sd
-        sd_ratio sd_ratio_sd expected_sd_ratio effective effective_sd off_reference off_floor
-    """,
-    row=_row, views=_views, lead=_lead, legend=_legend,
+    "held_out", metrics=METRICS, reads=("pred_mean",), only="held_out", summarise=summarise, row=_row,
+    views=_views, lead=_lead, legend=_legend,
     figures={"held_out": _figure, "dimension": _by_dimension},
-    code=("flyrun.gold.score", "flyrun.models.passes"),
+    code=("flyrun.accuracy.score", "flyrun.models.passes"),
 )  # fmt: skip

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 
-from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, plain, table_view
+from flyrun.report.metrics import EXACT, Metric, Value, put, table
+from flyrun.report.render import NOTHING, View, known
 from flyrun.report.section import Row, Section
-from flyrun.report.table import put
 
 _COUNTS = ("workers", "updates_per_round", "critical_per_round", "bytes_per_worker")
 _GAUSSIAN = (
@@ -39,110 +38,99 @@ def summarise(draws: Draws) -> Row:
     return found
 
 
+def _in_all(what: str) -> Value:
+    return lambda run, arm: arm.fact_mean(f"{what}_per_round") * _rounds(run, arm)
+
+
+def _rounds(run: Run, arm: ArmResult) -> int:
+    return int(arm.each("team_rounds").mean())
+
+
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {name: arm.fact_mean(name) for name in (*_COUNTS, *_GAUSSIAN)}
-    rounds = row["rounds"] = int(arm.each("team_rounds").mean())
-    row |= {f"{what}_in_all": row[f"{what}_per_round"] * rounds for what in ("updates", "critical")}
-    row["bytes_in_all"] = row["bytes_per_worker"] * rounds
+    row["bytes_in_all"] = row["bytes_per_worker"] * _rounds(run, arm)
     row["right_correlation"] = arm.fact_mean("right_correlation")
     if arm.has("staleness"):
         row["staleness"] = float(arm.each("staleness").mean())
-    if arm.has("us_per_site"):
-        put(row, "us_per_site", arm.each("us_per_site"))
+    for name in ("us_per_site", "correlation"):
+        if arm.has(name):
+            put(row, name, arm.each(name))
     if arm.has("correlation"):
-        put(row, "correlation", arm.each("correlation"))
         row["correlation_se"] = float(math.sqrt(np.mean(arm.each("correlation_se") ** 2) / arm.done))
         off = row["correlation"] - row["right_correlation"]
         row["correlation_z"] = off / row["correlation_se"] if row["correlation_se"] else math.nan
     return row
 
 
-def _between(name: str) -> Column:
+def _between(name: str, head: str, means: str) -> Metric:
     def text(row: Row) -> str:
         low, high = row[f"{name}_min"], row[f"{name}_max"]
-        return f"{low:.3f} to {high:.3f}" if known(low) else "-"
+        return f"{low:.3f} to {high:.3f}" if known(low) else NOTHING
 
-    return Column("sd × by theory" if name.startswith("expected") else "sd ×", text)
+    return Metric("", head, text=text, means=means)
 
 
 _COSTS = [
-    ARM,
-    exact("no"),
-    Column("workers", plain("workers")),
-    Column("rounds", plain("rounds")),
-    Column("updates", plain("updates_in_all")),
-    Column("on the critical path", plain("critical_in_all")),
-    Column("bytes per worker", plain("bytes_in_all")),
-    Column("age (rounds)", plain("staleness", 2)),
-    Column("µs/update", measured("us_per_site")),
-    SEEDS,
-]
+    EXACT,
+    Metric("workers", "workers"),
+    Metric("rounds", "rounds", _rounds),
+    Metric("updates_in_all", "updates", _in_all("updates"), "variables drawn anew, in burn-in too"),
+    Metric(
+        "critical_in_all", "on the critical path", _in_all("critical"),
+        "those of the busiest worker of each round",
+    ),
+    Metric(
+        "bytes_in_all", "bytes per worker", means="of its own variables sent and of the others' received"
+    ),
+    Metric("staleness", "age (rounds)", means="of what workers know of each other", digits=2),
+    Metric(
+        "us_per_site", "µs/update", by_seed=True, means="median over rounds, without what watching costs"
+    ),
+]  # fmt: skip
 _THEORY = [
-    ARM,
-    Column("ρ(M)", plain("rho")),
-    Column("ρ(|I − 𝒥|)", plain("dominance")),
-    Column("mean off (sds)", plain("mean_off", 2)),
-    Column("largest z", plain("mean_z", 2)),
-    _between("expected_sd"),
-    _between("measured_sd"),
-    Column("covariance off by theory", plain("expected_covariance_off")),
-    Column("covariance off", plain("covariance_off")),
-    Column("corrected, by theory", plain("expected_corrected_off")),
-    Column("corrected", plain("corrected_off")),
-]
+    Metric("rho", "ρ(M)", means="spectral radius of a round in lockstep: from 1 on it diverges"),
+    Metric(
+        "dominance", "ρ(|I − 𝒥|)",
+        means="below 1 where the precision is generalised diagonally dominant (Theorem 7.6.6)",
+    ),
+    Metric("mean_off", "mean off (sds)", means="of the worst coordinate, in its sd", digits=2),
+    Metric("mean_z", "largest z", means="the same in its Monte Carlo error, known for lockstep", digits=2),
+    _between("expected_sd", "sd ratio by theory", "from the discrete Lyapunov equation, for lockstep"),
+    _between("measured_sd", "sd ratio", "sds over the exact ones, least and largest"),
+    Metric("expected_covariance_off", "covariance off by theory"),
+    Metric("covariance_off", "covariance off", means="Frobenius norm, over the exact one's"),
+    Metric("expected_corrected_off", "corrected, by theory"),
+    Metric(
+        "corrected_off", "corrected",
+        means="of (I + B⁻¹A)Σ_hog (Proposition 7.7.4), which is exact for infinitely many local sweeps",
+    ),
+]  # fmt: skip
 _PAIRS = [
-    ARM,
-    Column("pair correlation", measured("correlation", "correlation_se")),
-    Column("right", plain("right_correlation", 4)),
-    Column("off (se)", plain("correlation_z", 2)),
-]
+    Metric(
+        "correlation", "pair correlation", spread="correlation_se",
+        means="mean of s_i s_j over neighbours ± its Monte Carlo error (20 batches a chain)",
+    ),
+    Metric("correlation_sd"),
+    Metric("correlation_se"),
+    Metric(
+        "right_correlation", "right", means="in closed form (Kac and Ward 1952)", digits=4
+    ),
+    Metric("correlation_z", "off (se)", means="their difference in these errors", digits=2),
+]  # fmt: skip
+METRICS = [*_COSTS, *(Metric(name) for name in (*_GAUSSIAN, *_COUNTS[1:])), *_PAIRS]
 
 
 def _views(rows: list[Row]) -> list[View]:
     """What rounds cost; beside it, of Gaussians theory, of graphs pairs."""
     with_team = [row for row in rows if known(row.get("workers"))]
-    views = [table_view("Rounds of many workers", _COSTS, with_team)]
+    views = [table("Rounds of many workers", _COSTS, with_team)]
     if gaussian := [row for row in with_team if known(row["rho"])]:
-        views.append(table_view("Beside theory", _THEORY, gaussian))
+        views.append(table("Beside theory", _THEORY, gaussian))
     if pairs := [row for row in with_team if known(row.get("correlation"))]:
-        views.append(table_view("Correlation of neighbours", _PAIRS, pairs))
+        views.append(table("Correlation of neighbours", _PAIRS, pairs))
     return views
 
 
-_LEGEND = """
-updates: variables drawn anew, burn-in's too; on the critical path: by the busiest worker of each round; bytes
-per worker: of its own variables sent and the others' received. age: of what workers know of each other.
-µs/update: median over rounds, without what watching costs.
-
-{% if gaussian %}
-ρ(M): of a round in lockstep, which diverges from 1 on; ρ(|I − 𝒥|): below 1 where the precision is generalised
-diagonally dominant (Theorem 7.6.6). mean off: worst coordinate, in its sd; largest z: in its Monte Carlo
-error, known for lockstep. sd ×: by the exact sd, least and largest; by theory: from the discrete Lyapunov
-equation for lockstep. covariance off: Frobenius, by the exact one's norm; corrected: of (I + B⁻¹A)Σ_hog
-(Proposition 7.7.4), which is exact for infinitely many local sweeps.
-{% endif %}
-
-{% if pairs %}
-pair correlation: mean of s_i s_j over neighbours ± its Monte Carlo error (20 batches a chain); right: in
-closed form (Kac and Ward 1952); off: in these errors.
-{% endif %}
-"""
-
-
-def _legend(run: Run) -> list[str]:
-    arms = SECTION.arms(run)
-    pairs = any(arm.has("correlation") for arm in arms)
-    return words.lines(_LEGEND, gaussian=any(arm.fact("rho") is not None for arm in arms), pairs=pairs)
-
-
 SECTION = Section(
-    "hogwild",
-    columns=" ".join((
-        "exact workers rounds updates_in_all critical_in_all bytes_in_all",
-        "staleness us_per_site us_per_site_sd",
-        *_GAUSSIAN,
-        *_COUNTS[1:],
-        "correlation correlation_sd correlation_se correlation_z right_correlation",
-    )),
-    reads=("team_rounds",), summarise=summarise, row=_row, views=_views, legend=_legend,
-)  # fmt: skip
+    "hogwild", metrics=METRICS, reads=("team_rounds",), summarise=summarise, row=_row, views=_views
+)

@@ -15,9 +15,10 @@ from flyrun import paths
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, NOTHING, Column, View, known, measured, table_view
+from flyrun.report.metrics import EXACT, Metric, said, table
+from flyrun.report.render import NOTHING, View, known
 from flyrun.report.section import Row, Section
-from flyrun.report.sections.marginal_error import EXACT, mean_se, sampler_of
+from flyrun.report.sections.marginal_error import mean_se, sampler_of
 
 # Beyond so many standard errors an arm is marked. Few seeds tell standard errors only roughly.
 FAR = 4.0
@@ -94,40 +95,43 @@ def _row(run: Run, arm: ArmResult) -> Row:
 
 
 def _views(rows: list[Row]) -> list[View]:
-    stored = next((row for row in rows if str(row["reference"]).startswith("stored")), None)
+    stored = next((row for row in rows if said(row["reference"]).startswith("stored")), None)
     if stored is not None:  # a row for the long run, which is none of the arms
         names = ("energy", "energy_se", "agreement", "agreement_se")
-        row = {"arm": "long Gibbs run", "exact": True, "energy_off": None, "agreement_off": None}
+        row = {"arm": "long Gibbs run", "exact": True, "seeds": None, "seeds_wanted": None}
         rows = [row | {name: stored[f"reference_{name}"] for name in names}, *rows]
-    return [table_view(_TITLE, _COLUMNS, rows)]
+    return [table(_TITLE, [*METRICS[:6], EXACT], rows)]
 
 
-def _off(name: str) -> Column:
+def _off(name: str) -> Metric:
     def text(row: Row) -> str:
-        value = row[f"{name}_off"]
+        value = row.get(name)
         if not known(value):
             return NOTHING
-        return f"{value:+.1f} s.e." + (" !" if abs(value) > FAR else "")
+        return f"{value:+.1f} s.e." + (" !" if abs(value) > FAR else "")  # type: ignore[arg-type]
 
-    return Column("off", text)
+    means = "difference to the long run in standard errors, of both together, from the spread over chains"
+    return Metric(name, "off", text=text, means=means if name == "energy_off" else "")
 
 
 _TITLE = f"Bias, which that error cannot see (mean ± s.e.; off a long Gibbs run, ! beyond {FAR:g})"
-_COLUMNS = [
-    ARM,
-    Column("⟨ζ⟩/Ψ", measured("energy", "energy_se")),
-    _off("energy"),
-    Column("neighbours agree", measured("agreement", "agreement_se")),
-    _off("agreement"),
-    EXACT,
-]
+METRICS = [
+    Metric("energy", "⟨ζ⟩/Ψ", spread="energy_se", means="mean energy"),
+    Metric("energy_se"),
+    _off("energy_off"),
+    Metric(
+        "agreement", "neighbours agree", spread="agreement_se",
+        means="share of neighbouring pairs of one value",
+    ),
+    Metric("agreement_se"),
+    _off("agreement_off"),
+    *(Metric(f"reference{end}") for end in ("", "_energy", "_energy_se", "_agreement", "_agreement_se")),
+]  # fmt: skip
 
 
 _LEGEND = """
-⟨ζ⟩/Ψ: mean energy; neighbours agree: share of neighbouring pairs of one value; off: difference to a long run
-of plain Gibbs ({{ reference }}) in standard errors, of both together, from the spread over chains; ! marks
-those beyond {{ far | spec("g") }}. By symmetry the true marginals are uniform, so a biased sampler has a
-small error too; here it is seen.
+The long run is of plain Gibbs: {{ reference }}. By symmetry the true marginals are uniform, so a biased
+sampler has a small error too; here its bias shows.
 
 {% if biased %}
 biased: {{ biased | join(", ") }}; no stationary distribution of it is known.
@@ -139,7 +143,7 @@ def _legend(run: Run) -> list[str]:
     long_run = reference(run)
     biased = [arm.name for arm in SECTION.arms(run) if arm.fact("exact") is False]
     what = long_run.what if long_run else "none at hand"
-    return words.lines(_LEGEND, reference=what, far=FAR, biased=biased)
+    return words.lines(_LEGEND, reference=what, biased=biased)
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
@@ -157,10 +161,11 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 SECTION = Section(
     "long_run",
-    columns="""
-        energy energy_se energy_off agreement agreement_se agreement_off setup_s note reference
-        reference_energy reference_energy_se reference_agreement reference_agreement_se
-    """,
-    reads=("energy", "agreement"), summarise=summarise, row=_row, views=_views, legend=_legend,
+    metrics=METRICS,
+    reads=("energy", "agreement"),
+    summarise=summarise,
+    row=_row,
+    views=_views,
+    legend=_legend,
     arm_caveats=_arm_caveats,
-)  # fmt: skip
+)

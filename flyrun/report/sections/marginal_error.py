@@ -10,22 +10,13 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, exact, measured, number, plain, table_view
+from flyrun.report.metrics import EXACT, Metric, mean_sd, table, word
+from flyrun.report.metrics import by_seed as cell
+from flyrun.report.render import View, number, plain
 from flyrun.report.section import Plot, Row, Section
 from flyrun.report.sections import arms as heads
-from flyrun.report.table import mean_sd, put
 
 _CURVE_POINTS = 160
-# Summary -> column of its mean over seeds; its sd is beside it.
-_MEASURED = {
-    "error": "error", "nominal": "factors_nominal", "actual": "factors_actual",
-    "us_per_update": "us_per_update", "accepted": "accept_rate", "changed": "changed",
-}  # fmt: skip
-# Column -> fact.
-_FACTS = {
-    "n_variables": "n_variables", "n_values": "n_values", "L": "local_energy_bound",
-    "Psi": "total_energy_bound", "Delta": "largest_degree", "estimator": "estimator",
-}  # fmt: skip
 # What the options batch, second_batch of a sampler are multiples of.
 _UNITS = {
     "min_gibbs": ("Ψ²",),
@@ -87,17 +78,14 @@ def batch_text(arm: ArmResult) -> str:
     return ", ".join(f"{size:g} {unit}" for size, unit in zip(asked, units, strict=False))
 
 
-def row(run: Run, arm: ArmResult) -> Row:
-    """Sizes of the graph, batches, and what was measured."""
-    values: Row = {
-        "updates": arm.infos[0].get("iterations", 0) * arm.fact("n_variables", 0),
-        **{column: arm.fact(fact) for column, fact in _FACTS.items()},
-        "batch": batch_text(arm),
-        "mean_batches": " + ".join(number(size, 4) for size in arm.fact("batches", [])),
-        "note": "biased: has no known stationary distribution" if arm.fact("exact") is False else "",
-    }
-    for name, column in _MEASURED.items():
-        put(values, column, arm.each(name))
+def note(arm: ArmResult) -> str:
+    """What the table notes of an arm."""
+    return "biased: has no known stationary distribution" if arm.exact is False else ""
+
+
+def _ratios(run: Run, arm: ArmResult) -> Row:
+    """Error and time relative to plain Gibbs."""
+    values: Row = {"note": note(arm)}
     base = plain_gibbs(run)
     if base is not None:
         error = _ratio(arm.each("error"), base.each("error"))
@@ -125,34 +113,60 @@ def _views(rows: list[Row]) -> list[View]:
     known = [row for row in rows if row["seeds"]]
     graph = "; L = {L:.5g}, Ψ = {Psi:.5g}, Δ = {Delta:,.0f}".format(**known[0]) if known else ""
     return [
-        table_view(f"Error at the end, mean ± sd{graph}", _ERROR, rows),
-        table_view("Cost of an update (mean ± sd over seeds)", _COST, rows),
+        table(f"Error at the end, mean ± sd{graph}", _ERROR, rows),
+        table("Cost of an update (mean ± sd over seeds)", [*_COST, EXACT], rows),
     ]
 
 
-def _text(name: str, head: str) -> Column:
-    return Column(head, lambda row: (isinstance(row[name], str) and row[name]) or NOTHING)
+def updates(run: Run, arm: ArmResult) -> float:
+    """Of single variables, in all."""
+    return arm.infos[0].get("iterations", 0) * arm.fact("n_variables", 0)
 
 
-EXACT = exact("no: biased")
+#: the sizes of a graph: column -> fact
+SIZES = {
+    "n_variables": "n_variables", "n_values": "n_values", "L": "local_energy_bound",
+    "Psi": "total_energy_bound", "Delta": "largest_degree",
+}  # fmt: skip
+_SIZES = [Metric(name, of=lambda run, arm, key=key: arm.fact(key)) for name, key in SIZES.items()]  # type: ignore[misc]
 _ERROR = [
-    ARM,
-    _text("batch", "batch (our choice)"),
-    _text("mean_batches", "mean batch"),
-    Column("error", measured("error")),
-    Column("× Gibbs (± s.e.)", measured("error_ratio", "error_ratio_se")),
+    word(
+        "batch", "batch (our choice)", of=lambda run, arm: batch_text(arm),
+        means="in multiples of L² or Ψ², or in factors; the paper does not tell its own",
+    ),
+    word(
+        "mean_batches", "mean batch", means="of Poisson draws",
+        of=lambda run, arm: " + ".join(number(size, 4) for size in arm.fact("batches", [])),
+    ),
+    Metric(
+        "error", "error", cell("error"), by_seed=True,
+        means="mean over variables of the ℓ2 distance of the running marginal from uniform, after the last "
+        "update",
+    ),
+    Metric("error_ratio", "× Gibbs (± s.e.)", means="relative to plain Gibbs", spread="error_ratio_se"),
     EXACT,
-    SEEDS,
-]
+]  # fmt: skip
 _COST = [
-    ARM,
-    _text("estimator", "estimator"),
-    Column("factors nominal", plain("factors_nominal", 4)),
-    Column("factors actual", plain("factors_actual", 4)),
-    Column("µs", measured("us_per_update")),
-    Column("accepted", plain("accept_rate", 3)),
-    EXACT,
-]
+    word(
+        "estimator", "estimator", of=lambda run, arm: arm.fact("estimator"),
+        means="faithful: draws a batch factor by factor; superposed: draws its sum as one Poisson number",
+    ),
+    Metric(
+        "factors_nominal", "factors nominal", cell("nominal"), by_seed=True,
+        means="factor evaluations per update, each batch at its full size, as the algorithm states it",
+        text=plain("factors_nominal", 4),
+    ),
+    Metric(
+        "factors_actual", "factors actual", cell("actual"), "factor evaluations per update as done",
+        by_seed=True, text=plain("factors_actual", 4),
+    ),
+    Metric("us_per_update", "µs", cell("us_per_update"), "per update, sampling only", by_seed=True),
+    Metric("accept_rate", "accepted", cell("accepted"), by_seed=True, text=plain("accept_rate")),
+]  # fmt: skip
+METRICS = [
+    Metric("updates", of=updates), *_SIZES, *_ERROR, Metric("error_ratio_se"), *_COST, Metric("time_ratio"),
+    Metric("changed", of=cell("changed"), by_seed=True),
+]  # fmt: skip
 
 
 def label(arm: ArmResult) -> str:
@@ -231,7 +245,7 @@ and agreement leave out the first {{ burn_in | spec(",") }} sweeps.
 
 def _lead(run: Run) -> list[str]:
     arm = SECTION.arms(run)[0]
-    values = heads.row(run, arm) | row(run, arm)
+    values = heads.row(run, arm) | SECTION.cells_of(run, arm)
     return words.lines(_LEAD, **values, start_error=arm.fact("start_error"))
 
 
@@ -282,25 +296,7 @@ def _caveats(run: Run) -> list[str]:
     return words.lines(_CAVEATS, several_lengths=several_lengths, **facts)
 
 
-_LEGEND = """
-error: mean over variables of the ℓ2 distance between the running marginal and uniform, after the last update.
-× Gibbs: relative to plain Gibbs. Batch sizes are our choice (the paper's are not known to us), in multiples
-of L² or Ψ², or in factors; a mean batch is of Poisson draws.
-
-factors: factor evaluations per update. Nominal charges each batch at its full size, as the algorithm states
-it; actual is what was done. estimator: faithful draws a batch factor by factor, superposed draws the same sum
-as one Poisson number, in O(1). µs: per update, sampling only.
-"""
-
-SECTION = Section(
-    "marginal_error",
-    columns="""
-        experiment dataset model update arm exact seeds seeds_wanted iterations burn_in updates n_variables
-        n_values L Psi Delta batch mean_batches estimator error error_sd error_ratio error_ratio_se
-        factors_nominal factors_nominal_sd factors_actual factors_actual_sd us_per_update us_per_update_sd
-        time_ratio accept_rate accept_rate_sd changed changed_sd
-    """,
-    reads=("error", "curve_error"), summarise=summarise, row=row, views=_views,
-    figures=_FIGURES, lead=_lead, legend=lambda run: words.lines(_LEGEND),
-    arm_caveats=_arm_caveats, caveats=_caveats,
+SECTION: Section = Section(
+    "marginal_error", metrics=METRICS, reads=("error", "curve_error"), summarise=summarise, row=_ratios,
+    views=_views, figures=_FIGURES, lead=_lead, arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.report import words
+from flyrun.accuracy.posterior_errors import Answer, Truth, errors
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, common, legend_below, new_figure, round_numbers
-from flyrun.report.render import ARM, NOTHING, SEEDS, Column, View, measured, plain, table_view
+from flyrun.report.metrics import Metric, put
+from flyrun.report.render import plain
 from flyrun.report.section import Row, Section
-from flyrun.report.table import put
 
 _SCORES = ("rmse", "log_density", "equal_rmse", "equal_log_density", "effective")
 _COSTS = ("visits", "queries", "seconds")
@@ -47,6 +47,11 @@ def _exact(arms: list[ArmResult], arm: ArmResult) -> ArmResult | None:
     return next((one for one in known if one.problem == arm.problem), None)
 
 
+def _handed_in(arm: ArmResult) -> np.ndarray:
+    """Predictions and their sds at the end, (2, S, rows)."""
+    return np.array([[cell.final_prediction, cell.final_sd] for cell in arm.cells]).swapaxes(0, 1)
+
+
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {}
     for name in (*_SCORES, *_COSTS):
@@ -55,39 +60,49 @@ def _row(run: Run, arm: ArmResult) -> Row:
     put(row, "kernel_evaluations", arm.each("kernel_evaluations"))
     base = _exact(SECTION.arms(run), arm)
     if base is not None and base is not arm:
-        mean, sd = np.array(base.cells[0].final_prediction), np.array(base.cells[0].final_sd)
-        off = [np.sqrt(np.mean(((np.array(cell.final_prediction) - mean) / sd) ** 2)) for cell in arm.cells]
-        put(row, "off_exact", np.array(off))
-        put(row, "sd_ratio", np.array([np.mean(np.array(cell.final_sd) / sd) for cell in arm.cells]))
+        mean, sd = _handed_in(base)[:, 0]
+        one = errors(Answer(*_handed_in(arm)), Truth(mean, sd, np.zeros(len(mean)), base.name))
+        put(row, "off", one.rms)
+        put(row, "sd_ratio", one.sd_ratio)
+        row["truth"] = f"arm {base.name}"
     return row
 
 
-_COLUMNS = [
-    ARM,
-    Column("RMSE", measured("rmse")),
-    Column("log density", measured("log_density")),
-    Column("RMSE, equal weights", measured("equal_rmse")),
-    Column("weights' effective number", measured("effective")),
-    Column("off the exact process (sds)", measured("off_exact")),
-    Column("sd ratio", measured("sd_ratio")),
-    Column("visits", plain("visits")),
-    Column("queries", plain("queries")),
-    Column("kernel values", plain("kernel_evaluations")),
-    Column("seconds", measured("seconds")),
-    SEEDS,
-]
-_LEGEND = """
-RMSE: of the predicted function at the test rows, at the end, in the target's units; log density: mean of the
-test targets' under prediction and noise; equal weights: the same predictions of the particles, averaged
-without their weights, whose effective number stands beside. off the exact process: root mean square distance
-of the mean from the exact process' in its sds; sd ratio: mean of the sds over its sds. visits: rows read;
-queries: rows times sets of inducing inputs; kernel values: in all, predictions at test rows not charged.
-"""
-
-
-def _views(rows: list[Row]) -> list[View]:
-    some = [column for column in _COLUMNS if any(column.text(row) != NOTHING for row in rows)]
-    return [table_view("Predictions at the end (mean ± sd over seeds)", some, rows)]
+METRICS = [
+    Metric(
+        "rmse", "RMSE", by_seed=True,
+        means="of the predicted function at the test rows, at the end, in the target's units",
+    ),
+    Metric(
+        "log_density", "log density", by_seed=True,
+        means="mean over the test targets, under prediction and noise",
+    ),
+    Metric(
+        "equal_rmse", "RMSE, equal weights", by_seed=True,
+        means="of the particles' predictions averaged without their weights",
+    ),
+    Metric("equal_log_density", by_seed=True),
+    Metric("effective", "weights' effective number", by_seed=True),
+    Metric(
+        "off", "off the exact process (sds)", by_seed=True,
+        means="root mean square distance of predictions from the exact process', in its sds",
+    ),
+    Metric(
+        "sd_ratio", "sd ratio", by_seed=True,
+        means="sds of predictions over the exact process', geometric mean",
+    ),
+    Metric("visits", "visits", means="rows read", by_seed=True, text=plain("visits")),
+    Metric(
+        "queries", "queries", by_seed=True, text=plain("queries"),
+        means="rows times sets of inducing inputs",
+    ),
+    Metric(
+        "kernel_evaluations", "kernel values", by_seed=True, text=plain("kernel_evaluations"),
+        means="in all; predictions at test rows are not charged",
+    ),
+    Metric("seconds", "seconds", by_seed=True),
+    Metric("truth"),
+]  # fmt: skip
 
 
 def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -144,14 +159,8 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "prediction",
-    columns="""
-        experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note setup_s
-        rmse rmse_sd log_density log_density_sd equal_rmse equal_rmse_sd equal_log_density
-        equal_log_density_sd effective effective_sd off_exact off_exact_sd sd_ratio sd_ratio_sd visits
-        visits_sd queries queries_sd kernel_evaluations kernel_evaluations_sd seconds seconds_sd
-    """,
-    reads=("final_rmse",), summarise=summarise, row=_row, views=_views,
-    legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats, replaces=("functionals",),
+    "prediction", metrics=METRICS, title="Predictions at the end (mean ± sd over seeds)",
+    reads=("final_rmse",), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
+    replaces=("functionals",),
     figures={"prediction_errors": _curves, "predicted_function": _bands},
 )  # fmt: skip

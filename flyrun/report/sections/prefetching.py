@@ -2,22 +2,11 @@
 
 import numpy as np
 
-from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.render import (
-    ARM,
-    SEEDS,
-    Column,
-    View,
-    known,
-    measured,
-    number,
-    plain,
-    table_view,
-)
+from flyrun.report.metrics import Metric, fact, put, table
+from flyrun.report.render import View, known, number, plain, plain_per_cent
 from flyrun.report.section import Row, Section
-from flyrun.report.table import put
 
 _COUNTS = ("queries", "span", "rounds", "bytes")
 
@@ -45,11 +34,9 @@ def summarise(draws: Draws) -> Row:
 
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {f"prefetch_{key}": arm.setting("sampler", key) for key in ("workers", "team", "latency")}
-    for name in (*_COUNTS, "steps", "wasted", "steps_burn_in", "seconds"):
-        if arm.has(f"prefetch_{name}"):
-            put(row, f"prefetch_{name}", arm.each(f"prefetch_{name}"))
-    row["prefetch_expected"] = arm.fact_mean("expected_steps")
-    row["prefetch_wrong"] = arm.fact_mean("foretold_wrong")
+    for one in METRICS:
+        if one.by_seed and arm.has(one.name):
+            put(row, one.name, arm.each(one.name))
     if (speedup := _speedup(run, arm)) is not None:
         put(row, "prefetch_speedup", speedup)
     if not simulated(arm):
@@ -84,61 +71,66 @@ def _speedup(run: Run, arm: ArmResult) -> np.ndarray | None:
     return np.mean(base.each("prefetch_seconds")) / arm.each("prefetch_seconds")
 
 
-def _wasted(row: Row) -> str:
-    return f"{100 * row['prefetch_wasted']:.0f} %" if known(row["prefetch_wasted"]) else "-"
-
-
 _COLUMNS = [
-    ARM,
-    Column("workers", plain("prefetch_workers")),
-    Column("steps a round", measured("prefetch_steps")),
-    Column("in theory", plain("prefetch_expected")),
-    Column("in burn-in", plain("prefetch_steps_burn_in")),
-    Column("foretold wrongly", plain("prefetch_wrong", 2)),
-    Column("queries/iter", plain("prefetch_queries", 4)),
-    Column("wasted", _wasted),
-    Column("critical/iter", plain("prefetch_span", 4)),
-    Column("rounds/iter", plain("prefetch_rounds")),
-    Column("bytes/iter", plain("prefetch_bytes", 4)),
-]
-_CLOCK = [Column("latency", plain("prefetch_latency")), Column("speedup", measured("prefetch_speedup"))]
-_REAL = [
-    Column("s/iter", measured("prefetch_seconds")),
-    Column("speedup", measured("prefetch_speedup")),
-    Column("possible", plain("prefetch_possible")),
-]
+    Metric("prefetch_workers", "workers"),
+    Metric("prefetch_team"),
+    Metric("prefetch_latency"),
+    Metric(
+        "prefetch_steps", "steps a round", by_seed=True,
+        means="iterations in the time of one evaluation of the likelihood, after burn-in",
+    ),
+    Metric(
+        "prefetch_expected", "in theory", fact("expected_steps"),
+        "the sum of the chances to reach the nodes that are evaluated",
+    ),
+    Metric("prefetch_steps_burn_in", "in burn-in", by_seed=True, text=plain("prefetch_steps_burn_in")),
+    Metric(
+        "prefetch_wrong", "foretold wrongly", fact("foretold_wrong"), "share of predicted decisions", digits=2
+    ),
+    Metric(
+        "prefetch_queries", "queries/iter", means="of all workers, wasted ones too", by_seed=True,
+        text=plain("prefetch_queries", 4),
+    ),
+    Metric("prefetch_wasted", "wasted", by_seed=True, text=plain_per_cent("prefetch_wasted")),
+    Metric(
+        "prefetch_span", "critical/iter", means="queries on the longest path", by_seed=True,
+        text=plain("prefetch_span", 4),
+    ),
+    Metric(
+        "prefetch_rounds", "rounds/iter", means="how often work was given out", by_seed=True,
+        text=plain("prefetch_rounds"),
+    ),
+    Metric(
+        "prefetch_bytes", "bytes/iter", means="positions sent and sums returned", by_seed=True,
+        text=plain("prefetch_bytes", 4),
+    ),
+]  # fmt: skip
+_LATENCY = Metric(
+    "", "latency", text=plain("prefetch_latency"), means="of a round's messages, in evaluations"
+)
+_SECONDS = Metric("prefetch_seconds", "s/iter", means="wall-clock time after burn-in", by_seed=True)
+_SPEEDUP = Metric(
+    "prefetch_speedup", "speedup", by_seed=True,
+    means="against one worker, by wall-clock time or on the simulated clock",
+)  # fmt: skip
+_POSSIBLE = Metric(
+    "prefetch_possible",
+    "possible",
+    means="steps a round times C/(C + λ): an evaluation takes C, an empty round λ, measured before the run",
+)
+METRICS = [*_COLUMNS, _SECONDS, _SPEEDUP, _POSSIBLE]
 
 
 def _views(rows: list[Row]) -> list[View]:
     made = []
-    for kind, own, real in (("simulated", _CLOCK, False), ("real", _REAL, True)):
+    for kind, own, real in (
+        ("simulated", [_LATENCY, _SPEEDUP], False),
+        ("real", [_SECONDS, _SPEEDUP, _POSSIBLE], True),
+    ):
         ours = [row for row in rows if known(row["prefetch_steps"])]
         if ours := [row for row in ours if known(row["prefetch_possible"]) == real]:
-            made.append(table_view(f"Prefetching, {kind} workers", [*_COLUMNS, *own, SEEDS], ours))
+            made.append(table(f"Prefetching, {kind} workers", [*_COLUMNS, *own], ours))
     return made
-
-
-_LEGEND = """
-steps a round: iterations that the chain goes in the time of one evaluation of the likelihood, after burn-in
-and within; in theory: the sum of the chances to reach the nodes that are evaluated, at the share that was
-accepted or foretold wrongly. queries: all workers', wasted ones too; critical: those on the longest path;
-rounds: how often work was given out; bytes: positions down, sums up.
-
-{% if simulated %}
-Workers are simulated; latency: of a round's messages, in evaluations; speedup: on that clock, against one
-worker without messages.
-{% endif %}
-
-{% if real %}
-s/iter: by the clock, after burn-in; speedup: against one worker; possible: steps a round times C/(C + λ), an
-evaluation's time C and an empty round's λ as measured before the run.
-{% endif %}
-"""
-
-
-def _legend(run: Run) -> list[str]:
-    kinds = {simulated(arm) for arm in SECTION.arms(run)}
-    return words.lines(_LEGEND, simulated=True in kinds, real=False in kinds)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -176,14 +168,6 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "prefetching",
-    columns="""
-        prefetch_workers prefetch_team prefetch_latency prefetch_steps prefetch_steps_sd prefetch_expected
-        prefetch_steps_burn_in prefetch_steps_burn_in_sd prefetch_wrong prefetch_queries prefetch_queries_sd
-        prefetch_wasted prefetch_wasted_sd prefetch_span prefetch_span_sd prefetch_rounds prefetch_rounds_sd
-        prefetch_bytes prefetch_bytes_sd prefetch_seconds prefetch_seconds_sd prefetch_speedup
-        prefetch_speedup_sd prefetch_possible
-    """,
-    reads=("prefetch_steps",), summarise=summarise, row=_row, views=_views, legend=_legend,
+    "prefetching", metrics=METRICS, reads=("prefetch_steps",), summarise=summarise, row=_row, views=_views,
     arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyrun.accuracy.posterior_errors import Answer, Errors, errors
+from flyrun.accuracy.truth import truth_of
 from flyrun.gold.reference import bound
-from flyrun.report import by_size, words
+from flyrun.report import by_size
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.render import ARM, SEEDS, Column, View, exact, known, measured, number, plain, table_view
+from flyrun.report.metrics import EXACT, Metric, put, table
+from flyrun.report.render import View, number, plain
 from flyrun.report.section import Row, Section
-from flyrun.report.table import put
+from flyrun.report.sections import accuracy
 
 if TYPE_CHECKING:
     from flyrun.gold.recipe import Moments
@@ -54,62 +57,59 @@ def _exact(settings: str, folder: Path) -> "Moments":
     return by_coordinate.moments(*bound(json.loads(settings), folder))
 
 
-def _errors(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-    """|Errors of means| in exact sds, and ratios of sds, (seeds, D)."""
-    mean, sd = np.array(arm.pooled.exact_mean), np.array(arm.pooled.exact_sd)
-    off = np.abs(np.array([cell.moment_mean for cell in arm.cells]) - mean) / sd
-    return off, np.array([cell.moment_sd for cell in arm.cells]) / sd
+def _errors(arm: ArmResult) -> Errors:
+    mean, sd = (
+        np.array([getattr(cell, name) for cell in arm.cells]) for name in ("moment_mean", "moment_sd")
+    )
+    truth = truth_of(Run({}, (), ""), arm)
+    assert truth is not None  # the exact moments that `pool` worked out
+    return errors(Answer(mean, sd), truth)
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    pooled, (off, ratio) = arm.pooled, _errors(arm)
-    row: Row = {"exact_coordinates": off.shape[1], "exact_evidence": pooled.exact_evidence}
-    put(row, "mean_off_rms", np.sqrt(np.mean(off**2, axis=1)))
-    for name, values in (("mean_off", off), ("sd_by_exact", ratio)):
-        for kind in (np.median, np.min, np.max):
-            put(row, f"{name}_{kind.__name__}", kind(values, axis=1))
-    evidence = arm.each("moment_evidence")
+    one, evidence = _errors(arm), arm.each("moment_evidence")
+    row: Row = {"exact_coordinates": one.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
+    row |= accuracy.distances(one)
+    put(row, "off_median", np.median(np.abs(one.off), axis=1))
     if np.isfinite(evidence).all():
-        put(row, "evidence_off", evidence - pooled.exact_evidence)
+        put(row, "evidence_off", evidence - arm.pooled.exact_evidence)
     for name in ("total_queries", "total_seconds"):
         put(row, name, arm.each(name))
     return row
 
 
-def _sd_range(row: Row) -> str:
-    """The least and the greatest ratio of a coordinate's sds, means over seeds."""
-    ends = row.get("sd_by_exact_min"), row.get("sd_by_exact_max")
-    return " to ".join(map(number, ends)) if all(map(known, ends)) else "-"
-
-
-_COLUMNS = [
-    ARM,
-    Column("mean off (sds), median", measured("mean_off_median")),
-    Column("rms", measured("mean_off_rms")),
-    Column("largest", measured("mean_off_max")),
-    Column("sd ratio, median", measured("sd_by_exact_median")),
-    Column("least to greatest", _sd_range),
-    Column("log evidence off", measured("evidence_off")),
-    Column("queries", plain("total_queries")),
-    Column("seconds", measured("total_seconds")),
-    exact("no"),
-    SEEDS,
-]
+_OF_SEVERAL = ("off", "off_worst", "sd_ratio_least", "sd_ratio_most")
+METRICS = [
+    Metric(
+        "off_median", "off (sds), median", by_seed=True,
+        means="distance of the mean from the exact one, by quadrature, in sds of the posterior",
+    ),
+    Metric("off", "rms", by_seed=True),
+    Metric("off_worst", "worst", by_seed=True),
+    Metric(
+        "sd_ratio", "sd ratio", by_seed=True,
+        means="sds over the exact ones, geometric mean over coordinates, least and most",
+    ),
+    Metric("sd_ratio_least", "least"),
+    Metric("sd_ratio_most", "most"),
+    Metric(
+        "evidence_off", "log evidence off", by_seed=True,
+        means="an arm's estimate of log p(data), or its bound, less the exact value",
+    ),
+    Metric(
+        "total_queries", "queries", by_seed=True, text=plain("total_queries"), means="of a seed, with set-up"
+    ),
+    Metric("total_seconds", "seconds", by_seed=True),
+    EXACT,
+    Metric("exact_coordinates"),
+    Metric("exact_evidence"),
+]  # fmt: skip
 
 
 def _views(rows: list[Row]) -> list[View]:
     several = any(row.get("exact_coordinates", 1) > 1 for row in rows)
-    spread = ("rms", "largest", "least to greatest")
-    columns = [column for column in _COLUMNS if several or column.head not in spread]
-    return [table_view("Moments beside exact ones (mean ± sd over seeds)", columns, rows)]
-
-
-_LEGEND = """
-mean off: distance of E θ_d from the exact mean, in sds of the posterior, by quadrature, median, root mean
-square and largest over coordinates; sd ratio: of θ_d's sd to the exact one; log evidence off: what an arm
-makes of log p(data), a bound on it or an estimate, less the exact value. queries, seconds: of a seed, set-up
-included.
-"""
+    metrics = [one for one in METRICS if several or one.name not in _OF_SEVERAL]
+    return [table("Moments beside exact ones (mean ± sd over seeds)", metrics, rows)]
 
 
 def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -118,10 +118,10 @@ def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """
 
     def medians(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        off, ratio = _errors(arm)
-        return np.median(off, axis=1), np.median(ratio, axis=1)
+        one = _errors(arm)
+        return np.median(np.abs(one.off), axis=1), np.median(one.ratio, axis=1)
 
-    labels = "rows a coordinate", "mean off, sds", "sd ratio"
+    labels = "rows a coordinate", "off, sds", "sd ratio"
     return by_size.draw(by_size.lines_of(arms, _rows), _rows, medians, styles, labels, title)
 
 
@@ -133,21 +133,12 @@ _FAR = 1.0  # sds: half of the coordinates are further from the exact mean
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    off = _row(run, arm)["mean_off_median"]
+    off = float(np.median(np.abs(_errors(arm).off), axis=1).mean())
     return [f"half of its means are {number(off, 2)} sds off or more: it has ended elsewhere."] * (off > _FAR)
 
 
 SECTION = Section(
-    "quadrature",
-    columns="""
-        experiment dataset model update arm n_data n_params seeds iterations exact seeds_wanted note
-        exact_coordinates mean_off_median mean_off_median_sd mean_off_rms mean_off_rms_sd mean_off_min
-        mean_off_min_sd mean_off_max mean_off_max_sd sd_by_exact_median sd_by_exact_median_sd
-        sd_by_exact_min sd_by_exact_min_sd sd_by_exact_max sd_by_exact_max_sd
-        evidence_off evidence_off_sd exact_evidence
-        total_queries total_queries_sd total_seconds total_seconds_sd
-    """,
-    reads=("moment_mean", "total_queries"), only="quadrature", summarise=summarise, pool=pool, row=_row,
-    views=_views, legend=lambda run: words.lines(_LEGEND), arm_caveats=_arm_caveats, replaces=("estimates",),
-    figures={"quadrature": _by_size}, code=("flyrun.gold.by_coordinate",),
+    "quadrature", metrics=METRICS, reads=("moment_mean", "total_queries"), only="quadrature",
+    summarise=summarise, pool=pool, row=_row, views=_views, arm_caveats=_arm_caveats,
+    replaces=("accuracy",), figures={"quadrature": _by_size}, code=("flyrun.gold.by_coordinate",),
 )  # fmt: skip

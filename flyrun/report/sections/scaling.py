@@ -15,11 +15,12 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.figures import axes, legend_below, new_figure
-from flyrun.report.render import ARM, SEEDS, Column, View, measured, number, plain, plus_minus, table_view
+from flyrun.report.metrics import Metric, table, word
+from flyrun.report.render import View, number, plus_minus
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import arms as heads
 from flyrun.report.sections import marginal_error as errors
-from flyrun.report.sections.marginal_error import MARKERS, batch_text, sampler_of
+from flyrun.report.sections.marginal_error import MARKERS, sampler_of
 
 Sizes = Mapping[str, float]
 #: parameter -> (symbol, the fact that tells it, what it is)
@@ -101,8 +102,8 @@ def swept(arms: list[ArmResult]) -> dict[tuple[str, str], list[ArmResult]]:
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    row = errors.row(run, arm)
-    row |= {"graph": arm.problem, "sampler": sampler_of(arm), "batch": batch_text(arm), "D": row["n_values"]}
+    row: Row = {"graph": arm.problem, "sampler": sampler_of(arm), "D": arm.fact("n_values")}
+    row["note"] = errors.note(arm)
     arms = SECTION.arms(run)
     sweeps = swept(arms)
     grows = {parameter for (_, parameter), own in sweeps.items() if arm in own}
@@ -111,7 +112,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
         row["compared"] = "regime"
     alike = (one for one in arms if one.problem == arm.problem and sampler_of(one) == "gibbs")
     if base := next(alike, None):
-        row["speedup_per_update"] = base.each("us_per_update").mean() / row["us_per_update"]
+        row["speedup_per_update"] = base.each("us_per_update").mean() / arm.each("us_per_update").mean()
         row["gibbs_error_s"], row["speedup_equal_error"] = equal_error(arm, base)
     return row
 
@@ -156,8 +157,7 @@ def _views(rows: list[Row]) -> list[View]:
     views += map(_regime_view, _by_graph(rows).values())
     unfinished = [row for row in rows if row["seeds"] < row["seeds_wanted"]]
     if unfinished:
-        columns = [ARM, SEEDS, Column("why", lambda row: str(row["note"]))]
-        views.append(table_view("Not finished", columns, unfinished))
+        views.append(table("Not finished", [word("note", "why")], unfinished))
     return views
 
 
@@ -207,22 +207,34 @@ def _fitted(sizes: np.ndarray, cost: np.ndarray) -> str:
 def _regime_view(rows: list[Row]) -> View:
     sizes = ", ".join(f"{SYMBOL[name]} = {rows[0][name]:,.6g}" for name in PARAMETERS)
     title = f"Where minibatches can win: {rows[0]['n_variables']:,} variables, {sizes}"
-    return table_view(title, _REGIME, rows)
+    return table(title, _REGIME, rows, _ALGORITHM)
 
 
-def _won(head: str, name: str) -> Column:
-    return Column(head, lambda row: "1" if row["sampler"] == "gibbs" else number(row[name]))
+def _won(head: str, name: str, means: str) -> Metric:
+    return Metric(
+        name, head, text=lambda row: "1" if row["sampler"] == "gibbs" else number(row.get(name)), means=means
+    )
 
 
+_ALGORITHM = Metric(
+    "update", "algorithm", text=lambda row: row["update"] + " (biased)" * (row["exact"] is False)
+)
 _REGIME = [
-    Column("algorithm", lambda row: row["update"] + ("" if row.get("exact", True) else " (biased)")),
-    Column("batch", lambda row: row["batch"] or "-"),
-    Column("factors", plain("factors_actual", 4)),
-    Column("µs", measured("us_per_update")),
-    _won("× faster an update", "speedup_per_update"),
-    Column("accepted", plain("accept_rate", 3)),
-    Column("error", measured("error")),
-    _won("× faster at equal error", "speedup_equal_error"),
+    word("batch", "batch"),
+    Metric("factors_actual", "factors", means="factor evaluations per update as done", digits=4),
+    Metric("us_per_update", "µs", means="per update, sampling only", spread="us_per_update_sd"),
+    _won("× faster an update", "speedup_per_update", "plain Gibbs' time by this one's"),
+    Metric("accept_rate", "accepted"),
+    Metric("error", "error", spread="error_sd"),
+    _won(
+        "× faster at equal error", "speedup_equal_error",
+        "plain Gibbs' time by the time until this one's mean error is down to where plain Gibbs ends",
+    ),
+]  # fmt: skip
+METRICS = [
+    *(Metric(name) for name in ("graph", "sampler", "D")),
+    *errors.METRICS,
+    *(Metric(name) for name in ("speedup_per_update", "gibbs_error_s", "speedup_equal_error", "compared")),
 ]
 
 
@@ -307,10 +319,9 @@ def _lead(run: Run) -> list[str]:
 
 
 _LEGEND = """
-factors: factor evaluations per update, counted as done, all estimators faithful on these graphs. µs: per
-update, sampling only. Slopes: least squares of log cost on log size ± standard error from the scatter. as
-published: exponent of the parameter in the published cost, a range where only one of its terms grows; formula
-here: slope of that formula over the same graphs, constants left out.
+Slopes: least squares of log cost on log size ± standard error from the scatter. as published: exponent of
+the parameter in the published cost, a range where only one of its terms grows; formula here: slope of that
+formula over the same graphs, constants left out.
 
 Published costs: {% for name, cost in costs.items() %}{{ name }} O({{ cost.text }}) ({{ cost.paper }})
 {{- "; " if not loop.last }}{% endfor %}.
@@ -322,9 +333,6 @@ variables: Ψ = nL/k for factors of k variables.
 Time follows the count of factors where it is most of the work. A minibatch's factors lie anywhere in memory,
 plain Gibbs reads its own in order: a factor costs a minibatch more, the more so the larger the graph, which
 is why its time may grow with Δ while its count does not.
-
-× faster an update: plain Gibbs' time by this one's. × faster at equal error: plain Gibbs' time by the time
-until this one's mean error is down to where plain Gibbs ends; '-' where its chain ends before that.
 
 {% for graph in regimes %}
 {% if graph.whole_batch > graph.gibbs and not graph.has_whole_batch %}
@@ -349,7 +357,7 @@ Where they do not win: an update took longer than plain Gibbs' on the same graph
 
 
 def _legend(run: Run) -> list[str]:
-    rows = [heads.row(run, arm) | _row(run, arm) for arm in SECTION.arms(run)]
+    rows = [heads.row(run, arm) | SECTION.cells_of(run, arm) for arm in SECTION.arms(run)]
     slower: dict[str, list[str]] = {}
     for row in rows:
         if row["compared"] not in ("", "regime") and _loses(row):
@@ -381,15 +389,8 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION: Section = Section(
-    "scaling",
-    columns="""
-        experiment graph arm sampler update exact seeds seeds_wanted updates n_variables D Delta L Psi batch
-        mean_batches estimator factors_nominal factors_nominal_sd factors_actual factors_actual_sd
-        us_per_update us_per_update_sd accept_rate error error_sd speedup_per_update gibbs_error_s
-        speedup_equal_error compared note
-    """,
-    reads=errors.SECTION.reads, when=lambda run: bool(swept(SECTION.arms(run))),
-    replaces=("marginal_error", "long_run"), row=_row, views=_views, lead=_lead, legend=_legend,
-    figures={"costs": _costs, "regimes": _regimes}, arm_caveats=lambda run, arm: errors.sticks(arm),
-    caveats=_caveats,
+    "scaling", metrics=METRICS, reads=errors.SECTION.reads,
+    when=lambda run: bool(swept(SECTION.arms(run))), replaces=("marginal_error", "long_run"), row=_row,
+    views=_views, lead=_lead, legend=_legend, figures={"costs": _costs, "regimes": _regimes},
+    arm_caveats=lambda run, arm: errors.sticks(arm), caveats=_caveats,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from flyrun.accuracy.posterior_errors import of_moments
 from flyrun.config.arm import Arm
 from flyrun.diagnostics.distances import coverage, ks, quantiles, w1
 from flyrun.diagnostics.psis import pareto_k
@@ -82,12 +83,11 @@ def score(path: Path, reference: str) -> tuple[str, dict[str, float]]:
     weight = softmax(log_weight)
     at = free(theta, gold.facts["n_predictors"])
     mean = weight @ at
-    off = (mean - gold.mean) / gold.sd
-    off_variance = ((weight @ (at - mean) ** 2) / gold.variance - 1) / np.sqrt(gold.kurtosis - 1)
+    squares = np.square(of_moments(mean, weight @ (at - mean) ** 2, gold))
     found = {
-        "means": float(np.mean(off**2)),
-        "variances": float(np.mean(off_variance**2)),
-        "worst": float(max(np.max(off**2), np.max(off_variance**2))),
+        "means": float(squares[0].mean()),
+        "variances": float(squares[1].mean()),
+        "worst": float(squares.max()),
         **likeness(at, weight, gold),
     }
     if "log_weight" in arrays:

@@ -1,0 +1,143 @@
+"""What an arm is held against, and what it is judged by: decided here and nowhere else."""
+
+import contextlib
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from flyrun.accuracy.posterior_errors import Answer, Truth
+from flyrun.errors import DataError
+from flyrun.gold import store
+from flyrun.gold.reference import free
+
+
+class Arm(Protocol):
+    """An arm of a report, its finished cells with their moments."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the run."""
+
+    @property
+    def exact(self) -> bool | str | None:
+        """Whether its answers follow the posterior."""
+
+    @property
+    def problem(self) -> str:
+        """What arms of one posterior share."""
+
+    @property
+    def infos(self) -> Sequence[dict[str, Any]]:
+        """What was stored of each finished cell."""
+
+    @property
+    def cells(self) -> Sequence[Any]:
+        """What was worked out of each finished cell."""
+
+    @property
+    def pooled(self) -> Any:
+        """What was worked out of all of them together."""
+
+    def has(self, *names: str) -> bool:
+        """Whether every cell has these values."""
+
+
+class Run(Protocol):
+    """A run of a report."""
+
+    @property
+    def arms(self) -> Sequence[Any]:
+        """Its arms."""
+
+    @property
+    def baseline(self) -> Any:
+        """The arm that others are relative to."""
+
+
+def truth_of(run: Run, arm: Arm) -> Truth | None:
+    """What an arm is held against: quadrature where the run asks for it, else the stored reference of its
+    posterior, else the run's own exact arm on the same problem; None where nothing is known.
+    """
+    exact = vars(arm.pooled) if arm.pooled is not None else {}
+    if "exact_mean" in exact:
+        mean, sd = np.array(exact["exact_mean"]), np.array(exact["exact_sd"])
+        return Truth(mean, sd, np.zeros(len(mean)), "quadrature")
+    if (stored := _stored(json.dumps(arm.infos[0].get("settings", {}), sort_keys=True))) is not None:
+        return stored
+    base = exact_arm(run, arm)
+    if base is None:
+        return None
+    answer = together(base)
+    return Truth(answer.mean[0], answer.sd[0], answer.error[0], f"arm {base.name}")  # type: ignore[index]
+
+
+@functools.lru_cache(maxsize=64)
+def _stored(settings: str) -> Truth | None:
+    """The stored reference of these settings of an arm."""
+    with contextlib.suppress(DataError):
+        if name := store.matching(json.loads(settings)):
+            gold = store.load(name)
+            error, classes = gold.mean_se / gold.sd, gold.facts["n_predictors"]
+            return Truth(gold.mean, gold.sd, error, f"reference {name}", classes)
+    return None
+
+
+def exact_arm(run: Run, arm: Arm) -> Any:
+    """The exact arm with draws on an arm's problem, the baseline before others; None where there is none."""
+    exact = [one for one in run.arms if one.exact is True and one.has("ess") and with_draws(one)]
+    exact = [one for one in exact if one.problem == arm.problem]
+    return next((one for one in exact if one is run.baseline), exact[0] if exact else None)
+
+
+def with_draws(arm: Arm) -> bool:
+    """Whether every cell has moments of draws."""
+    return arm.has("draws_mean") and all(cell.draws_mean for cell in arm.cells)
+
+
+def together(arm: Arm) -> Answer:
+    """Moments of the draws of all seeds of an arm together, (1, D)."""
+    means, sds = drawn(arm)[:2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = 1 / np.sqrt(np.sum([cell.ess for cell in arm.cells], axis=0))
+    sd = np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
+    return Answer(means.mean(axis=0)[None], sd[None], error[None])
+
+
+def drawn(arm: Arm) -> Answer:
+    """Moments of each seed's draws, (S, D)."""
+    return Answer(
+        *(np.array([getattr(cell, name) for cell in arm.cells]) for name in ("draws_mean", "draws_sd"))
+    )
+
+
+def handed_in(arm: Arm, truth: Truth) -> Answer | None:
+    """What each seed handed in at its end, (S, D); None where that is of another shape than the truth."""
+    if any(len(cell.final_mean) != len(truth.mean) for cell in arm.cells):
+        return None
+    mean = free(np.array([cell.final_mean for cell in arm.cells]), truth.classes)
+    told = truth.classes == 1 and all(len(cell.final_sd) == len(truth.sd) for cell in arm.cells)
+    sd = np.array([cell.final_sd for cell in arm.cells]) if told else np.empty((len(arm.cells), 0))
+    return Answer(mean, sd)
+
+
+def chains_alone(run: Run) -> bool:
+    """Whether every arm answers with draws."""
+    return all(one.infos[0].get("answers", "draws") == "draws" for one in run.arms if one.cells)
+
+
+def answer_of(run: Run, arm: Arm, truth: Truth) -> Answer | None:
+    """What an arm is judged by: in a run of chains alone all its draws together, which tell a small bias.
+
+    Else what each seed handed in, as a density has no draws to put together. None where there is no answer.
+    """
+    if truth.source == f"arm {arm.name}":
+        return None
+    if not chains_alone(run):
+        return handed_in(arm, truth)
+    if truth.classes > 1 or not (with_draws(arm) and arm.has("ess")):
+        return None
+    answer = together(arm)
+    return answer if answer.mean.shape[-1] == len(truth.mean) else None

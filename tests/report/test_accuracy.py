@@ -1,0 +1,99 @@
+"""How far answers are off: what they are held against, the sign and size of a bias, what is marked as far."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flyrun.accuracy.posterior_errors import Answer, Truth, at_budget, errors
+from flyrun.accuracy.truth import truth_of
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.sections import accuracy, ess
+
+SETTINGS = {"dataset": {"name": "none"}, "model": {"name": "none"}}
+
+
+def _arm(name, exact, mean, sd, read, size=400.0, answers="draws"):
+    cell = SimpleNamespace(
+        final_mean=mean, final_sd=sd, draws_mean=mean, draws_sd=sd,
+        ess=[size, size], square=[size / 2, size], free=[], free_square=[],
+        queries_per_iter=2.0 * read, bright_mean=read, n_iterations=4_000, accept_rate=0.3,
+        total_queries=1e6, total_seconds=1.0, total_visits=1e6,
+    )  # fmt: skip
+    facts = {"exact": exact, "n_data": 1_000, "setup_queries": 8_000}
+    info = {"facts": facts, "settings": SETTINGS, "timings": {"sampling_s": 1.0}, "answers": answers}
+    pooled = SimpleNamespace(names=["mu", "log_sd"])
+    return ArmResult(name, 1, (info,), (cell,), pooled, {0: "done"}, {}, {})
+
+
+REGULAR = _arm("regular", True, [1.0, 2.0], [0.1, 0.2], 1_000.0)
+BIASED = _arm("austerity", False, [1.05, 1.6], [0.1, 0.8], 50.0)
+DENSITY = _arm("laplace", False, [1.05, 1.6], [0.1, 0.8], 50.0, answers="density")
+
+
+def test_a_bias_has_a_sign_and_is_in_sds_of_the_exact_arm():
+    row = accuracy.SECTION.cells_of(Run({}, (REGULAR, BIASED), ""), BIASED)
+    assert (row["off_worst"], row["off_worst_of"]) == (pytest.approx(-2.0), "log_sd")
+    assert row["off"] == pytest.approx(np.sqrt((0.5**2 + 2.0**2) / 2))
+    assert row["off_worst_error"] == pytest.approx(np.hypot(4.0 / 20, 1 / 20))  # sd × 4 of its own 1/√400
+    assert row["sd_ratio"] == pytest.approx(2.0)
+    assert (row["sd_ratio_least"], row["sd_ratio_most"]) == (pytest.approx(1.0), pytest.approx(4.0))
+    assert row["data_read"] == pytest.approx(0.05)
+    assert row["queries_per_draw"] == pytest.approx(100 * 4_000 / 300)  # of squares 200 and 400
+    assert row["queries_per_draw_with_setup"] == pytest.approx(100 * 4_000 / 300 + 8.0)
+    assert row["truth"] == "arm regular"
+
+
+def test_beside_a_density_each_seed_is_judged_by_what_it_hands_in():
+    run = Run({}, (REGULAR, BIASED, DENSITY), "")
+    chain, density = (accuracy.SECTION.cells_of(run, arm) for arm in (BIASED, DENSITY))
+    for name in ("off", "off_worst", "sd_ratio", "sd_ratio_least", "sd_ratio_most", "truth"):
+        assert chain[name] == density[name]
+    assert chain["off_worst"] == pytest.approx(2.0)  # a size: over seeds signs would cancel
+    assert "off_error" not in chain
+
+
+def test_it_is_shown_where_an_arm_is_biased_and_that_arm_has_no_speedup():
+    both = Run({}, (REGULAR, BIASED), "")
+    assert accuracy.SECTION.wanted(both)
+    assert not accuracy.SECTION.wanted(Run({}, (REGULAR,), ""))
+    assert ess.base_of(both, BIASED) is None
+    assert ess.base_of(both, REGULAR) is REGULAR
+
+
+def test_few_effective_draws_are_told_of():
+    few = _arm("few", False, [1.0, 2.0], [0.1, 0.2], 50.0, size=100.0)
+    (text,) = accuracy.SECTION.arm_caveats(Run({}, (REGULAR, few), ""), few)
+    assert text == "its bias rests on 75 effective draws, by the worse of means and squares."
+
+
+@pytest.mark.parametrize(("z", "far"), [(3.1, False), (3.3, True)])
+def test_a_mean_and_an_sd_are_off_where_one_of_two_is_as_rare_as_three_errors(z, far):
+    truth = Truth(np.zeros(1), np.ones(1), np.zeros(1), "it")
+    answer = Answer(np.array([[z * 0.01]]), np.ones((1, 1)), np.full((1, 1), 0.01))
+    found = accuracy._significance(answer, truth, ["theta"])
+    assert found["off_z"] == pytest.approx(z)
+    assert found["off_the_truth"] is far
+
+
+def test_what_an_arm_is_held_against_is_quadrature_before_the_stored_reference_before_an_exact_arm():
+    run = Run({}, (REGULAR, BIASED), "")
+    assert truth_of(run, BIASED).source == "arm regular"
+    assert truth_of(Run({}, (BIASED,), ""), BIASED) is None
+    known = SimpleNamespace(exact_mean=[0.0, 0.0], exact_sd=[1.0, 1.0])
+    by_grid = ArmResult("it", 1, BIASED.infos, BIASED.cells, known, {}, {}, {})
+    assert truth_of(run, by_grid).source == "quadrature"
+
+
+def test_ratios_have_one_kind_of_mean_and_may_be_unknown():
+    truth = Truth(np.zeros(2), np.array([1.0, 2.0]), np.zeros(2), "it")
+    one = errors(Answer(np.ones((3, 2)), np.array([[1.0, 8.0]] * 3)), truth)
+    assert one.sd_ratio == pytest.approx([2.0] * 3)
+    assert errors(Answer(np.ones((3, 2)), np.empty((3, 0))), truth).ratio.shape == (3, 0)
+
+
+def test_at_a_budget_stands_what_was_last_handed_in():
+    spent, values = np.array([10.0, 20.0]), np.array([[1.0, 5.0], [2.0, 6.0]])
+    found = at_budget(spent, [5.0, 10.0, 19.0, 1e9], values)
+    np.testing.assert_array_equal(found, [[np.nan, np.nan], [1, 5], [1, 5], [2, 6]])
+    np.testing.assert_array_equal(at_budget(spent, 20.0, values), [2, 6])
