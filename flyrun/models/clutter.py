@@ -13,6 +13,7 @@ from scipy.special import expit, xlogy
 
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log1p_unit
 
@@ -50,11 +51,6 @@ def bind(
 def rebind(model: Clutter, features: np.ndarray, target: np.ndarray) -> tuple[Clutter, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.share, model.variance)
-
-
-def part(model: Clutter, which: slice | np.ndarray) -> Clutter:
-    """The likelihood of some of the rows."""
-    return model._replace(target=model.target[which], log_clutter=model.log_clutter[which])
 
 
 @implements(log_likelihood, Clutter)

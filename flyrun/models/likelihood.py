@@ -8,11 +8,13 @@ Calling `log_likelihood` is what a likelihood query is; only targets (samplers/c
 chain runs, and they meter it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from flyrun.numerics.compiled import generic, implements, inlined
+
+M = TypeVar("M")
 
 
 @inlined
@@ -69,3 +71,10 @@ def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Qua
     """Of P, h and c about m = 0."""
     centre, away = np.zeros(len(linear)), np.zeros(len(linear))
     return Quadratic(precision, centre, linear, np.array([float(constant)]), away)
+
+
+def part(model: M, which: slice | np.ndarray) -> M:
+    """The likelihood of some of the rows. All arrays of a likelihood have an entry for each row."""
+    whole: Any = model
+    rows = {name: value[which] for name, value in whole._asdict().items() if isinstance(value, np.ndarray)}
+    return whole._replace(**rows) if rows else model

@@ -14,6 +14,7 @@ import numpy as np
 
 from flyrun.models.features import Linear, signed
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import exp_negative, log1p_unit
@@ -42,11 +43,6 @@ def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Lin
 def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target)
-
-
-def part(model: Logistic, which: slice | np.ndarray) -> Logistic:
-    """The likelihood of some of the rows."""
-    return model
 
 
 @implements(log_likelihood, Logistic)

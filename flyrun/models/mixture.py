@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from flyrun.models.likelihood import log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.multi_linear import MultiLinear
 from flyrun.models.passes import sums_over
 from flyrun.models.problem import log_priors
@@ -37,11 +38,6 @@ def bind(features: np.ndarray, target: np.ndarray, scale: float) -> tuple[Mixtur
 def rebind(model: Mixture, features: np.ndarray, target: np.ndarray) -> tuple[Mixture, MultiLinear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.scale)
-
-
-def part(model: Mixture, which: slice | np.ndarray) -> Mixture:
-    """The likelihood of some of the rows."""
-    return model._replace(target=model.target[which])
 
 
 @implements(log_likelihood, Mixture)

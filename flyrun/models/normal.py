@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.models.likelihood import log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.multi_linear import MultiLinear
 from flyrun.models.ranges import range_width, reach
 from flyrun.models.taylor import subtract_expansion
@@ -57,11 +58,6 @@ def bind(features: np.ndarray, target: np.ndarray) -> tuple[Normal, MultiLinear]
 def rebind(model: Normal, features: np.ndarray, target: np.ndarray) -> tuple[Normal, MultiLinear]:
     """The same likelihood for other rows."""
     return bind(features, target)
-
-
-def part(model: Normal, which: slice | np.ndarray) -> Normal:
-    """The likelihood of some of the rows."""
-    return model._replace(target=model.target[which])
 
 
 @implements(log_likelihood, Normal)

@@ -20,6 +20,7 @@ from scipy.special import erfcx, log_ndtr
 
 from flyrun.models.features import Linear, signed
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.taylor import BothSides, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements, plain_jit
 
@@ -50,11 +51,6 @@ def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Probit, Linea
 def rebind(model: Probit, features: np.ndarray, target: np.ndarray) -> tuple[Probit, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target)
-
-
-def part(model: Probit, which: slice | np.ndarray) -> Probit:
-    """The likelihood of some of the rows."""
-    return model
 
 
 @plain_jit

@@ -14,6 +14,7 @@ from scipy.special import softmax
 
 from flyrun.errors import DataError
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.multi_linear import MultiLinear, compact
 from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import implements
@@ -49,11 +50,6 @@ def bind(features: np.ndarray, target: np.ndarray, n_classes: int = 0) -> tuple[
 def rebind(model: Softmax, features: np.ndarray, target: np.ndarray) -> tuple[Softmax, MultiLinear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.n_predictors)
-
-
-def part(model: Softmax, which: slice | np.ndarray) -> Softmax:
-    """The likelihood of some of the rows."""
-    return model._replace(labels=model.labels[which])
 
 
 @implements(log_likelihood, Softmax)

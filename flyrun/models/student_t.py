@@ -13,6 +13,7 @@ import numpy as np
 
 from flyrun.models.features import Linear
 from flyrun.models.likelihood import bent, log_bound, log_likelihood
+from flyrun.models.likelihood import part as part
 from flyrun.models.taylor import Smallest, smallest_constants, subtract_expansion
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.vector_math import log_positive
@@ -49,11 +50,6 @@ def bind(
 def rebind(model: StudentT, features: np.ndarray, target: np.ndarray) -> tuple[StudentT, Linear]:
     """The same likelihood for other rows."""
     return bind(features, target, model.scale, model.nu)
-
-
-def part(model: StudentT, which: slice | np.ndarray) -> StudentT:
-    """The likelihood of some of the rows."""
-    return model._replace(target=model.target[which])
 
 
 @implements(log_likelihood, StudentT)
