@@ -90,3 +90,9 @@ def test_a_table_kept_by_hand_is_found():
     table = "| a | b |\n|---|---:|\n| x | 1 |\n"
     assert by_hand(table) == ["|---|---:|"]
     assert by_hand(f"<!-- results: found -->\n{table}<!-- end -->\n| a |\n|---|\n") == []
+
+
+def test_a_column_that_was_renamed_is_found_under_its_name_of_before():
+    row = published.Row({"off_worst": 0.2}, "now")
+    assert row.bias_worst == 0.2
+    assert published.Row({"off_worst": 0.2, "bias_worst": 0.1}, "before").bias_worst == 0.1

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from flyrun.compare.sides import ALIASES
 from flyrun.config.schema import did_you_mean
 from flyrun.errors import StoreError
 from flyrun.paths import conf_dir
@@ -24,7 +25,12 @@ class Row(dict[str, Any]):
         self.where = where
 
     def __missing__(self, column: str) -> Any:
-        """Name the column, and the one meant."""
+        """Find the column by its name of now; else name the one meant.
+
+        A table made before the renaming may have columns of both names, which then are two things.
+        """
+        if (now := ALIASES.get(column)) in self:
+            return self[now]
         raise StoreError(f"{self.where}: no column {column}{did_you_mean(column, list(self))}")
 
     def __getattr__(self, column: str) -> Any:
