@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.cli.verbs import VERBS
+from flyrun.cli.overview import overview
+from flyrun.cli.verbs import VERBS, verb
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.catalogue import options
 from flyrun.config.compose import compose_job
@@ -26,7 +27,6 @@ from tests.stored import write_three_arms
 
 ROOT = conf_dir().parent
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-HELP = sorted((ROOT / "flyrun/cli/help").glob("*.txt"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 _COMMAND = re.compile(r"(\.venv/bin/)?(flyrun|make) \S")
 _PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?!HEAD)[A-Z]{3,}|…|\.\.\.")
@@ -44,9 +44,9 @@ def on_pages():
 
 
 def in_help():
-    for path in HELP:
-        for line in path.read_text("utf-8").partition("\nExamples\n")[2].splitlines():
-            yield path.name, line.strip()
+    for name, text in [("flyrun", overview()), *((name, verb(name).format_help()) for name in VERBS)]:
+        for line in text.partition("\nExamples\n")[2].splitlines():
+            yield name, line.strip()
 
 
 def in_the_makefile():

@@ -1,4 +1,4 @@
-"""What `flyrun --help`, `list`, `info` and `data` print."""
+"""What `flyrun list`, `info` and `data` print."""
 
 import itertools
 import shutil
@@ -7,19 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flyrun.cli.verbs import help_of
 from flyrun.config import plugins
 from flyrun.config.axes import Axis, axes, expand
 from flyrun.config.catalogue import SHOWN, described, files, first_comment, load, options, paragraphs, plural
 from flyrun.config.schema import SCHEMAS, did_you_mean, flat, listing, show, typed_fields
 from flyrun.errors import ConfigError
-
-
-def help_text() -> str:
-    """The text of `flyrun --help`."""
-    groups = "\n".join(f"  {group:<12}{', '.join(options(group))}" for group in SHOWN)
-    kinds = ", ".join(plural(group) for group in SHOWN[:3])
-    return help_of("flyrun").format(kinds=f"{kinds}, …", groups=groups)
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
@@ -151,9 +143,8 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def own_folders(given: dict[str, str]) -> list[str]:
+def own_folders(folder: str | None) -> list[str]:
     """Folders with options of a person's own; ConfigError where there is no such folder."""
-    folder = given.get("config_dir")
     if folder is not None and not Path(folder).is_dir():
         raise ConfigError(f"--config-dir {folder}: no such folder")
     return [] if folder is None else [folder]

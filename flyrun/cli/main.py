@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from flyrun.cli import stdout, verbs
-from flyrun.cli.listing import help_text
+from flyrun.cli import stdout
 from flyrun.cli.messages import explain, print_error
+from flyrun.cli.overview import overview
+from flyrun.cli.verbs import VERBS, verb
 from flyrun.config.catalogue import SHOWN, options, plural
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
@@ -47,8 +48,8 @@ def _dispatch(words: list[str]) -> int:
         print(text())
         return DONE
     first, rest = words[0], words[1:]
-    if first in verbs.VERBS:
-        return verbs.run(first, rest)
+    if first in VERBS:
+        return verb(first).call(rest)
     if not first.startswith(("-", "~", "+")) and "=" not in first:
         raise ConfigError(_no_such_verb(first, rest))
     from flyrun.cli import sweep  # late: Hydra takes a third of a second
@@ -58,13 +59,13 @@ def _dispatch(words: list[str]) -> int:
 
 def _help(words: list[str]) -> int:
     """Print the help of the verb that the words name, or that of the command."""
-    verb = next((word for word in words if word != "help"), "")
-    if verb in verbs.VERBS:
-        print(verbs.help_of(verb))
-    elif verb and words[0] == "help":
-        raise ConfigError(_no_such_verb(verb, []))
+    name = next((word for word in words if word != "help"), "")
+    if name in VERBS:
+        print(verb(name).format_help())
+    elif name and words[0] == "help":
+        raise ConfigError(_no_such_verb(name, []))
     else:
-        print(help_text())
+        print(overview())
     return DONE
 
 
@@ -79,8 +80,8 @@ def _no_such_verb(word: str, rest: list[str]) -> str:
             chosen = f"{group}={word}"
             how = f"run it with `flyrun {chosen}`" if group == "experiment" else f"chosen by {chosen}"
             return f"{word}: is one of the {plural(group)}; {how}; see `flyrun info {word}`"
-    close = did_you_mean(word, [*verbs.VERBS, "help", "--version"])
+    close = did_you_mean(word, [*VERBS, "help", "--version"])
     if not close and (guess := did_you_mean(word, options("experiment"))):
         close = guess.replace("mean ", "mean experiment=")
-    there = f"there are {listing(verbs.VERBS)}, or KEY=VALUE as in experiment=NAME"
+    there = f"there are {listing(VERBS)}, or KEY=VALUE as in experiment=NAME"
     return f"{word or repr(word)}: no such command{close}; {there}"

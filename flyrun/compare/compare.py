@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun import files
+from flyrun.compare import VERDICTS
 from flyrun.compare.sides import Arm, Side, read
 from flyrun.config.schema import flat, listing
 from flyrun.diagnostics.difference import equivalence, welch
@@ -19,9 +20,6 @@ from flyrun.report.arms import BASELINE
 from flyrun.report.metrics import mean_sd
 from flyrun.report.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
 
-LEVEL = 0.05
-#: a difference that does not matter, as a share of A's value
-MARGIN = 0.05
 #: column -> heading, and whether more is better
 METRICS = {
     "queries_per_iter": ("queries/iter", False),
@@ -40,7 +38,6 @@ METRICS = {
 _TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
 _SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values")
 _SAME_LENGTH = ("iterations", "burn_in")
-VERDICTS = ("better", "worse", "same", "identical", "undecided", "not compared")
 _UNCHANGED = ("same", "identical")
 
 

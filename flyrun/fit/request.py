@@ -8,10 +8,9 @@ from typing import Any
 from flyrun.config.dataset import Table
 from flyrun.config.schema import quoted
 
-#: options of several columns, and all, as they are without dashes
+#: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
-_TABLE = ("target", "model", *LISTS, "missing", "decimal", "encoding", "rows")
-KEYS = (*_TABLE, "prior_scale", "budget", "name", "results_dir", "workers")
+KEYS = ("target", "model", *LISTS, "missing", "decimal", "encoding", "rows")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import flyrun
-from flyrun import files, paths
+from flyrun import paths
 
 #: group of choices -> the entry point group by which other packages bring some
 GROUPS = {group: f"flyrun.{group}s" for group in ("sampler", "dataset", "model", "prior")}
@@ -93,6 +93,8 @@ class _Known:
     def keep(self) -> None:
         """Write what is new."""
         if self.new:
+            from flyrun import files  # late: numpy, which `flyrun --help` need not wait for
+
             files.keep(files.write_json, self.place, self.found)
 
 

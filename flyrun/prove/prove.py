@@ -32,7 +32,6 @@ from flyrun.samplers.method import prepare
 LEVEL = 1e-5
 """Probability that a proof fails by luck alone; small, as seeds are fixed: each try has the same luck."""
 CHAINS, STARTS, STEPS = 24, 4_000, 20
-ITERATIONS = 5_000
 
 
 class Trial(NamedTuple):

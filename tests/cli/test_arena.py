@@ -10,14 +10,14 @@ from flyrun.gold import store
 from tests.stored import write_three_arms
 
 BAD = {
-    "gold bild mnist_7v9_sd1": "gold bild: no such command (did you mean build?)",
+    "gold bild mnist_7v9_sd1": "gold bild: no such action (did you mean build?)",
     "gold verify mnist": "no reference is called 'mnist'",
-    "gold build": "gold build: a name is missing",
-    "gold list few_events": "few_events: `flyrun gold list` takes nothing more",
-    "arena": "arena: a name is missing; there are",
+    "gold build": "gold build: NAME is missing; as in `flyrun gold build mnist_7v9_sd1`",
+    "gold list few_events": "gold list: few_events is one word too many; as in `flyrun gold list`",
+    "arena": "arena: NAME is missing; there are",
     "arena mnits": "arena mnits: no such arena (did you mean mnist?)",
-    "arena score": "arena score: a name is missing",
-    "arena score {tmp}/draws.npz": "arena score: reference= is missing; see `flyrun gold list`",
+    "arena score": "arena score: FILE.npz is missing",
+    "arena score {tmp}/draws.npz": "arena score: --reference is missing; see `flyrun gold list`",
     "arena score {tmp}/none.npz reference=few_events": "none.npz: cannot be read (No such file or directory)",
     "arena score {tmp}/text.npz reference=few_events": "text.npz: is no .npz file of plain arrays",
     "arena score {tmp}/cut.npz reference=few_events": "cut.npz: is no .npz file of plain arrays",
@@ -26,7 +26,7 @@ BAD = {
     "arena score {tmp}/wide.npz reference=few_events": "theta has shape (9, 5); reference few_events wants",
     "arena score {tmp}/nan.npz reference=few_events": "theta or log_weight holds values that are not numbers",
     "arena score {tmp}/few.npz reference=few_events": "log_weight has shape (3,), theta has 9 draws",
-    "arena score {tmp}/draws.npz reference=few_events queries=none": "queries=none: must be above 0",
+    "arena score {tmp}/draws.npz reference=few_events queries=none": "--queries none: must be above 0",
     "arena score {tmp}/draws.npz reference=few_events run=away results_dir={tmp}": "away",
 }
 

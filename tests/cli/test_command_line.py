@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from flyrun.cli import screen, sweep
 from flyrun.cli.main import main
+from flyrun.cli.overview import FLAGS
 from flyrun.cli.verbs import VERBS
+from flyrun.cli.verbs import verb as load
 from flyrun.config.brightness import Implicit
 from flyrun.config.catalogue import options
 from flyrun.errors import DataError, StoreError
+from flyrun.numerics.code_digest import PACKAGE
 from flyrun.runner.outcomes import Outcome, RunResult
 
 EXPERIMENT = "experiment=mnist_logreg"
@@ -214,21 +219,23 @@ BAD = {
     "mnist_logreg": "run it with `flyrun experiment=mnist_logreg`",
     "mnist_logrg": "did you mean experiment=mnist_logreg?",
     "list experimnts": "did you mean experiments?",
-    "list a b": "one name is enough",
+    "list a b": "list: b is one word too many; as in `flyrun list`",
     "list --colour": "no such option",
-    "info": "a name is missing",
+    "info": "info: NAME is missing; as in `flyrun info mnist_logreg`",
     "info mnist_7v8": "did you mean mnist_7v9?",
-    "report": "a name is missing",
+    "report": "report: RUN is missing; as in `flyrun report mnist_logreg`",
     "report mnist_logreg": "run it first: flyrun experiment=mnist_logreg",
     "report a where=b": "it takes --results-dir, --name and --out",
     "report --results-dir": "--results-dir: a value is missing",
     "report a --out --level 0.1": "--out: a value is missing",
-    "report a --out b": "out= is for the report of several runs",
+    "report a --out b": "--out is for the report of several runs",
     "report a --result-dir x": "did you mean --results-dir?",
     "report a results_dir=": "a value is missing",
-    "report a name=b": "one name is enough",
-    "compare a b --level 7": "level=7: must",
-    "check --workers many": "workers=many: must",
+    "report a name=b name=c": "name: is given twice; keep one of them",
+    "compare a b --level 7": "--level 7: must be a number between 0 and 1",
+    "check --workers many": "check --workers many: must be a whole number at least 1",
+    "check --update=yes": "--update takes no value; drop it",
+    "compare a": "compare: B is missing; as in `flyrun compare",
     "table nothing --out x": "choose from firefly_table1",
     "publish nothing --out x --results-dir y": "no such run under y/runs",
     "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",
@@ -247,7 +254,7 @@ BAD = {
     "-sc query=bash": "is for a shell",
     "data": None,
     "data verfy": "did you mean verify?",
-    "data info": "a name is missing",
+    "data info": "data info: NAME is missing; as in `flyrun data info mnist_7v9`",
     "data info gaussian": "nothing has this name",
     "data verify mnist_7v8": "mnist_7v9",
 }
@@ -342,6 +349,30 @@ def test_every_verb_has_a_help_of_its_own(runs, capsys, verb):
     assert "Examples\n  flyrun " in printed[0]
     for line in printed[0].partition("Examples\n")[2].splitlines():
         assert line.startswith(f"  flyrun {verb}")
+    told = re.findall(r"^(--[\w-]+)", printed[0], re.MULTILINE)
+    assert sorted(told) == sorted(options_of(verb))
+
+
+def options_of(verb):
+    declared = load(verb)
+    each = [declared, *declared.actions.values()]
+    return {option.option_strings[0] for one in each for option in one.options.values()}
+
+
+def test_each_verb_is_a_file():
+    assert {*VERBS} == {path.stem for path in (PACKAGE / "cli/verbs").glob("[a-z]*.py")}
+
+
+def test_flags_of_a_run_are_told_and_offered():
+    parser = sweep.get_args_parser()
+    known = {
+        *sweep._SHORT,
+        *screen.FLAGS,
+        "--version",
+        *(f for a in parser._actions for f in a.option_strings),
+    }
+    told = {flag.split()[0] for flag in FLAGS}
+    assert {*sweep._SHORT, *screen.FLAGS} <= told <= known
 
 
 def test_options_of_ones_own_are_listed_told_and_run(runs, tmp_path_factory, capsys):
@@ -381,6 +412,40 @@ def test_completion(runs, capsys, monkeypatch, tmp_path_factory, line, offered, 
     words = capsys.readouterr().out.split()
     assert set(offered) <= set(words)
     assert not set(not_offered) & set(words)
+
+
+@pytest.fixture
+def tab(runs, capsys, monkeypatch):
+    def offered(line):
+        monkeypatch.setenv("COMP_LINE", line)
+        assert main(["-sc", "query=bash"]) == 0
+        return set(capsys.readouterr().out.split())
+
+    return offered
+
+
+def test_tab_offers_every_verb_its_actions_and_its_options(tab):
+    assert {*VERBS} <= tab("flyrun ")
+    assert {flag.split()[0] for flag in FLAGS} <= tab("flyrun -")
+    for verb in VERBS:
+        declared = load(verb)
+        for line, one in [(verb, declared), *((f"{verb} {name}", a) for name, a in declared.actions.items())]:
+            assert {*one.actions} <= tab(f"flyrun {line} ")
+            assert {flag for flag in one.options if flag.startswith("--")} == tab(f"flyrun {line} --")
+            for flag, option in one.options.items():
+                if option.nargs != 0:
+                    assert not tab(f"flyrun {line} {flag} ") & {*one.options}, flag
+
+
+def test_tab_offers_what_a_word_can_be(tab):
+    assert tab("flyrun data verify mnist_7") == {"mnist_7v9"}
+    assert tab("flyrun gold build mnist_7") == {"mnist_7v9_sd05", "mnist_7v9_sd1"}
+    assert tab("flyrun arena score draws.npz --reference two") == {"two_modes"}
+    assert {"mnist", "two_modes", "score"} <= tab("flyrun arena ")
+    assert tab("flyrun compare a b --fail-on w") == {"worse"}
+    assert tab("flyrun fit mine.csv --model=so") == {"--model=softmax"}
+    assert tab("flyrun fit ") == set()  # the shell offers files
+    assert "--out" in tab("flyrun table firefly_table1 ")
 
 
 def test_lists_have_straight_columns(runs, capsys, monkeypatch):

@@ -24,8 +24,8 @@ def test_it_prints_every_method_and_how_to_choose_the_first(capsys):
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        ([], "a dataset is missing"),
-        (["mnist_7v9", "tall"], "one is enough"),
+        ([], "plan: DATA is missing; as in `flyrun plan mnist_7v9`"),
+        (["mnist_7v9", "tall"], "tall is one word too many"),
         (["mnst_7v9"], "did you mean mnist_7v9"),
         (["README.md"], "--target COLUMN"),
     ],

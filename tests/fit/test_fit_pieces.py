@@ -34,9 +34,9 @@ def test_words_are_read():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--target", "y"], "a file is missing"),
+        (["--target", "y"], "fit: FILE is missing"),
         (["a.csv"], "name the column to explain"),
-        (["a.csv", "b.csv", "--target", "y"], "one file is enough"),
+        (["a.csv", "b.csv", "--target", "y"], "b.csv is one word too many"),
         (["a.csv", "--target"], "--target: a value is missing"),
         (["a.csv", "--targt", "y"], r"no such option of `flyrun fit` \(did you mean --target\?\)"),
         (["a.csv", "--target", "y", "--model", "logit"], r"did you mean logistic\?"),
@@ -91,7 +91,7 @@ def test_help_of_fit_is_its_own(capsys):
     assert main(["fit", "--help"]) == 0
     assert "--target COLUMN" in capsys.readouterr().out
     assert main(["--help"]) == 0
-    assert "flyrun fit FILE" in capsys.readouterr().out
+    assert "fit FILE --target COLUMN" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("strength", "sampler"), [(1.0, "firefly_hmc"), (30.0, "hmc")])

@@ -1,25 +1,62 @@
 """flyrun check: short chains against stored ones."""
 
-from rich.console import Console
+import argparse
 
-from flyrun.check.run import check, check_against
 from flyrun.children import cores
-from flyrun.cli.options import file_or_none, number, take
+from flyrun.cli.verb import Verb, path, whole
+from flyrun.config.catalogue import options
 from flyrun.errors import ConfigError
 from flyrun.paths import in_checkout, reference_dir
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Compare short chains with stored ones, or store them."""
-    plain, given = take("check", words, ("values", "workers", "against"), flags=("update",))
-    whole = "a whole number at least 1"
-    workers = number("workers", given.get("workers", str(cores())), lambda n: n >= 1 and n == int(n), whole)
-    console = Console(highlight=False)
-    if "against" in given:
-        if other := {"update", "values"} & given.keys():
-            raise ConfigError(f"check: --against and {other.pop()} do not go together; drop one")
-        return check_against(given["against"], plain, int(workers), console)
-    if "update" in given and "values" not in given and not in_checkout():
-        raise ConfigError("check --update: stores into a checkout, and this is none; add values=FOLDER")
-    folder = file_or_none(given, "values") or reference_dir() / "check"
-    return check(plain, folder, "update" in given, int(workers), console)
+    from rich.console import Console  # late, as below: help and Tab need no samplers
+
+    from flyrun.check.run import check, check_against  # late
+
+    console, workers = Console(highlight=False), given.workers or cores()
+    if given.against is not None:
+        if other := "--update" if given.update else "--values" if given.values else "":
+            raise ConfigError(f"check: --against and {other} do not go together; drop one")
+        return check_against(given.against, given.experiments, workers, console)
+    if given.update and given.values is None and not in_checkout():
+        raise ConfigError("check --update: stores into a checkout, and this is none; add --values FOLDER")
+    folder = given.values or reference_dir() / "check"
+    return check(given.experiments, folder, given.update, workers, console)
+
+
+VERB = Verb(
+    "check",
+    "compare short chains with stored ones",
+    run,
+    about="""Runs short chains of every arm at fixed seeds and compares them with stored ones: exactly
+    where machine and libraries are the same, by tests elsewhere, which print the difference that they
+    would have seen. Where bits cannot be compared, it also holds long chains of a random walk and of
+    Firefly Monte Carlo against quadrature. All experiments take minutes.""",
+    notes="Exit code 0; 1 where anything differs.",
+    examples=(
+        "flyrun check toy_flymc",
+        "flyrun check toy_flymc --against HEAD~1",
+        "flyrun check --update toy_flymc --values mine",
+    ),
+)
+VERB.takes(
+    "experiments",
+    metavar="EXPERIMENT",
+    nargs="*",
+    offers=lambda words: options("experiment"),
+    help="which ones (default: all)",
+)
+VERB.takes(
+    "--update", action="store_true", help="store what is measured, and print how it differs from before"
+)
+VERB.takes(
+    "--against",
+    metavar="REV",
+    help="compare with what a commit's code does on this machine, not with what is stored",
+)
+VERB.takes("--workers", metavar="N", type=whole(1), help="processes (default: one per core)")
+VERB.takes(
+    "--values", metavar="FOLDER", type=path, help="where values are stored (default: results/reference/check)"
+)

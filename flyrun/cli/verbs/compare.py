@@ -1,33 +1,87 @@
 """flyrun compare: what differs between two runs, tables or commits."""
 
-from rich.console import Console
+import argparse
 
-from flyrun.cli.options import file_or_none, number, take
-from flyrun.compare.compare import LEVEL, MARGIN, VERDICTS, compare
+from flyrun.cli.verb import Verb, number, path, text
+from flyrun.compare import LEVEL, MARGIN, VERDICTS
 from flyrun.config.schema import listing
-from flyrun.errors import ConfigError
+from flyrun.runner.store import runs
+
+_VERDICTS = {one.replace(" ", "_"): one for one in VERDICTS}
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Print what differs between two runs, tables or commits; 1 where a verdict is as --fail-on says."""
-    known = ("results_dir", "out", "level", "margin", "fail_on")
-    plain, given = take("compare", words, known, flags=("all",))
-    if len(plain) != 2:
-        raise ConfigError("compare: takes two runs, tables or commits; as in `flyrun compare first second`")
-    usual = {"level": LEVEL, "margin": MARGIN}
-    level, margin = (_share(key, given.get(key, str(usual[key]))) for key in usual)
-    fatal = [word for word in given.get("fail_on", "").split(",") if word]
-    verdicts = {one.replace(" ", "_"): one for one in VERDICTS}
-    if unknown := [word for word in fatal if word not in verdicts]:
-        raise ConfigError(f"fail_on={unknown[0]}: no such verdict; choose from {listing(verdicts)}")
-    results_dir, out, console = (
-        given.get("results_dir", "results"),
-        file_or_none(given),
-        Console(highlight=False),
+    from rich.console import Console  # late, as below: help and Tab need no pandas
+
+    from flyrun.compare.compare import compare  # late
+
+    console = Console(highlight=False)
+    found = compare(
+        given.a, given.b, given.results_dir, given.level, given.margin, given.out, given.all, console
     )
-    found = compare(plain[0], plain[1], results_dir, level, margin, out, "all" in given, console)
-    return int(any(one.verdict == verdicts[word] for one in found for word in fatal))
+    return int(any(one.verdict in (given.fail_on or ()) for one in found))
 
 
-def _share(key: str, text: str) -> float:
-    return number(key, text, lambda value: 0 < value < 1, "a number between 0 and 1, such as 0.05")
+def _verdicts(word: str) -> set[str]:
+    """The verdicts of a list with commas."""
+    names = [name for name in text(word).split(",") if name]
+    if unknown := [name for name in names if name not in _VERDICTS]:
+        known = listing(_VERDICTS)
+        raise argparse.ArgumentTypeError(f"{unknown[0]}: no such verdict; choose from {known}")
+    return {_VERDICTS[name] for name in names}
+
+
+_share = number(lambda value: 0 < value < 1, "a number between 0 and 1, such as 0.05")
+
+VERB = Verb(
+    "compare",
+    "compare runs, tables or commits: what is better, worse, the same",
+    run,
+    about="""Says for each arm and each figure of merit whether B is better than A, worse, the same or
+    identical, or whether there are too few seeds to decide. It tests over seeds and allows for the number
+    of comparisons. Where data, prior or lengths differ it compares nothing. It does not compare seconds
+    where processors differ or are not known, or where a side is a single run.""",
+    notes="""Exit code 0; 1 where --fail-on finds its verdict.
+
+    A side is a run (name or folder); a table (table.csv, table.json, a folder with one, or a name in
+    results/measured); a commit, for all tables in results/measured as of then, or COMMIT:NAME for one of
+    them; or several runs of the same, as in a,again, whose spread tells how seconds vary.""",
+    examples=(
+        "flyrun compare mnist_logreg small_q --fail-on worse",
+        "flyrun compare HEAD~1 HEAD --out changes.md",
+    ),
+)
+for side in "AB":
+    VERB.takes(
+        side.lower(),
+        metavar=side,
+        offers=lambda words: runs("results"),
+        help="a run, a table, a commit, or runs of the same, as below",
+    )
+VERB.takes("--all", action="store_true", help="list what is the same or identical, too")
+VERB.takes(
+    "--fail-on",
+    metavar="VERDICT,...",
+    type=_verdicts,
+    offers=lambda words: _VERDICTS,
+    help=f"exit with code 1 where one of these is found: {', '.join(_VERDICTS)}",
+)
+VERB.takes_results_dir()
+VERB.takes(
+    "--out", metavar="FILE", type=path, help="write the comparison there as well: .md, or .csv with every row"
+)
+VERB.takes(
+    "--level",
+    metavar="LEVEL",
+    type=_share,
+    default=LEVEL,
+    help="probability of finding any difference where there is none",
+)
+VERB.takes(
+    "--margin",
+    metavar="SHARE",
+    type=_share,
+    default=MARGIN,
+    help="differences within this share of A count as the same",
+)

@@ -1,30 +1,56 @@
 """flyrun data: the data files."""
 
-from flyrun.cli import listing as lists
-from flyrun.cli.options import one_name, take
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.data import registry
-from flyrun.errors import ConfigError
+import argparse
 
-ACTIONS = ("list", "info", "verify", "build")
+from flyrun.cli import listing
+from flyrun.cli.verb import Verb
+from flyrun.config.catalogue import options
 
 
-def run(words: list[str]) -> int:
-    """List, describe, verify or build data files."""
-    action = words[0] if words else "list"
-    if action not in ACTIONS:
-        close = did_you_mean(action, ACTIONS)
-        raise ConfigError(f"data {action}: no such command{close}; there are {listing(ACTIONS)}")
-    plain, given = take(f"data {action}", words[1:], ("out",) if action == "build" else ())
-    if action == "list":
-        if plain:
-            raise ConfigError(f"{plain[0]}: `flyrun data list` takes nothing more")
-        print(lists.data_text())
-    elif action == "info":
-        print(lists.info_text(one_name("data info", plain, "mnist_7v9"), (), ("dataset",)))
-    elif action == "verify":
-        for name in plain or registry.names():
-            print(f"{name}: {registry.verify(name)}")
-    else:
-        registry.build(one_name("data build", plain, "mnist_7v9"), out=given.get("out"), echo=print)
+def _list(given: argparse.Namespace) -> int:
+    print(listing.data_text())
     return 0
+
+
+def _info(given: argparse.Namespace) -> int:
+    print(listing.info_text(given.name, (), ("dataset",)))
+    return 0
+
+
+def _verify(given: argparse.Namespace) -> int:
+    from flyrun.data import registry  # late, as below: numpy takes a tenth of a second
+
+    for name in given.names or registry.names():
+        print(f"{name}: {registry.verify(name)}")
+    return 0
+
+
+def _build(given: argparse.Namespace) -> int:
+    from flyrun.data import registry  # late
+
+    registry.build(given.name, out=given.out, echo=print)
+    return 0
+
+
+VERB = Verb(
+    "data",
+    "list, describe, verify or build data files",
+    None,
+    about="""The data files. `list`, which `flyrun data` alone means too, says which there are and whether
+    they are as registered; `info` where one comes from, its licence and sha256; `verify` whether files
+    are unaltered; `build` makes one anew from its public sources, which may download them.""",
+    examples=("flyrun data", "flyrun data info mnist_7v9", "flyrun data verify"),
+)
+
+
+def _takes_name(verb: Verb, dest: str = "name", nargs: str | None = None, what: str = "a dataset") -> None:
+    offers = lambda words: options("dataset")  # noqa: E731
+    verb.takes(dest, metavar="NAME", nargs=nargs, offers=offers, help=what)
+
+
+VERB.action("list", _list, "list")
+_takes_name(VERB.action("info", _info, "info mnist_7v9"))
+_takes_name(VERB.action("verify", _verify, "verify"), "names", "*", "datasets (default: all)")
+_BUILD = VERB.action("build", _build, "build mnist_7v9")
+_takes_name(_BUILD)
+_BUILD.takes("--out", metavar="PATH", help="folder or file to put it in (default: where flyrun looks for it)")

@@ -1,33 +1,33 @@
 """flyrun plan: which exact method will be cheapest on a posterior, before any runs."""
 
+import argparse
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flyrun.cli.options import take
+from flyrun.cli.verb import Verb
+from flyrun.cli.verbs.fit import columns
 from flyrun.config.catalogue import options
 from flyrun.config.schema import did_you_mean, typed_choices
 from flyrun.errors import ConfigError
+
+if TYPE_CHECKING:
+    from flyrun.config.arm import Arm
+    from flyrun.models.problem import Problem
 
 _MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 DRAWS = 1_000
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Print a line for every method, cheapest draw first."""
-    found, given = take("plan", words, ("target",), plain_too=lambda word: not word.startswith("--"))
-    plain = [word for word in found if "=" not in word]
-    if len(plain) != 1:
-        what = f"{plain[1]}: one is enough" if plain else "a dataset is missing"
-        raise ConfigError(
-            f"plan: {what}; as in `flyrun plan mnist_7v9`, or `flyrun plan mine.csv --target COLUMN`"
-        )
-    overrides = _dataset(plain[0], given.get("target"))
-    typed = [word for word in found if "=" in word]
-    arm, problem = _bound([*overrides, *typed], {word.partition("=")[0] for word in typed})
+    words = [*_dataset(given.data, given.target), *given.settings]
+    arm, problem = _bound(words, {word.partition("=")[0] for word in given.settings})
     from flyrun.plan.expected import expected  # late: numba
 
     rows = expected(arm, problem)
     size, several = len(problem.features.rows), len(problem.coordinates)
-    print(f"{plain[0]}: {size:,} rows, {several} coefficients, {arm.model.name}, {arm.prior.name} prior\n")
+    print(f"{given.data}: {size:,} rows, {several} coefficients, {arm.model.name}, {arm.prior.name} prior\n")
     head = ("", "candidates", "acceptance", "queries/draw", f"{DRAWS:,} draws", "set-up")
     print(_line(head))
     for one in rows:
@@ -62,7 +62,7 @@ def _dataset(name: str, target: str | None) -> list[str]:
     return ["dataset=table", f"dataset.path={name}", f"dataset.target={target}"]
 
 
-def _bound(words: list[str], typed: set[str]):
+def _bound(words: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
     """The arm and problem of these words; without a model the one that the data are for."""
     from flyrun import paths  # late, as the next two: Hydra takes a third of a second, numba more
     from flyrun.config.compose import compose_job  # late
@@ -79,3 +79,28 @@ def _bound(words: list[str], typed: set[str]):
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))
         raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
     return arm, bind(arm, paths.cache_dir("setup"), needs_map=True)
+
+
+def _columns(words: list[str]) -> Iterable[str]:
+    return columns(words[0])
+
+
+VERB = Verb(
+    "plan",
+    "estimate what exact methods that read few data will cost, before any runs",
+    run,
+    about="""Estimates what exact methods that read few data will cost on a posterior, before any of them
+    runs, from the data's leverages at the mode: data drawn for a test of acceptance, acceptance,
+    likelihood queries for an effective draw and, set-up included, for 1,000. It lists the cheapest draw
+    first and says how to choose it. It finds the mode and makes at most three further passes over the
+    data.""",
+    examples=("flyrun plan mnist_7v9", "flyrun plan tall dataset.n_data=1e6 prior.scale=10"),
+    settings=lambda word: not word.startswith("--") and "=" in word,
+)
+VERB.takes(
+    "data", metavar="DATA", offers=lambda words: options("dataset"), help="a dataset, or the file of a table"
+)
+VERB.takes(
+    "--target", metavar="COLUMN", offers=_columns, help="column of the file to explain; required with a file"
+)
+VERB.takes_settings("model, prior and their settings, as for a run: prior.scale=10, model=student_t")

@@ -1,20 +1,35 @@
 """flyrun publish: finished runs' reports, copied."""
 
-from pathlib import Path
+import argparse
 
-from flyrun.cli.options import take
-from flyrun.compare.publish import publish
-from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run
+from flyrun.cli.verb import Verb, path
+from flyrun.runner.store import find_run, runs
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Copy finished runs' reports."""
-    plain, given = take("publish", words, ("results_dir", "out"))
-    if not plain:
-        raise ConfigError("publish: a name is missing; as in `flyrun publish mnist_logreg`")
-    out = Path(given.get("out", "results/measured")).expanduser()
-    for name in plain:
-        written = publish(find_run(name, given.get("results_dir", "results")), out)
+    from flyrun.compare.publish import publish  # late: help and Tab need no pandas
+
+    for name in given.runs:
+        written = publish(find_run(name, given.results_dir), given.out)
         print(f"{name}: {len(written)} files in {written[0].parent}")
     return 0
+
+
+VERB = Verb(
+    "publish",
+    "copy the reports of finished runs to results/measured",
+    run,
+    about="""Builds the reports of finished runs anew and copies report.md, table.csv and the figures of
+    each to a folder, to keep or to put under version control.""",
+    examples=("flyrun publish mnist_logreg", "flyrun publish mnist_logreg toy_flymc --out kept"),
+)
+VERB.takes(
+    "runs",
+    metavar="RUN",
+    nargs="+",
+    offers=lambda words: runs("results"),
+    help="a run's name or folder; every cell of it must be finished",
+)
+VERB.takes_results_dir()
+VERB.takes("--out", metavar="FOLDER", type=path, default="results/measured", help="folder to copy to")

@@ -1,27 +1,60 @@
 """flyrun report: runs' reports anew, or one of several runs."""
 
-from pathlib import Path
+import argparse
 
-from rich.console import Console
-
-from flyrun.cli.options import one_name, take
+from flyrun.cli.verb import Verb, path
 from flyrun.errors import ConfigError
-from flyrun.report import build as reports
-from flyrun.report.merge import build_of_several
-from flyrun.runner.store import find_run
+from flyrun.runner.store import find_run, runs
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Build and show a run's report, or one of several runs together."""
-    plain, given = take("report", words, ("results_dir", "name", "out"))
-    results, console = Path(given.get("results_dir", "results")).expanduser(), Console(highlight=False)
-    if len(plain) > 1 and "name" not in given:
-        folders = [find_run(name, results) for name in plain]
-        default = results / "runs" / "+".join(folder.name for folder in folders)
-        build_of_several(folders, Path(given.get("out", default)).expanduser(), console)
-        return 0
-    if "out" in given:
-        raise ConfigError("report: out= is for the report of several runs; a run's own goes to its folder")
-    names = [*plain, *([given["name"]] if "name" in given else [])]
-    reports.build(find_run(one_name("report", names, "mnist_logreg"), results), console)
+    from rich.console import Console  # late, as below: help and Tab need no pandas
+
+    from flyrun.report import build as reports  # late
+    from flyrun.report.merge import build_of_several  # late
+
+    names = [*given.runs, *([given.name] if given.name else [])]
+    if not names:
+        VERB.misses("RUN")
+    if given.out and len(names) == 1:
+        raise ConfigError(
+            "report: --out is for the report of several runs; a run's own report is in its folder"
+        )
+    folders, console = [find_run(name, given.results_dir) for name in names], Console(highlight=False)
+    if len(folders) > 1:
+        default = given.results_dir / "runs" / "+".join(folder.name for folder in folders)
+        build_of_several(folders, given.out or default, console)
+    else:
+        reports.build(folders[0], console)
     return 0
+
+
+VERB = Verb(
+    "report",
+    "build and show a run's report again, or one report of several runs",
+    run,
+    usage="RUN ... [OPTION ...]",
+    about="""Builds a run's report anew from what is stored, without sampling, and prints its tables. It
+    writes report.html, report.md, table.csv, table.json and figures/ to the run's folder, and marks
+    unfinished cells.
+
+    Of several runs with the same dataset, model and prior it makes one report with all their arms, in the
+    folder RUN+RUN+... beside theirs; arms of the same name become RUN/ARM.""",
+    examples=(
+        "flyrun report mnist_logreg",
+        "flyrun report mnist_logreg --results-dir results",
+        "flyrun report results/runs/mnist_logreg",
+        "flyrun report mnist_logreg small_q other_q",
+    ),
+)
+VERB.takes(
+    "runs",
+    metavar="RUN",
+    nargs="*",
+    offers=lambda words: runs("results"),
+    help="a run's name, by default its experiment's, or its folder",
+)
+VERB.takes_results_dir()
+VERB.takes("--name", metavar="RUN", help="the same as RUN")
+VERB.takes("--out", metavar="FOLDER", type=path, help="where the report of several runs goes")

@@ -1,17 +1,35 @@
 """flyrun table: a published table as a whole, ours beside."""
 
-from pathlib import Path
+import argparse
 
-from rich.console import Console
-
-from flyrun.cli.options import file_or_none, one_name, take
-from flyrun.compare import published
+from flyrun.cli.verb import Verb, path
+from flyrun.paths import references
 
 
-def run(words: list[str]) -> int:
+def run(given: argparse.Namespace) -> int:
     """Print a published table, ours beside."""
-    plain, given = take("table", words, ("results_dir", "out"))
-    name = one_name("table", plain, "firefly_table1")
-    folder = Path(given.get("results_dir", "results")).expanduser()
-    published.build(name, folder, file_or_none(given), Console(highlight=False))
+    from rich.console import Console  # late, as below: help and Tab need neither
+
+    from flyrun.compare import published  # late
+
+    published.build(given.reference, given.results_dir, given.out, Console(highlight=False))
     return 0
+
+
+VERB = Verb(
+    "table",
+    "print a published table as a whole, our values beside",
+    run,
+    about="""Prints a published table as a whole: every arm of the paper's and of your runs of its
+    experiments, our values beside the paper's. Arms that were not run are rows too, with the command that
+    runs them.""",
+    examples=("flyrun table firefly_table1", "flyrun table firefly_table1 --out table1"),
+)
+VERB.takes(
+    "reference",
+    metavar="REFERENCE",
+    offers=lambda words: references(),
+    help="a published table, such as firefly_table1",
+)
+VERB.takes_results_dir()
+VERB.takes("--out", metavar="FILE", type=path, help="write FILE.md and FILE.csv as well")

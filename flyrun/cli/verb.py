@@ -1,0 +1,290 @@
+"""A verb, declared once: its usage, help, errors and what Tab offers all come from the declaration."""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.errors import ConfigError
+
+_HOW = "Type an option as --KEY VALUE, --KEY=VALUE or KEY=VALUE."
+_INDENT = 23
+
+
+class Verb(argparse.ArgumentParser):
+    """The words after `flyrun NAME`.
+
+    run: does the work, given the words as read, and returns the exit code; None where one of `actions` does.
+    raw: whether `run` is given the words as typed, in `words` alone.
+    settings: which of the other words KEY=VALUE are settings of an arm, read into `settings`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        run: Callable[[argparse.Namespace], int] | None,
+        *,
+        about: str = "",
+        notes: str = "",
+        examples: Sequence[str] = (),
+        raw: bool = False,
+        usage: str = "",
+        settings: Callable[[str], bool] = lambda word: False,
+    ) -> None:
+        super().__init__(prog=f"flyrun {name}", add_help=False, allow_abbrev=False)
+        self.name, self.summary, self.run, self.raw, self.settings = name, summary, run, raw, settings
+        self.about, self.notes, self.examples, self.words = about, notes, tuple(examples), usage
+        self.actions: dict[str, Verb] = {}
+        self.help_of_settings = ""
+        self.options: dict[str, argparse.Action] = {}
+        self.positionals: list[argparse.Action] = []
+        self._offers: dict[str, Callable[[list[str]], Iterable[str]]] = {}
+
+    def takes(
+        self,
+        *names: str,
+        offers: Callable[[list[str]], Iterable[str]] | None = None,
+        choices: Collection[str] = (),
+        **settings: Any,
+    ) -> argparse.Action:
+        """Declare a word or an option, as `add_argument` does.
+
+        offers: what Tab offers for it, given the words before.  choices: the same, and nothing else will do.
+        """
+        if settings.get("action") != "store_true":
+            usual = text if names[0].startswith("-") else self._plain
+            settings.setdefault("type", one_of(choices) if choices else usual)
+        action = self.add_argument(*names, **settings)
+        if names[0].startswith("-"):
+            self.options |= dict.fromkeys(names, action)
+        else:
+            self.positionals.append(action)
+        if choices or offers:
+            self._offers[action.dest] = offers or (lambda words: choices)
+        return action
+
+    def takes_results_dir(self) -> None:
+        """Declare where results are."""
+        self.takes(
+            "--results-dir",
+            metavar="FOLDER",
+            type=path,
+            default="results",
+            help="where results are: runs are in its runs/",
+        )
+
+    def takes_own_options(self) -> None:
+        """Declare a folder with options of a person's own."""
+        what = "options of your own too (FOLDER/experiment/mine.yaml)"
+        self.takes("--config-dir", "-cd", metavar="FOLDER", help=what)
+
+    def takes_settings(self, what: str) -> None:
+        """Say in the help what the settings KEY=VALUE are, which `settings` lets through."""
+        self.help_of_settings = what
+
+    def misses(self, name: str) -> NoReturn:
+        """Raise ConfigError for a word that is missing."""
+        self._fail(f"{name} {'are' if ', ' in name else 'is'} missing")
+
+    def action(self, name: str, run: Callable[[argparse.Namespace], int], example: str) -> "Verb":
+        """Declare an action, a verb of its own after this one's name."""
+        made = Verb(f"{self.name} {name}", self.summary, run, examples=(f"flyrun {self.name} {example}",))
+        self.actions[name] = made
+        return made
+
+    def call(self, words: list[str]) -> int:
+        """Do what the words say and return the exit code. Raises ConfigError naming word and remedy."""
+        if words and words[0] in self.actions:
+            return self.actions[words[0]].call(words[1:])
+        if self.run is None:
+            if words:
+                close = did_you_mean(words[0], self.actions)
+                known = listing(self.actions)
+                raise ConfigError(f"{self.name} {words[0]}: no such action{close}; there are {known}")
+            return next(iter(self.actions.values())).call([])
+        return self.run(argparse.Namespace(words=words) if self.raw else self.read(words))
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words as they are declared. Raises ConfigError naming word and remedy."""
+        dashed, settings = self._dashed(words)
+        given, unknown = self.parse_known_intermixed_args(dashed)
+        if unknown:
+            self._refuse(unknown[0])
+        given.words, given.settings = list(words), settings
+        return given
+
+    def _dashed(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words with every option as --KEY=VALUE, and apart from them the settings of an arm."""
+        queue, seen = list(words), set()
+        dashed: list[str] = []
+        settings: list[str] = []
+        while queue:
+            word = queue.pop(0)
+            name, equals, value = word.partition("=")
+            is_long = name.startswith("--") or (equals and not name.startswith("-"))
+            flag = f"--{name.removeprefix('--').replace('_', '-')}" if is_long else name
+            action = self.options.get(flag)
+            if action is None:
+                (settings if self.settings(word) else dashed).append(word)
+                continue
+            if action.nargs == 0:
+                if equals:
+                    raise ConfigError(f"{word}: {flag} takes no value; drop it")
+            elif not equals and queue and not queue[0].startswith("--"):
+                equals, value = "=", queue.pop(0)
+            if flag in seen and not isinstance(action.default, list):
+                raise ConfigError(f"{name}: is given twice; keep one of them")
+            seen.add(flag)
+            dashed.append(f"{flag}{equals}{value}")
+        return dashed, settings
+
+    def _plain(self, word: str) -> str:
+        """A word that is no option: a name, as of a run."""
+        if "=" in word:
+            self._refuse(word)
+        return word
+
+    def _refuse(self, word: str) -> NoReturn:
+        """Raise ConfigError for a word that this verb does not take."""
+        if not word.startswith("-") and "=" not in word:
+            self._fail(f"{word} is one word too many")
+        flags = [flag for flag in self.options if flag.startswith("--")]
+        takes = f"it takes {listing(flags)}" if flags else "it takes none"
+        close = did_you_mean(f"--{word.partition('=')[0].lstrip('-')}", flags)
+        help_of = f"`flyrun {self.name.split()[0]} --help`"
+        raise ConfigError(f"{word}: no such option of `{self.prog}`{close}; {takes}; see {help_of}")
+
+    def _fail(self, what: str) -> NoReturn:
+        raise ConfigError(f"{self.name}: {what}; as in `{self.examples[0]}`")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError for what argparse complains of."""
+        name, _, said = message.removeprefix("argument ").partition(": ")
+        if name.startswith("the following arguments are required"):
+            self.misses(said)
+        if said.startswith("expected"):
+            raise ConfigError(f"{name}: a value is missing; see `flyrun {self.name.split()[0]} --help`")
+        raise ConfigError(f"{self.name} {name.partition('/')[0]} {said}")
+
+    def format_usage(self) -> str:
+        """The words it takes, in a line for each action."""
+        mine = [] if self.run is None else [f"{self.prog} {self.words or self._signature()}".rstrip()]
+        return "\n".join([*mine, *(action.format_usage() for action in self.actions.values())])
+
+    @property
+    def in_brief(self) -> str:
+        """Its name and the words that it cannot do without, or its actions."""
+        words = self.words.partition(" [")[0] or self._signature().partition(" [OPTION")[0]
+        return f"{self.name} {words if self.run else '|'.join(self.actions)}".rstrip()
+
+    def _signature(self) -> str:
+        shown = {None: "{}", "?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
+        plain = [shown[one.nargs].format(one.metavar) for one in self.positionals]  # type: ignore[index]
+        return " ".join([*plain, "[OPTION ...]"] if self.options else plain)
+
+    def format_help(self) -> str:
+        """The text of `flyrun NAME --help`."""
+        width = max(60, min(shutil.get_terminal_size().columns, 100))
+        each = [self, *self.actions.values()]
+        taken = [one for verb in each for one in dict.fromkeys([*verb.positionals, *verb.options.values()])]
+        rows = [_row(*_told(one), width) for one in taken]
+        if self.help_of_settings:
+            rows.append(_row("KEY=VALUE", self.help_of_settings, width))
+        how = _HOW if any(verb.options for verb in each) else ""
+        examples = "\n".join(["Examples", *(f"  {line}" for line in self.examples)])
+        blocks = [_filled(self.about, width), "\n".join(dict.fromkeys(rows)), how, _filled(self.notes, width)]
+        return "\n\n".join([self.format_usage(), *filter(None, blocks), examples])
+
+    def offers(self, words: list[str], last: str) -> list[str]:
+        """What Tab offers after these words, of which the one that is being typed is `last`."""
+        if words and words[0] in self.actions:
+            return self.actions[words[0]].offers(words[1:], last)
+        key, equals, _ = last.partition("=")
+        if equals and key in self.options:
+            return [f"{key}={one}" for one in self._names(self.options[key], words)]
+        if words and words[-1] in self.options and self.options[words[-1]].nargs != 0:
+            return self._names(self.options[words[-1]], words)
+        typed = len(self._dashed(words)[0]) - sum(word.startswith("-") for word in self._dashed(words)[0])
+        found = [] if words else list(self.actions)
+        place = self.positionals[typed : typed + 1] or [
+            p for p in self.positionals[-1:] if p.nargs in ("*", "+")
+        ]
+        if place and not last.startswith("-"):
+            return found + self._names(place[0], words)
+        given = {word.partition("=")[0] for word in words}
+        return found + [flag for flag in self.options if flag.startswith("--") and flag not in given]
+
+    def _names(self, action: argparse.Action, words: list[str]) -> list[str]:
+        offers = self._offers.get(action.dest)
+        return list(offers(words)) if offers else []
+
+
+def _told(action: argparse.Action) -> tuple[str, str]:
+    """How an argument is typed, and what it is."""
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    label, usual = " ".join([*action.option_strings[:1], metavar]).strip(), action.default
+    return label, f"{action.help} (default: {usual})" if usual else str(action.help)
+
+
+def _row(label: str, what: str, width: int) -> str:
+    """Label and text in two columns."""
+    lines = textwrap.wrap(what, width - _INDENT, break_on_hyphens=False)
+    first = f"{label:<{_INDENT}}" if len(label) < _INDENT else f"{label}\n{'':{_INDENT}}"
+    return first + f"\n{'':{_INDENT}}".join(lines)
+
+
+def _filled(text: str, width: int) -> str:
+    """Paragraphs wrapped; lines that are indented stay as they are."""
+    parts = text.strip("\n").split("\n\n")
+    return "\n\n".join(
+        p if p.startswith("  ") and p[2] != " " else textwrap.fill(" ".join(p.split()), width) for p in parts
+    )
+
+
+def text(word: str) -> str:
+    """A value that is not empty."""
+    if not word:
+        raise argparse.ArgumentTypeError("expected one argument")
+    return word
+
+
+def path(word: str) -> Path:
+    """A file or folder."""
+    return Path(text(word)).expanduser()
+
+
+def number(holds: Callable[[float], bool], must_be: str) -> Callable[[str], float]:
+    """A number for which this holds."""
+
+    def read(word: str) -> float:
+        try:
+            value = float(word)
+        except ValueError:
+            value = float("nan")
+        if not holds(value):
+            raise argparse.ArgumentTypeError(f"{word}: must be {must_be}")
+        return value
+
+    return read
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number at least this."""
+    read = number(lambda n: n >= least and n == n // 1, f"a whole number at least {least}")
+    return lambda word: int(read(word))
+
+
+def one_of(names: Collection[str]) -> Callable[[str], str]:
+    """One of these names."""
+
+    def read(word: str) -> str:
+        if word not in names:
+            close = did_you_mean(word, names)
+            raise argparse.ArgumentTypeError(f"{word}: must be {listing(names, 'or')}{close}")
+        return word
+
+    return read
