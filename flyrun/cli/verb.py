@@ -12,6 +12,8 @@ from flyrun.errors import ConfigError
 
 _HOW = "Type an option as --KEY VALUE, --KEY=VALUE or KEY=VALUE."
 _INDENT = 23
+#: stands for a value of two dashes, which argparse would drop
+_DASHES = "\0--"
 
 
 class Verb(argparse.ArgumentParser):
@@ -139,7 +141,7 @@ class Verb(argparse.ArgumentParser):
             if flag in seen and not isinstance(action.default, list):
                 raise ConfigError(f"{name}: is given twice; keep one of them")
             seen.add(flag)
-            dashed.append(f"{flag}{equals}{value}")
+            dashed.append(f"{flag}{equals}{_DASHES if value == '--' else value}")
         return dashed, settings
 
     def _plain(self, word: str) -> str:
@@ -249,7 +251,7 @@ def text(word: str) -> str:
     """A value that is not empty."""
     if not word:
         raise argparse.ArgumentTypeError("expected one argument")
-    return word
+    return "--" if word == _DASHES else word
 
 
 def path(word: str) -> Path:

@@ -27,6 +27,8 @@ def test_words_are_read():
     assert str(request.budget) == "90 seconds"
     assert str(arguments.parse(["a.csv", "--target", "y"]).budget) == "10 minutes"
     assert arguments.parse(["a.csv", "--target", "y", "--budget", "20000"]).budget.iterations == 20_000
+    dashes = arguments.parse(["a.csv", "--target", "y", "--na=--", "--na", "-999", "na=?"])
+    assert dashes.table == {"na": ("--", "-999", "?")}
     again = arguments.parse(["a=b.csv", "--target", "y", "--fresh"])
     assert (again.fresh, again.words, again.file) == (True, ("a=b.csv", "--target", "y"), "a=b.csv")
 
