@@ -18,7 +18,7 @@ from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
 from flyrun.report import document, render, words
 from flyrun.report.arms import Run
-from flyrun.report.build import ReportResult, caveats, frame, lead, legend, load
+from flyrun.report.build import Page, ReportResult, load
 from flyrun.report.render import View
 from flyrun.report.sections import paper
 
@@ -75,7 +75,7 @@ def _load(run_dir: Path) -> Run | None:
 
 def _rows(experiment: str, run: Run | None, published: dict[str, dict[str, float]]) -> pd.DataFrame:
     """The published arms' rows, the paper's values and a note where there are none; then the run's others."""
-    table = frame(run or Run({}, (), ""))
+    table = Page(run or Run({}, (), "")).table
     ours = {row["arm"]: row for row in table.to_dict("records")}
     origin = {} if run is None else document.environment(run)
     rows = []
@@ -102,19 +102,19 @@ def _remarks(runs: dict[str, Run | None], table: pd.DataFrame) -> list[str]:
             continue
         absent = table.loc[(table["experiment"] == key) & (table["seeds"] == 0), "arm"]
         remarks += [f"{key}, {arm}: this run has no finished seed of it." for arm in absent]
-        remarks += [f"{key}, {text}" for text in caveats(run)]
+        remarks += [f"{key}, {text}" for text in Page(run).caveats]
     return remarks
 
 
 def _markdown(source: str, name: str, views: list, remarks: list[str], runs: dict[str, Run | None]) -> str:
     begun = {key: run for key, run in runs.items() if run is not None}
-    about = {key: lead(run)[1 if run.info.get("paper") else 0 :] for key, run in begun.items()}
+    about = {key: Page(run).lead[1 if run.info.get("paper") else 0 :] for key, run in begun.items()}
     origins = {key: document.environment(run) for key, run in begun.items()}
     keys = dict.fromkeys(key for origin in origins.values() for key in origin)
     rows = tuple((key, *(origin.get(key, "-") for origin in origins.values())) for key in keys)
     values = {
         "lead": [f"{key}: {' '.join(lines)}" for key, lines in about.items()],
-        "legend": dict.fromkeys(line for run in begun.values() for line in legend(run)),
+        "legend": dict.fromkeys(line for run in begun.values() for line in Page(run).legend),
         "origins": [View("Made with", ("", *origins), rows)] if rows else [],
     }
     return words.fill("published.md", source=source, name=name, views=views, remarks=remarks, **values) + "\n"

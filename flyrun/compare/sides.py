@@ -11,7 +11,7 @@ from flyrun.compare import commits
 from flyrun.config.schema import listing
 from flyrun.errors import StoreError
 from flyrun.report import document
-from flyrun.report.build import frame, load
+from flyrun.report.build import Page, load
 from flyrun.runner import store
 
 TABLES = ("table.json", "table.csv")
@@ -112,7 +112,7 @@ def _run(folder: Path) -> Side:
     run = load(folder)
     experiment = str(run.info.get("experiment") or run.info.get("name"))
     problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
-    rows = _rows(frame(run).to_dict("records"), folder)
+    rows = _rows(Page(run).table.to_dict("records"), folder)
     for arm in run.done:
         cpus = {info.get("environment", {}).get("cpu") for info in arm.infos}
         rows[experiment, arm.name].setdefault("cpu", cpus.pop() if len(cpus) == 1 else None)

@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -19,9 +20,10 @@ from flyrun.report.section import Section, import_section, served, shown
 from flyrun.runner import store
 
 _NAMED = 4  # arms that a caveat names
+# What answers an experiment's question comes first, diagnostics last.
 _PARTS = (
-    "arms arena coefficients paper ess chains cost prefetching marginal_error long_run scaling shards "
-    "accuracy weights density certificates held_out quadrature prediction functionals hogwild"
+    "arms coefficients arena density held_out quadrature prediction functionals scaling marginal_error "
+    "long_run hogwild prefetching accuracy shards weights certificates paper ess cost chains"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 
@@ -58,47 +60,53 @@ def summarise(folder: Path, **info: object) -> None:
         summaries.of_cell(draws, served(info, SECTIONS) if info else SECTIONS)
 
 
-def frame(run: Run) -> pd.DataFrame:
-    """The table of a run."""
-    return table.frame(run, shown(run, SECTIONS))
+class Page:
+    """What a run's report says, each part worked out once."""
 
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.sections = shown(run, SECTIONS)
 
-def views(run: Run, whole: pd.DataFrame) -> list[View]:
-    """What is shown of a run's table: in each view the arms that it is about, and those not yet finished."""
-    rows = whole.to_dict("records")
-    made = []
-    for section in shown(run, SECTIONS):
-        about = {arm.name for arm in run.arms if section.about(arm) or not arm.done}
-        made += section.views_of(run, [row for row in rows if section.table or row.get("arm") in about])
-    return made
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row an arm."""
+        return table.frame(self.run, self.sections)
 
+    @cached_property
+    def views(self) -> list[View]:
+        """What is shown of the table: in each view the arms that it is about, and those not yet finished."""
+        run, rows, made = self.run, self.table.to_dict("records"), []
+        for section in self.sections:
+            about = {arm.name for arm in run.arms if section.about(arm) or not arm.done}
+            made += section.views_of(run, [row for row in rows if section.table or row.get("arm") in about])
+        return made
 
-def caveats(run: Run) -> list[str]:
-    """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
-    parts = shown(run, SECTIONS)
-    about = [(arm, section) for arm in run.arms for section in parts if section.about(arm)]
-    by_text: dict[str, list[str]] = {}
-    for arm, section in about:
-        for text in section.arm_caveats(run, arm):
-            by_text.setdefault(text, []).append(arm.name)
-    by_arm = [f"{_shortly(arms)}: {text}" for text, arms in by_text.items()]
-    return by_arm + [text for section in parts for text in section.caveats(run)]
+    @cached_property
+    def caveats(self) -> list[str]:
+        """What a reader must know before trusting a row, arm by arm, then of the run; a sentence each."""
+        by_text: dict[str, list[str]] = {}
+        for arm in self.run.arms:
+            for section in (one for one in self.sections if one.about(arm)):
+                for text in section.arm_caveats(self.run, arm):
+                    by_text.setdefault(text, []).append(arm.name)
+        by_arm = [f"{_shortly(arms)}: {text}" for text, arms in by_text.items()]
+        return by_arm + [text for section in self.sections for text in section.caveats(self.run)]
+
+    @cached_property
+    def lead(self) -> list[str]:
+        """What a run is, a line each."""
+        return [line for section in self.sections for line in section.lead(self.run)]
+
+    @cached_property
+    def legend(self) -> list[str]:
+        """What stands below the tables."""
+        return [line for section in self.sections for line in section.legend(self.run)]
 
 
 def _shortly(arms: list[str]) -> str:
     """The names of arms, of many the first."""
     more = f"{len(arms) - _NAMED} more arms" if len(arms) > _NAMED + 1 else ""
     return listing([*arms[:_NAMED], more] if more else arms)
-
-
-def lead(run: Run) -> list[str]:
-    """What a run is, a line each."""
-    return [line for section in shown(run, SECTIONS) for line in section.lead(run)]
-
-
-def legend(run: Run) -> list[str]:
-    """What the tables' columns mean."""
-    return [line for section in shown(run, SECTIONS) for line in section.legend(run)]
 
 
 def build(run_dir: Path, console: Console | None = None, each: Callable[..., Iterable] = map) -> Report:
@@ -115,16 +123,16 @@ def write(
     run: Run, folder: Path, console: Console | None = None, each: Callable[..., Iterable] = map
 ) -> Report:
     """The same of a run that was loaded, to a folder that exists."""
-    whole, warnings = frame(run), caveats(run)
+    page = Page(run)
     with files.writing(folder):
-        drawn, left_out, against = figures.draw(run, folder, shown(run, SECTIONS), each)
-        warnings += left_out
+        drawn, left_out, against = figures.draw(run, folder, page.sections, each)
+        warnings = [*page.caveats, *left_out]
         text = document.compose(
-            run, lead=lead(run), views=views(run, whole), caveats=warnings, legend=legend(run), figures=drawn
+            run, lead=page.lead, views=page.views, caveats=warnings, legend=page.legend, figures=drawn
         )
         texts = {
-            "table.csv": whole.to_csv(index=False),
-            "table.json": _as_json(run, whole, text),
+            "table.csv": page.table.to_csv(index=False),
+            "table.json": _as_json(run, page.table, text),
             "report.md": document.as_markdown(text),
             "report.html": html.page(text),
         }
@@ -133,7 +141,7 @@ def write(
     written = [folder / name for name in texts]
     written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
     complete = all(arm.done == arm.wanted for arm in run.arms)
-    made = Report(whole, tuple(written), tuple(warnings), complete, text, tuple(against))
+    made = Report(page.table, tuple(written), tuple(warnings), complete, text, tuple(against))
     if console is not None:
         document.show(text, folder, console)
     return made

@@ -1,5 +1,6 @@
 """Errors of means and ratios of sds against the number of rows, or of shards, of arms run at several."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult
 from flyrun.report.colours import Look
+from flyrun.report.figure_faults import MOST_LINES
 from flyrun.report.figures import INK, band, legend_below, new_figure, round_numbers
 
 FEWEST = 3
@@ -14,11 +16,15 @@ _FEW, _LARGE = 8, 10_000  # so many sizes, so small, are ticks
 
 
 def lines_of(arms: list[ArmResult], rows: Callable[[ArmResult], float]) -> dict[str, list[ArmResult]]:
-    """Arms that differ in their number of rows alone, by name, fewest rows first; FEWEST of them at least."""
+    """Arms that differ in their number of rows alone, by name, fewest rows first; FEWEST of them at least.
+
+    Of as many names as can be told apart in a figure, beside a floor.
+    """
     lines: dict[str, list[ArmResult]] = {}
     for arm in sorted(arms, key=rows):
         lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
-    return {name: points for name, points in lines.items() if len({rows(arm) for arm in points}) >= FEWEST}
+    long = (name for name, points in lines.items() if len({rows(arm) for arm in points}) >= FEWEST)
+    return {name: lines[name] for name in itertools.islice(long, MOST_LINES - 1)}
 
 
 def draw(

@@ -15,7 +15,7 @@ from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
-from flyrun.report.figure_faults import faults
+from flyrun.report.figure_faults import MOST_LINES, faults
 from flyrun.report.section import Plot, Section
 
 # Text and axes are drawn in this colour, which a page replaces by its own.
@@ -63,7 +63,11 @@ def draw(
     chosen = [arm for arm in run.done if arm.own_name in (run.info.get("drawn") or ())] or run.done
     for section in sections:
         if arms := [arm for arm in chosen if section.about(arm)]:
-            plots |= {name: partial(plot, arms, styles, title) for name, plot in section.figures.items()}
+            few = _few(arms)
+            some = f"{title} ({len(few)} of {len(arms)} arms)" if len(few) < len(arms) else title
+            for name, plot in section.figures.items():
+                by_sweep = name in section.by_sweep
+                plots[name] = partial(plot, arms if by_sweep else few, styles, title if by_sweep else some)
     drawn = {}
     outcomes = each(partial(_drawn_or_not, folder), plots.items())
     for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
@@ -73,6 +77,12 @@ def draw(
         if reason:
             left_out.append(reason)
     return drawn, left_out, against
+
+
+def _few(arms: list[ArmResult]) -> list[ArmResult]:
+    """As many arms as can be told apart, the first ones, those that no sweep made before others."""
+    own = [arm for arm in arms if arm.sweep is None] + [arm for arm in arms if arm.sweep is not None]
+    return [arm for arm in arms if arm in own[:MOST_LINES]]
 
 
 def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[str, str, list[str]]:

@@ -36,6 +36,7 @@ class Section:
     that no metric gives by itself.  planned: of an arm without a finished seed; with it the section is shown
     while no arm has one.  table: rows that stand for the whole table, where it has none for the arms.
     title: of its one table, of the metrics that have a heading; views: of several, from rows of the table.
+    by_sweep: figures with a line for all arms of a sweep; others draw a few arms, a line each.
     caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
     inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
@@ -54,6 +55,7 @@ class Section:
     table: Callable[[Run], list[Row]] | None = None
     views: Callable[[list[Row]], list[View]] | None = None
     figures: dict[str, Plot] = field(default_factory=dict)
+    by_sweep: tuple[str, ...] = ()
     lead: Callable[[Run], list[str]] = _no_lines
     legend: Callable[[Run], list[str]] = _no_lines
     arm_caveats: Callable[[Run, ArmResult], list[str]] = _no_lines

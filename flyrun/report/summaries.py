@@ -63,8 +63,11 @@ def read_scored(run_dir: Path) -> dict[str, Any]:
 def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
     """The paper's values by arm, and where they come from; nothing when the run has none.
 
-    The values travel in run.json ("reference"), or it names the file in results/reference that has them.
+    The values travel in run.json ("reference"), or it names the file in results/reference that has them. They
+    are of all data, so a run of some has none.
     """
+    if any((arm.get("problem") or {}).get("dataset", {}).get("limit") for arm in info.get("arms", ())):
+        return {}, ""
     values = info.get("reference") or {}
     name = values if isinstance(values, str) else str(info.get("reference_name"))
     stored = _read_json(paths.reference_dir() / f"{name}.json")

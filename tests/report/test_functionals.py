@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flyrun import files
-from flyrun.report.build import SECTIONS, build, load, views
+from flyrun.report.build import SECTIONS, Page, build, load
 from flyrun.report.section import shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile
@@ -44,7 +44,7 @@ def run(tmp_path):
 
 
 def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
-    result = build(run)
+    build(run)
     table = pd.read_csv(run / "table.csv").set_index("arm")
     assert table["perplexity"].tolist()[:2] == [7.5, 6.0]
     assert table.loc["one", "perplexity_sd"] == pytest.approx(np.sqrt(0.5))
@@ -54,7 +54,7 @@ def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
     assert table.loc["one", "run_seconds"] == pytest.approx(0.4)
     assert table.loc["one", "step"] == "a = 0.25"
     assert [section.name for section in shown(load(run), SECTIONS)] == ["arms", "functionals"]
-    titles = [view.title for view in views(load(run), result.table)]
+    titles = [view.title for view in Page(load(run)).views]
     assert titles == ["At the end (mean ± sd over seeds)", "What was tuned"]
     page = (run / "report.html").read_text()
     assert "coherence" in page

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flyrun.report.build import build, caveats, frame, load, views
+from flyrun.report.build import Page, build, load
 from flyrun.report.colours import styles_of
 from flyrun.report.sections import long_run as gibbs_reference
 from tests.stored import write_three_arms
@@ -124,14 +124,14 @@ def test_arms_without_seeds_and_one_seed(run):
     gibbs, local = loaded.arms[0], loaded.arms[1]
     missing = dataclasses.replace(gibbs, infos=(), cells=(), states=dict.fromkeys(range(3), "missing"))
     alone = dataclasses.replace(loaded, arms=(missing, local))
-    table = frame(alone)
+    table = Page(alone).table
     assert table["note"].tolist()[0] == "0/3 seeds (3 missing)"
-    assert views(alone, table)[0].rows[0][-1] == "0/3"
-    assert any("plain Gibbs" in text for text in caveats(alone))
+    assert Page(alone).views[0].rows[0][-1] == "0/3"
+    assert any("plain Gibbs" in text for text in Page(alone).caveats)
     one = dataclasses.replace(local, infos=local.infos[:1], cells=local.cells[:1], wanted=1)
     single = dataclasses.replace(loaded, arms=(gibbs, one))
-    assert math.isnan(frame(single)["energy_off"][1])
-    assert any("One seed" in text for text in caveats(single))
+    assert math.isnan(Page(single).table["energy_off"][1])
+    assert any("One seed" in text for text in Page(single).caveats)
 
 
 def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path):
@@ -144,13 +144,13 @@ def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path)
     loaded = load(root)
     long_run = gibbs_reference.reference(loaded)
     assert (long_run.arm, len(long_run.energy)) == ("", 16)
-    table = frame(loaded).set_index("arm")
+    table = Page(loaded).table.set_index("arm")
     for name in ("energy", "agreement"):
         # fixed seeds; plain Gibbs is not marked, and the biased sampler is: its negative control
         assert abs(table.loc["gibbs", f"{name}_off"]) < gibbs_reference.FAR
         assert table.loc["local_40", f"{name}_off"] < -10 * gibbs_reference.FAR
         assert table.loc["gibbs", f"reference_{name}_se"] < 0.3 * table.loc["gibbs", f"{name}_se"]
-    rows = {row[0]: row for row in views(loaded, table.reset_index())[2].rows}
+    rows = {row[0]: row for row in Page(loaded).views[2].rows}
     assert list(rows) == ["long Gibbs run", "gibbs", "local_40"]
     assert [" !" in "".join(rows[name]) for name in rows] == [False, False, True]
     assert "stored, 16 chains" in (root / "report.md").read_text()
@@ -158,6 +158,6 @@ def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path)
 
 def test_other_runs_keep_their_report(tmp_path):
     loaded = load(write_three_arms(tmp_path, seeds=1))
-    table = frame(loaded)
+    table = Page(loaded).table
     assert "queries_per_iter" in table
     assert "factors_actual" not in table

@@ -11,6 +11,7 @@ from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
 from flyrun.report import figures, render
+from flyrun.report.arms import ArmResult
 from flyrun.report.build import build
 from flyrun.report.sections import arms, paper
 from flyrun.report.sections import ess as ess_section
@@ -266,3 +267,24 @@ def test_runs_without_gauge_and_gradients_show_neither(tmp_path):
     assert math.isnan(row["ess_gauge_free_per_1000"])
     assert row["ess_worse_per_1000"] > 0
     assert "worse" not in (root / "report.md").read_text()
+
+
+def test_a_run_of_part_of_the_data_is_not_held_against_the_paper(tmp_path):
+    root = write_three_arms(tmp_path, seeds=1)
+    assert build(root).table["paper_speedup"].notna().all()
+    info = json.loads((root / "run.json").read_text())
+    for arm in info["arms"]:
+        arm["problem"] = {"dataset": {"name": "mnist_7v9", "limit": 400}}
+    (root / "run.json").write_text(json.dumps(info))
+    result = build(root)
+    assert result.table["paper_speedup"].isna().all()
+    assert "Against the paper" not in (root / "report.md").read_text()
+    assert "Efficiency" in (root / "report.md").read_text()
+
+
+def test_a_figure_has_no_more_lines_than_can_be_told_apart():
+    swept = [{"arm": "a2"} if k < 2 else None for k in range(13)]
+    made = [ArmResult(f"a{k}", 1, (), (), None, {}, {}, {}, sweep) for k, sweep in enumerate(swept)]
+    few = figures._few(made)
+    assert [arm.name for arm in few] == [f"a{k}" for k in range(2, 12)]  # those of a sweep come last
+    assert figures._few(made[:10]) == made[:10]

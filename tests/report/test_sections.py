@@ -14,7 +14,7 @@ from flyrun import files
 from flyrun.cli.main import main
 from flyrun.diagnostics import ess
 from flyrun.report import summaries
-from flyrun.report.build import SECTIONS, build, frame, load, summarise, views
+from flyrun.report.build import SECTIONS, Page, build, load, summarise
 from flyrun.report.section import shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile
@@ -101,7 +101,7 @@ def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     page = _Page((mixed / "report.html").read_text())
     assert not page.open
     assert page.tags.count("table") == 5
-    views_of = {view.title: [row[0] for row in view.rows] for view in views(load(mixed), result.table)}
+    views_of = {view.title: [row[0] for row in view.rows] for view in Page(load(mixed)).views}
     assert views_of["How far answers are from the posterior"] == ["regular", "is", "vb", "later"]
     assert views_of["Cost"] == ["regular", "later"]  # what is not finished is in every table
 
@@ -118,7 +118,7 @@ def test_arms_without_any_draws_have_a_report(tmp_path):
 
 
 def test_chains_alone_show_no_estimates(tmp_path):
-    table = frame(load(write_three_arms(tmp_path, seeds=1)))
+    table = Page(load(write_three_arms(tmp_path, seeds=1))).table
     assert "answers" not in table
     assert "us_per_update" not in table
 

@@ -64,10 +64,8 @@ def _wanted(run: Run) -> bool:
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    row = _costs(arm)
     alone = chains_alone(run)
-    if not alone:
-        row["answers"] = arm.infos[0].get("answers", "draws")
+    row = {} if alone else _costs(arm) | {"answers": arm.infos[0].get("answers", "draws")}
     if arm.has("ess"):
         row |= _costs_of_draws(arm)
     if not math.isnan(expected := arm.fact_mean("expected_sd_ratio")):

@@ -60,33 +60,35 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
 
 def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Log posterior from the start of the chain (above) and likelihood queries per iteration (below), mean ±
-    1 sd over runs. The log posterior's axis is logarithmic below the values of settled chains; it is computed
-    after the run and not counted as queries.
+    1 sd over seeds. The log posterior's axis is logarithmic below the values of settled chains; its queries
+    are not counted.
     """
-    figure, (top, bottom) = axes(2, title, height=5.6)
+    with_trace = any(all(cell.trace_log_posterior for cell in arm.cells) for arm in arms)
+    figure, (*above, bottom) = axes(1 + with_trace, title, height=3.4 + 2.2 * with_trace)
     plotted = []
     for arm in arms:
         if all(cell.trace_log_posterior for cell in arm.cells):
             iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
-            band(top, iteration + 1, values, styles[arm.name], arm.name)
+            band(above[0], iteration + 1, values, styles[arm.name], arm.name)
             plotted.append(values)
         iteration, values = common(arm, "curve_iteration", "curve_queries")
         band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):
-        for axis in (top, bottom):
+        for axis in (*above, bottom):
             axis.axvline(end, color=INK, linewidth=0.8, linestyle=":", alpha=0.8)
-        top.annotate(
+        (*above, bottom)[0].annotate(
             "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="right", fontsize=8,
         )  # fmt: skip
-    top.yaxis.set_major_formatter("{x:,.10g}")
-    _deficit_scale(top, plotted)
-    top.set_ylabel("log posterior")
+    for axis in above:
+        axis.yaxis.set_major_formatter("{x:,.10g}")
+        _deficit_scale(axis, plotted)
+        axis.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
     bottom.set_ylim(bottom=max(bottom.get_ylim()[0], 0.5))
     round_numbers(bottom.yaxis)
-    legend_below(figure, top, bottom)
+    legend_below(figure, *above, bottom)
     return figure
 
 
@@ -131,18 +133,19 @@ def _round_ticks(best: float, nearest: float, deepest: float, forward: Callable)
 
 
 def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over runs; lags on a logarithmic
+    """Autocorrelation after burn-in, averaged over coordinates, mean ± 1 sd over seeds; lags on a logarithmic
     axis, from the first on.
     """
     figure, (axis,) = axes(1, title)
-    reach = 10.0  # a decade at least
+    reach, lowest = 10.0, -0.15  # a decade at least
     for arm in arms:
         lags, values = common(arm, "lags", "autocorrelation")
         band(axis, lags[1:], values[:, 1:], styles[arm.name], arm.name)
+        lowest = min(lowest, 1.1 * float(values.mean(axis=0).min()))
         correlated = np.flatnonzero(values.mean(axis=0) > 0.05)
         reach = max(reach, 1.3 * lags[correlated[-1]] if correlated.size else 0)
     first, longest = (min(arm.cells[0].lags[1] for arm in arms), max(arm.cells[0].lags[-1] for arm in arms))
-    axis.set(xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", ylim=(-0.15, 1.02))
+    axis.set(xlabel="lag (iterations)", ylabel="autocorrelation", xscale="log", ylim=(lowest, 1.02))
     axis.set_xlim(first, max(2 * first, min(reach, longest)))
     round_numbers(axis.xaxis)
     axis.axhline(0, color=INK, linewidth=0.6)

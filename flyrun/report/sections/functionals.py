@@ -84,18 +84,18 @@ def _views(rows: list[Row]) -> list[View]:
     return [*views, table("What was tuned", [_TUNED], tuned)] if tuned else views
 
 
-def _positive(arms: list[ArmResult], name: str) -> bool:
+def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
+    """Whether all these values have a logarithm, and somewhere a cost that has one."""
     told = [getattr(cell, f"of_{name}", [1.0]) for arm in arms for cell in arm.cells]
-    return all(min(values) > 0 for values in told)
+    spent = [getattr(cell, f"spent_{cost}") for arm in arms for cell in arm.cells if name in cell.functionals]
+    return all(min(values) > 0 for values in told) and any(max(values) > 0 for values in spent)
 
 
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        several = [
-            name for name in names_of(arms) if sum(name in arm.cells[0].functionals for arm in arms) > 1
-        ]
-        # what one arm alone tells stands in the table; so does what has no logarithm, as that of an evidence
-        names = [name for name in several or names_of(arms) if _positive(arms, name)]
+        several = [one for one in names_of(arms) if sum(one in arm.cells[0].functionals for arm in arms) > 1]
+        # what one arm alone tells is in the table; so is what has no logarithm, as that of an evidence
+        names = [one for one in several or names_of(arms) if _positive(arms, one, cost)]
         if not names:
             return None
         figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))

@@ -329,6 +329,6 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
 SECTION = Section(
     "held_out", metrics=METRICS, reads=("pred_mean",), only="held_out", summarise=summarise, row=_row,
     views=_views, lead=_lead, legend=_legend,
-    figures={"held_out": _figure, "dimension": _by_dimension},
+    figures={"held_out": _figure, "dimension": _by_dimension}, by_sweep=("dimension",),
     code=("flyrun.accuracy.score", "flyrun.models.passes"),
 )  # fmt: skip

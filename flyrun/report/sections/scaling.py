@@ -392,5 +392,6 @@ SECTION: Section = Section(
     "scaling", metrics=METRICS, reads=errors.SECTION.reads,
     when=lambda run: bool(swept(SECTION.arms(run))), replaces=("marginal_error", "long_run"), row=_row,
     views=_views, lead=_lead, legend=_legend, figures={"costs": _costs, "regimes": _regimes},
+    by_sweep=("costs", "regimes"),
     arm_caveats=lambda run, arm: errors.sticks(arm), caveats=_caveats,
 )  # fmt: skip
