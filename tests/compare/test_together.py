@@ -67,6 +67,7 @@ def test_nothing_run_is_a_table_too(tmp_path):
     assert (len(result.table), result.complete, result.files) == (9, False, ())
 
 
+@pytest.mark.figures
 def test_publish_copies_what_the_report_shows(results, capsys):
     folder = results / "measured" / "mnist_logreg"
     (folder / "figures").mkdir(parents=True)

@@ -9,6 +9,8 @@ from flyrun.report import arena_errors
 from flyrun.report.arms import ArmResult
 from flyrun.report.sections import arena
 
+pytestmark = pytest.mark.figures
+
 D, N_DATA = 20, 1000
 
 

@@ -21,7 +21,7 @@ from tests.stored import write_three_arms
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = next((path for name in NAMES if (path := shutil.which(name))), None)
 PHONE, DESK = 390, 1280
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+pytestmark = [pytest.mark.skipif(BROWSER is None, reason="no Chromium here"), pytest.mark.figures]
 
 # Measured inside a frame as wide as a phone: a headless window has a least width of its own.
 FRAME = """<!doctype html><body style="margin:0"><iframe src="report.html" width={width} height=4000

@@ -14,6 +14,8 @@ from flyrun.report.build import build
 from flyrun.report.sections import density
 from flyrun.runner.launch import run
 
+pytestmark = pytest.mark.figures
+
 ARMS = "[pmd_weighted,pmd,one_pass_smc,npv,gibbs_swap,tempered_smc]"
 SMALL = ["sampler.particles=100", "arms.npv.sampler.components=20", "protocol.seeds=2"]
 

@@ -71,6 +71,7 @@ def test_lines_that_cannot_be_told_apart_are_found(lines):
     assert len(faults(figure)) == (lines > MOST_LINES)
 
 
+@pytest.mark.figures
 def test_such_a_figure_is_not_published(tmp_path, monkeypatch):
     root = write_three_arms(tmp_path / "runs" / "mnist_logreg", seeds=2)
     empty = lambda *_: two_panels()[0]  # noqa: E731

@@ -16,6 +16,8 @@ from flyrun.config.compose import compose_job
 from flyrun.report.build import build
 from flyrun.report.sections import scaling
 
+pytestmark = pytest.mark.figures
+
 SAMPLERS = ("gibbs", "double")
 SIZES = ("", "_values_5", "_values_20", "_many")
 

@@ -18,6 +18,8 @@ from flyrun.report.colours import styles_of
 from flyrun.report.sections import long_run as gibbs_reference
 from tests.stored import write_three_arms
 
+pytestmark = pytest.mark.figures
+
 SWEEPS, BURN_IN, VARIABLES = 400, 100, 16
 
 

@@ -11,6 +11,8 @@ from flyrun.cli.main import main
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.sections import held_out
 
+pytestmark = pytest.mark.figures
+
 ARMS = ("one_pass_smc", "sgld", "svi_jaakkola_jordan", "streaming_laplace", "firefly_hmc")
 WORDS = [
     "experiment=pmd_logistic",

@@ -18,6 +18,8 @@ from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpm
 from flyrun.report.illustrations.flymc_illustration import one_datum, replay
 from flyrun.runner import store
 
+pytestmark = pytest.mark.figures
+
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):

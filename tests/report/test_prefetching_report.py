@@ -9,6 +9,8 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.report.sections import prefetching
 
+pytestmark = pytest.mark.figures
+
 EXPERIMENT = """# @package _global_
 # Prefetching on points in the plane
 defaults:

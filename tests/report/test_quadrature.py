@@ -10,6 +10,8 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.report.sections import quadrature
 
+pytestmark = pytest.mark.figures
+
 ARMS = ("ep", "cavi", "cavi_from_prior", "laplace", "ep_n_50", "ep_n_200")
 WORDS = ["experiment=clutter", f"only=[{','.join(ARMS)}]", "dataset.n_sets=5", "executor.workers=1"]
 

@@ -13,6 +13,8 @@ from flyrun.report.document import Document
 from flyrun.report.metrics import Metric, table
 from tests.stored import write_cell, write_run, write_three_arms
 
+pytestmark = pytest.mark.figures
+
 NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x.png>'
 
 

@@ -8,6 +8,8 @@ import pytest
 from flyrun.report.arms import ArmResult
 from flyrun.report.sections.scaling import COSTS, PARAMETERS, slope, swept
 
+pytestmark = pytest.mark.figures
+
 
 def _sizes(delta=250.0, d=10.0, largest=2.0, total=16.0):
     return {"Delta": delta, "D": d, "L": largest, "Psi": total}

@@ -13,6 +13,8 @@ from flyrun.report.sections import certificates, weights
 from tests.report.test_sections import write_answer
 from tests.stored import write_run
 
+pytestmark = pytest.mark.figures
+
 PROBLEM = ["dataset=toy_2d", "dataset.n_data=60", "model=logistic", "prior=gaussian"]
 HOW = ["protocol.seeds=2", "protocol.burn_in=0", "executor.workers=1", "--quiet"]
 HEADING = "How far approximations are, by their own certificate"
