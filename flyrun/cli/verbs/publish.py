@@ -21,7 +21,8 @@ VERB = Verb(
     "copy the reports of finished runs to results/measured",
     run,
     about="""Builds the reports of finished runs anew and copies report.md, table.csv and the figures of
-    each to a folder, to keep or to put under version control.""",
+    each to a folder, to keep or to put under version control. settings.json keeps what the arms were set to.
+    A run is refused where a figure has an axis without data or more than ten labelled lines.""",
     examples=("flyrun publish mnist_logreg", "flyrun publish mnist_logreg toy_flymc --out kept"),
 )
 VERB.takes(
