@@ -41,6 +41,7 @@ class Topics(Method):
     unit = "step"
     shown = ("{queries} queries/step",)
     label, exact = "", False
+    warm_up = first_step
 
     def __init__(self, arm: Arm, problem: Lda, step: tuple[float, float, float] | None):
         self.arm, self.problem, self.step = arm, problem, step
@@ -74,9 +75,6 @@ class Topics(Method):
         """a(1 + t/b)^−c."""
         scale, delay, power = self.step or (1.0, 1.0, 1.0)
         return float(scale * (1.0 + t / delay) ** -power)
-
-    def warm_up(self) -> float:
-        return first_step(self)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Arms of one seed begin with the same topics and have luck of their own."""
