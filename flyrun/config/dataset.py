@@ -14,6 +14,10 @@ class Dataset(Choice):
 
     home: ClassVar[str] = "flyrun.data"
     kind: ClassVar[str] = "rows"
+    #: its file, the part of its rows, whether columns are scaled: for those that have such settings
+    path: str | None = None
+    shard: tuple[int, int] | None = None
+    standardize: bool | None = None
 
     @property
     def free(self) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def look_at_map(arm: Arm, problem: Problem) -> passes.Look:
 
 def digits_remedy(arm: Arm, otherwise: str) -> str:
     """What to choose where data are too far from 0 for a narrow posterior."""
-    return "dataset.standardize=true" if getattr(arm.dataset, "standardize", True) is False else otherwise
+    return "dataset.standardize=true" if arm.dataset.standardize is False else otherwise
 
 
 def _read_look(path: Path) -> passes.Look | None:
@@ -223,8 +223,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
 
 def _shards(arm: Arm) -> float:
     """Of how many parts the data are one."""
-    shard = getattr(arm.dataset, "shard", None)
-    return 1.0 if shard is None else float(shard[1])
+    return 1.0 if arm.dataset.shard is None else float(arm.dataset.shard[1])
 
 
 def _raises_likelihood(arm: Arm) -> bool:

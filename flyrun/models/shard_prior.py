@@ -66,6 +66,6 @@ class Part:
 def priors_of(arm: Arm, shards: float | None = None) -> Any:
     """The prior's module, or its `Part` for one of J `shards`: as a rule those of an arm that raises it."""
     if shards is None:
-        shard = getattr(arm.dataset, "shard", None)
+        shard = arm.dataset.shard
         shards = shard[1] if shard is not None and arm.dataset.shards_power == "prior" else 1.0
     return arm.prior.code if shards == 1.0 else Part(arm, 1.0 / shards)

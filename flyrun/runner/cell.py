@@ -125,7 +125,7 @@ def cells(job: Job) -> list[Cell]:
 
 def _own_data(arm: Arm) -> str:
     """Digest of a file of a person's own, which may change at any time; of others nothing."""
-    return flyrun.data.fingerprint(arm.dataset) if getattr(arm.dataset, "path", None) else ""
+    return flyrun.data.fingerprint(arm.dataset) if arm.dataset.path else ""
 
 
 def cell_key(arm: Arm, of: Callable[[Any], str] | None = None) -> str:

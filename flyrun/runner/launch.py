@@ -225,7 +225,7 @@ def _entry(job: Job, wanted: list[Cell]) -> dict[str, Any]:
 
     def told(arm: Arm, settings: dict[str, Any]) -> dict[str, Any]:
         """A person's file is told from another by what is in it, not by its place."""
-        if getattr(arm.dataset, "path", None) is None:
+        if arm.dataset.path is None:
             return settings
         return settings | {"dataset": settings["dataset"] | {"sha256": fingerprint(arm.dataset)}}
 

@@ -10,6 +10,8 @@ import pytest
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.compose import compose_job
 from flyrun.config.overrides import from_hydra, read, to_hydra
+from flyrun.config.sampler.base import with_sampler
+from flyrun.config.sampler.chain import Slice
 from flyrun.errors import ConfigError
 
 EXPERIMENT = "experiment=mnist_logreg"
@@ -275,3 +277,10 @@ def test_the_robust_experiment_takes_the_other_molecules_too():
     assert compose_job(["experiment=opv_robust", "dataset=opv_scale"]).arms[0].dataset.name == "opv_scale"
     job = compose_job(["experiment=opv_robust", "dataset=opv_cep", "dataset.path=hce.csv"])
     assert job.arms[0].dataset.name == "opv_cep"
+
+
+def test_a_sampler_takes_only_the_settings_that_it_has():
+    """Defaults that its family has for settings of others are none of its own."""
+    arm = compose_job(["dataset=toy_2d", "model=logistic", "sampler=random_walk"]).arms[0]
+    assert with_sampler(arm, "slice", metric="hessian").sampler == Slice()
+    assert with_sampler(arm, "hmc", metric="hessian").sampler.metric == "hessian"

@@ -56,9 +56,10 @@ def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
     does not go with the rest.
     """
     plain: Any = build("sampler", {"name": name})
-    shared = {one.name for one in fields(plain)} & {one.name for one in fields(like or plain)} - {"name"}
+    own = {one.name for one in fields(plain)}
+    shared = own & {one.name for one in fields(like or plain)} - {"name"}
     same = {key: getattr(like or plain, key) for key in shared}
-    same |= {key: value for key, value in settings.items() if hasattr(plain, key)}
+    same |= {key: value for key, value in settings.items() if key in own}
     chosen, groups = [plain], {}
     for choice in chosen:
         for word in choice.suggests:

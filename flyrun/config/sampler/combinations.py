@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from flyrun.config.dataset import Rows
 from flyrun.config.protocol import Budget
 from flyrun.config.sampler.base import Sampler, with_sampler
 from flyrun.config.schema import option, setting, show
@@ -57,7 +58,7 @@ class Combination(Sampler):
                 "protocol.budget: shards would end after unlike numbers of draws; give protocol.iterations, "
                 f"and protocol.budget.{arm.protocol.budget.unit}=null"
             )
-        if not hasattr(arm.dataset, "shard"):
+        if not isinstance(arm.dataset, Rows):
             return f"sampler={self.name} and dataset={arm.dataset.name} do not fit: it has no shards"
         if arm.dataset.shard is not None:
             return (
