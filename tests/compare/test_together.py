@@ -96,10 +96,10 @@ def test_unfinished_runs_are_not_published(results, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["table"], "a name is missing; as in `flyrun table firefly_table1`"),
+        (["table"], "REFERENCE is missing; as in `flyrun table firefly_table1`"),
         (["table", "firefly"], "no such table (did you mean firefly_table1?)"),
         (["table", "firefly_table1", "where=x"], "it takes --results-dir and --out"),
-        (["publish"], "a name is missing"),
+        (["publish"], "RUN is missing; as in `flyrun publish mnist_logreg`"),
         (["publish", "nowhere"], "no such run"),
     ],
 )
