@@ -45,10 +45,8 @@ class Untuned(Bound):
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
     xi: float = setting(
         1.5,
-        (
-            "tight at: logistic, margins of ±xi; probit, of xi; softmax, η = xi·e_t; student_t, residuals"
-            " of ±xi scales"
-        ),
+        "tight at: logistic, margins of ±xi; probit, of xi; softmax, η = xi·e_t; student_t, residuals"
+        " of ±xi scales",
         at_least=0,
         at_most=1e100,
     )

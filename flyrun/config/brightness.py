@@ -43,10 +43,8 @@ class Implicit(Brightness):
 
     q: float | Literal["auto"] = setting(
         0.01,
-        (
-            "probability that a dark datum is proposed to brighten; auto (for bound=map): as many as are "
-            "expected bright"
-        ),
+        "probability that a dark datum is proposed to brighten; auto (for bound=map): as many as are "
+        "expected bright",
         at_least=1e-12,
         at_most=1,
     )

@@ -92,10 +92,8 @@ class StudentT(Likelihood):
     )
     scale: float | Literal["held_out", "estimated"] = setting(
         1.0,
-        (
-            "of the noise: a number, held_out: the best of the grid by test log likelihood at the MAP, or"
-            " estimated: of maximum likelihood"
-        ),
+        "of the noise: a number, held_out: the best of the grid by test log likelihood at the MAP, or"
+        " estimated: of maximum likelihood",
         **SCALE,
     )
     grid: tuple[float, ...] = setting(

@@ -51,15 +51,11 @@ class Protocol(Choice):
     )
     init: Literal["prior", "map", "ep", "zero"] = setting(
         "prior",
-        (
-            "where chains start: prior, a draw from it; map, from the Gaussian of the curvature at the MAP; "
-            "ep, from that of expectation propagation; zero, θ = 0"
-        ),
+        "where chains start: prior, a draw from it; map, from the Gaussian of the curvature at the MAP; "
+        "ep, from that of expectation propagation; zero, θ = 0",
     )
     init_freedom: float | None = setting(
-        None,
-        "degrees of freedom of a t in place of the Gaussian, for wider starts",
-        **FREEDOM,
+        None, "degrees of freedom of a t in place of the Gaussian, for wider starts", **FREEDOM
     )
     budget: Budget = part(Budget, "stop by cost, set-up included, after so many iterations at the latest")
     chunk_seconds: float = setting(2.0, "seconds between two checkpoints", above=0)

@@ -212,10 +212,8 @@ class StreamingVb(Streamed):
     )
     inner: int = setting(
         3,
-        (
-            "passes over a batch from Laplace's approximation of it; jaakkola_jordan wants 30, laplace "
-            "takes what it needs"
-        ),
+        "passes over a batch from Laplace's approximation of it; jaakkola_jordan wants 30, laplace "
+        "takes what it needs",
         at_least=1,
     )
     points: int = setting(
@@ -290,10 +288,8 @@ class ByBatches(Streamed):
     decay: float = setting(0.7, "0: all steps alike", at_least=0, at_most=1)
     average: float = setting(
         0.0,
-        (
-            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-            "last Gaussian"
-        ),
+        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+        "last Gaussian",
         at_least=0,
         at_most=1,
     )
@@ -329,10 +325,8 @@ class StochasticKl(StochasticSites):
     paper: ClassVar[str] = "Khan and Lin 2017; control variates ours"
     average: float = setting(
         0.5,
-        (
-            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-            "last Gaussian"
-        ),
+        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+        "last Gaussian",
         at_least=0,
         at_most=1,
     )
@@ -351,10 +345,8 @@ class Sep(StochasticSites):
     paper: ClassVar[str] = "Li, Hernández-Lobato and Turner 2015; control variates ours"
     average: float = setting(
         0.5,
-        (
-            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-            "last Gaussian"
-        ),
+        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+        "last Gaussian",
         at_least=0,
         at_most=1,
     )
@@ -374,10 +366,8 @@ class Sga(ByBatches):
     paper: ClassVar[str] = "Robbins and Monro 1951; Polyak and Juditsky 1992; SVRG, Johnson and Zhang 2013"
     average: float = setting(
         0.5,
-        (
-            "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-            "last iterate"
-        ),
+        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
+        "last iterate",
         at_least=0,
         at_most=1,
     )

@@ -88,10 +88,8 @@ class Hmc(ThetaUpdate):
     )
     n_steps: int | Literal["auto"] = setting(
         "auto",
-        (
-            "mean number of gradients in a trajectory, of half to one and a half times as many; auto: 4, "
-            "fewer where hardly a datum is bright"
-        ),
+        "mean number of gradients in a trajectory, of half to one and a half times as many; auto: 4, "
+        "fewer where hardly a datum is bright",
         at_least=1,
     )
     jitter: float = setting(

@@ -32,10 +32,8 @@ class Pmd(Particles):
     batches: Literal["epochs", "replacement"] = setting("epochs", "or replacement: drawn anew at every step")
     rejuvenate: Literal["never", "always", "until", "ess"] = setting(
         "ess",
-        (
-            "before a step, by draws from the kernel density: never (Strategy 1), always (2), until "
-            "(hybrid), ess"
-        ),
+        "before a step, by draws from the kernel density: never (Strategy 1), always (2), until "
+        "(hybrid), ess",
     )
     until: float = setting(0.2, "of the steps in which until rejuvenates", at_least=0, at_most=1)
     ess: float = setting(0.5, "share of effective particles below which ess does", above=0, at_most=1)

@@ -23,10 +23,8 @@ class Prefetching(Sampler):
     )
     scheme: Literal["naive", "rejections", "static", "predictive", "foretold"] = setting(
         "foretold",
-        (
-            "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
-            "foretold, by a quadratic"
-        ),
+        "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
+        "foretold, by a quadratic",
     )
     workers: int = setting(16, "how many evaluations at once; 1: the plain chain", at_least=1, at_most=1024)
     team: Literal["simulated", "threads", "processes", "dask"] = setting(

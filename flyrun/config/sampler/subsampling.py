@@ -60,10 +60,8 @@ class SgldCv(Subsampling):
     decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
     metric: Literal["identity", "hessian"] = setting(
         "hessian",
-        (
-            "steps shaped by the posterior's curvature at the MAP, in units of its variance; identity: as"
-            " they are"
-        ),
+        "steps shaped by the posterior's curvature at the MAP, in units of its variance; identity: as"
+        " they are",
     )
     average: Literal["even", "steps"] = setting(
         "even", "steps: positions weighted by their steps, not draws; for decay above 0"
