@@ -77,6 +77,6 @@ def test_a_mode_is_not_recalled_once_tables_are_encoded_otherwise(tmp_path, monk
         parse([coded(tmp_path, "0/1").path, "--target", "y", "--results-dir", str(tmp_path)])
     ).job.arms[0]
     asked = []
-    monkeypatch.setattr(problem.sources, "of_modules", lambda names: asked.extend(names) or "")
+    monkeypatch.setattr(problem.code_digest, "of_modules", lambda names: asked.extend(names) or "")
     problem.bind(arm, tmp_path / "other", needs_map=True)
     assert "flyrun.data.table" in asked
