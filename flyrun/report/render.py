@@ -104,11 +104,6 @@ def plain(name: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     return lambda row: number(row.get(name), digits)
 
 
-def plain_per_cent(name: str, places: int = 0) -> Callable[[dict[str, Any]], str]:
-    """A share as "12 %"."""
-    return lambda row: f"{100 * row[name]:.{places}f} %" if known(row.get(name)) else NOTHING
-
-
 def delta_from_paper(name: str) -> Callable[[dict[str, Any]], tuple[str, bool] | None]:
     """Ours less the paper's in per cent of the paper's, and whether our mean ± 2 sd over seeds holds it.
 

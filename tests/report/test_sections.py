@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -13,8 +15,13 @@ import pytest
 from flyrun import files
 from flyrun.cli.main import main
 from flyrun.diagnostics import ess
+from flyrun.paths import illustrations
 from flyrun.report import summaries
 from flyrun.report.build import SECTIONS, Page, build, load, summarise
+from flyrun.report.figures import caption
+from flyrun.report.metrics import Metric
+from flyrun.report.metrics import table as metrics_table
+from flyrun.report.render import markdown
 from flyrun.report.section import shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile
@@ -272,3 +279,25 @@ def test_runs_of_other_problems_are_refused(tmp_path, capsys):
     assert said.count("\n") == 1
     assert main(["report", "a", "a", f"results_dir={tmp_path}"]) == 2
     assert "a is named twice" in capsys.readouterr().err
+
+
+def _sentences(text):
+    return len(re.findall(r"[.!?](?=\s+[A-Z(]|\s*$)", text))
+
+
+def test_a_caption_is_at_most_two_sentences():
+    plots = {name: plot for section in SECTIONS for name, plot in section.figures.items()}
+    for file in illustrations():
+        plots |= importlib.import_module(f"flyrun.report.illustrations.{file}").FIGURES
+    assert not {name: caption(plot) for name, plot in plots.items() if not 0 < _sentences(caption(plot)) < 3}
+    assert _sentences("One (of 3.5). Two, e.g. this. Three.") == 3  # the control
+
+
+def test_columns_that_say_nothing_are_not_shown_and_the_others_are_explained():
+    rows = [{"arm": "a", "seeds": 1, "seeds_wanted": 1, "x": 1.0, "y": math.nan}]
+    metrics = [Metric("x", "of x", means="what x is"), Metric("y", "of y", means="what y is")]
+    view = metrics_table("t", metrics, rows)
+    assert view.header == ("arm", "of x", "seeds")
+    assert view.notes == (("of x", "what x is"),)
+    assert "what x is" in markdown(view)
+    assert metrics_table("t", metrics, [{**rows[0], "y": 2.0}]).header == ("arm", "of x", "of y", "seeds")

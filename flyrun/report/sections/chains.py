@@ -18,18 +18,18 @@ _MAX_LAG = 6000
 
 
 def summarise(draws: Draws) -> Row:
-    """curve_*: queries per iteration averaged in bins of iterations, burn-in included (log-spaced).  trace_*:
+    """binned_*: queries per iteration mean over bins of iterations, burn-in included (log-spaced).  trace_*:
     log posterior on a grid of iterations.  lags, autocorrelation: lags in iterations, mean over coordinates.
     """
     queries = draws.whole("queries")
     if not draws.real() or queries is None:
         return {}
-    curve_iteration, curve_queries = _binned(queries)
+    binned_iteration, binned_queries = _binned(queries)
     lags, autocorrelation = _autocorrelation(draws.positions(), int(draws.info.get("thin", 1)))
     trace = {name: draws.values("trace", name) for name in ("iteration", "log_posterior")}
     return {
-        "curve_iteration": curve_iteration.tolist(),
-        "curve_queries": curve_queries.tolist(),
+        "binned_iteration": binned_iteration.tolist(),
+        "binned_queries": binned_queries.tolist(),
         **{f"trace_{name}": [] if of is None else of.astype(float).tolist() for name, of in trace.items()},
         "lags": lags.tolist(),
         "autocorrelation": autocorrelation.tolist(),
@@ -71,7 +71,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
             iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
             band(above[0], iteration + 1, values, styles[arm.name], arm.name)
             plotted.append(values)
-        iteration, values = common(arm, "curve_iteration", "curve_queries")
+        iteration, values = common(arm, "binned_iteration", "binned_queries")
         band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):

@@ -263,9 +263,9 @@ def _legend(run: Run) -> list[str]:
 
 
 def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Left: test error at E θ against rows read. Middle and right: distance from the exact posterior in its
-    sds, and sds by its own, against likelihood queries. Set-up included; means over seeds, bands one sd;
-    ratios below 0.01 are cut off.
+    """Test error at E θ against rows read (left); errors of means, in sds, and ratios of sds against
+    likelihood queries (middle, right). Set-up is included; lines are means over seeds, bands one sd, and
+    ratios below 0.01 are not shown.
     """
     run, arms = Run({}, tuple(arms), ""), [arm for arm in arms if arm.sweep is None]
     courses = {arm.name: course(run, arm) for arm in arms}

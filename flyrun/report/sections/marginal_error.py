@@ -216,7 +216,7 @@ _FIGURES = {
         "curve_updates",
         "updates of one variable",
         "single-variable updates, mean ± 1 sd over seeds. It cannot see a bias: by symmetry a biased "
-        "sampler may look better than plain Gibbs. Batch sizes are our choice.",
+        "sampler may look better than plain Gibbs.",
     ),
     "error_factors": _error_against(
         "curve_factors",

@@ -4,8 +4,8 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import Metric, fact, put, table
-from flyrun.report.render import View, known, number, plain, plain_per_cent
+from flyrun.report.metrics import Metric, fact, per_cent, put, table
+from flyrun.report.render import View, known, number, plain
 from flyrun.report.section import Row, Section
 
 _COUNTS = ("queries", "span", "rounds", "bytes")
@@ -91,7 +91,7 @@ _COLUMNS = [
         "prefetch_queries", "queries/iter", means="of all workers, wasted ones too", by_seed=True,
         text=plain("prefetch_queries", 4),
     ),
-    Metric("prefetch_wasted", "wasted", by_seed=True, text=plain_per_cent("prefetch_wasted")),
+    Metric("prefetch_wasted", "wasted", by_seed=True, text=per_cent("prefetch_wasted", 0)),
     Metric(
         "prefetch_span", "critical/iter", means="queries on the longest path", by_seed=True,
         text=plain("prefetch_span", 4),

@@ -23,10 +23,9 @@ _PATH, _SAMPLE = 60, 100_000  # the caption names both
 
 
 def augmented_space(run: Run, run_dir: Path) -> Any:
-    """The augmented space of one datum (Maclaurin & Adams 2014, Figure 1). Above: its likelihood, the bound,
-    tight at θ = ±1.5, and the remainder. Below: a simulated chain on (θ, z); 60 iterations as a path, 100,000
-    as histograms, which follow the prior N(0, 3²) times bound (dark) and times remainder (bright), the lines.
-    Both together are the posterior.
+    """One datum's likelihood, its bound, tight at θ = ±1.5, and the remainder (above; Maclaurin & Adams 2014,
+    Figure 1). A simulated chain on (θ, z), 60 iterations as a path and 100,000 as histograms, follows the
+    prior N(0, 3²) times the bound where the datum is dark and times the remainder where it is bright (below).
     """
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
@@ -61,10 +60,10 @@ def augmented_space(run: Run, run_dir: Path) -> Any:
 
 
 def trajectories(run: Run, run_dir: Path) -> Any:
-    """Firefly Monte Carlo on a toy logistic regression (Maclaurin & Adams 2014, Figure 2). Above: one
-    iteration in its two steps; the line is where both classes are equally likely (dotted: before), data that
-    change their brightness are ringed. Below: the components of θ, and which data are bright, over some tens
-    of iterations of the same chain.
+    """One iteration of Firefly Monte Carlo in its two steps (above; Maclaurin & Adams 2014, Figure 2): the
+    line is where both classes are equally likely (dotted: before), data that change their brightness are
+    ringed. The components of θ, and which data are bright, over some tens of iterations of the same chain
+    (below).
 
     None before a Firefly cell is done.
     """
