@@ -2,11 +2,16 @@
 
 import functools
 import shutil
+from types import SimpleNamespace
 
+import numba
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.numerics import code_digest
+from flyrun.numerics import code_digest, compile_cache
+from flyrun.samplers.chain import loop, random_walk
+from flyrun.samplers.chain.brightness.none import NoBrightness
+from tests.exactness.chains import full_target, toy
 
 CHAIN = ["experiment=mnist_logreg", "only=map_tuned"]
 ARMS = {
@@ -67,6 +72,29 @@ def test_an_edit_outdates_what_depends_on_it(package, file, outdated):
     after = digests()
     (package / file).write_text(text, "utf-8")
     assert {name for name in ARMS if after[name] != before[name]} == outdated
+
+
+@pytest.mark.parametrize(
+    ("file", "misses"),
+    [("samplers/topics/lda_svi.py", False), ("samplers/chain/hmc.py", False), ("models/logistic.py", True)],
+)
+def test_an_edit_of_one_family_compiles_nothing_of_another(package, file, misses):
+    """Where the compiled loop is kept, of a random walk on a logistic regression."""
+    settings = SimpleNamespace(target_accept=0.3, step=None)
+    parts = full_target(toy()), random_walk.build(settings, 2), NoBrightness()
+    key = tuple(map(numba.typeof, parts)), "machine", "bytecode"
+
+    def place():
+        code_digest._file.cache_clear()
+        compile_cache._digest.cache_clear()
+        return loop._run._cache._path(key)
+
+    before, text = place(), (package / file).read_text("utf-8")
+    (package / file).write_text(text + "# another line\n", "utf-8")
+    after = place()
+    (package / file).write_text(text, "utf-8")
+    compile_cache._digest.cache_clear()
+    assert (after != before) == misses
 
 
 def test_a_new_file_outdates_nothing(package):

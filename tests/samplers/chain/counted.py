@@ -1,10 +1,9 @@
-"""What every update asks of every target, counted apart from the meter; printed as JSON, for one update.
+"""What every update asks of every target, counted apart from the meter; printed as JSON.
 
 Counted at the two doors through which all evaluations and proposals go.
 """
 
 import json
-import sys
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -147,4 +146,4 @@ def run(name: str, arm: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({arm: run(sys.argv[1], arm) for arm in SWEEPS}))
+    print(json.dumps({name: {arm: run(name, arm) for arm in SWEEPS} for name in UPDATES}))

@@ -19,13 +19,19 @@ import pytest
 from tests.samplers.chain.counted import ITERATIONS, SWEEPS, UPDATES, N
 
 
-@pytest.mark.parametrize("name", UPDATES)
-def test_queries_are_the_closed_forms(name):
+@pytest.fixture(scope="module")
+def counts():
+    """Update -> brightness -> what was counted."""
     said = subprocess.run(
-        [sys.executable, "-m", "tests.samplers.chain.counted", name],
+        [sys.executable, "-m", "tests.samplers.chain.counted"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    found = json.loads(said.stdout)
+    return json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_queries_are_the_closed_forms(counts, name):
+    found = counts[name]
     assert list(found) == list(SWEEPS)
     for arm, run in found.items():
         assert run["first"] == N  # the first state looks at every datum once

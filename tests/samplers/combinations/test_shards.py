@@ -19,6 +19,7 @@ from flyrun.samplers.chain.method import Chain
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 STUDENT = ["dataset=two_modes", "model=student_t", "prior=laplace"]
 SHORT = ["protocol.iterations=300", "protocol.burn_in=100", "protocol.seeds=2", "protocol.init=map"]
+SHORT += ["executor.workers=1"]
 
 
 def shard_of(arm, k, j, **more):
