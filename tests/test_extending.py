@@ -1,5 +1,6 @@
 """docs/extending.md walked through: its new files written where it says, its commands run as printed."""
 
+import json
 import os
 import re
 import shutil
@@ -68,11 +69,35 @@ def test_imports_are_where_it_says(checkout):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(checkout, command):
-    """Not compiled, which takes longer than 300 iterations; below what is added is, all of it at once."""
-    done = run(checkout, "-m", *command.split(), compiled=False)
+TYPED = """
+import contextlib, io, json, sys
+from flyrun.cli.main import main
+
+ended = {}
+for command in json.loads(sys.argv[1]):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(command.split()[1:])
+    ended[command] = code, said.getvalue()
+print(json.dumps(ended))
+"""
+
+
+@pytest.fixture(scope="module")
+def ended(checkout):
+    """Command -> exit code and what it said, all typed in one process of the extended checkout.
+
+    Not compiled, which takes longer than 300 iterations; below what is added is, all of it at once.
+    """
+    done = run(checkout, "-c", TYPED, json.dumps(COMMANDS), compiled=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(ended, command):
+    code, said = ended[command]
+    assert code == 0, said
 
 
 def test_what_the_text_adds_compiles(checkout):

@@ -3,8 +3,6 @@
 import io
 import json
 import math
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +13,7 @@ from rich.console import Console
 from flyrun.config.compose import compose_job
 from flyrun.report.build import build
 from flyrun.report.sections import scaling
+from tests.in_process import flyrun
 
 pytestmark = pytest.mark.figures
 
@@ -26,12 +25,17 @@ SIZES = ("", "_values_5", "_values_20", "_many")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cost")
     names = [sampler + size for sampler in SAMPLERS for size in SIZES]
-    words = ["experiment=gibbs_cost", "protocol.seeds=2", "protocol.iterations=40", "name=tiny"]
+    words = [
+        "experiment=gibbs_cost",
+        "protocol.seeds=2",
+        "protocol.iterations=40",
+        "name=tiny",
+        "executor.workers=1",
+    ]
     words += [f"only=[{','.join(names)}]"]
     words += [f"arms.{sampler}_many.dataset.degree=60" for sampler in SAMPLERS]
     words += [f"arms.{sampler}_many.dataset.n_values=4" for sampler in SAMPLERS]
-    command = [sys.executable, "-m", "flyrun", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = flyrun(folder, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     root = folder / "results" / "runs" / "tiny"
     info = json.loads((root / "run.json").read_text())

@@ -1,11 +1,12 @@
 """The experiment from the command line, on few documents: table, page, caching, and one line for bad data."""
 
 import csv
-import subprocess
-import sys
 
 import pytest
 
+from tests.in_process import flyrun
+
+EXPERIMENT = "experiment=pmd_lda"
 SMALL = [
     "dataset.n_documents=150", "dataset.n_valid=20", "dataset.n_test=20", "dataset.n_words=60",
     "dataset.n_topics=4", "model.n_topics=4", "dataset.length=20", "protocol.iterations=10",
@@ -13,15 +14,10 @@ SMALL = [
 ]  # fmt: skip
 
 
-def flyrun(folder, *words):
-    command = [sys.executable, "-m", "flyrun", "experiment=pmd_lda", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("topics")
-    done = flyrun(folder, *SMALL)
+    done = flyrun(folder, EXPERIMENT, *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "results/runs/pmd_lda", done.stdout
 
@@ -50,11 +46,11 @@ def test_all_arms_stand_in_one_table(run):
 
 def test_a_second_call_runs_nothing(run):
     folder, _ = run
-    assert "all 10 cells cached" in flyrun(folder.parents[2], *SMALL).stdout
+    assert "all 10 cells cached" in flyrun(folder.parents[2], EXPERIMENT, *SMALL).stdout
 
 
 def test_a_missing_folder_is_told_in_a_line(tmp_path):
-    done = flyrun(tmp_path, "dataset=newsgroups", "dataset.path=nowhere")
+    done = flyrun(tmp_path, EXPERIMENT, "dataset=newsgroups", "dataset.path=nowhere")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "dataset.path=nowhere: has no bow_tr_tokens.mat; name the folder" in done.stderr
