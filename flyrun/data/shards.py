@@ -17,7 +17,8 @@ def split(n: int, config: Rows, shards: int, seed: int = 0) -> list[np.ndarray]:
     """
     if shards > n:
         raise ConfigError(
-            f"dataset={config.name}: has {n:,} rows, which make no {shards:,} shards; take at most {n}"
+            f"dataset={config.name}: has {n:,} rows, which make no {shards:,} shards; take at most {n} with "
+            "sampler.shards or dataset.shard"
         )
     order = np.arange(n)
     if config.shards_by == "random":

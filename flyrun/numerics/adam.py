@@ -4,7 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.errors import FlyrunError
+
 _TINY = 1e-8
+
+
+def refuse_lost(gradient: np.ndarray, step: int, label: str) -> None:
+    """Raise FlyrunError where the slope of a method's bound at a step is not finite."""
+    if not np.isfinite(gradient).all():
+        raise FlyrunError(
+            f"step {step}: {label} leads away, the slope of its bound is not finite; "
+            "try a smaller sampler.rate"
+        )
 
 
 class Adam(NamedTuple):

@@ -103,7 +103,9 @@ def cells(job: Job) -> list[Cell]:
 
     What an arm's method needs is one of the job's own arms where the settings are the same.
     """
-    key = functools.cache(lambda arm: cell_key(arm, key))
+    # every shard is an arm, of the same modules
+    code = functools.cache(code_digest.of_modules)
+    key = functools.cache(lambda arm: cell_key(arm, key, code))
     own = {key(arm): arm for arm in job.arms}
     found: dict[Path, Cell] = {}
 
@@ -128,12 +130,16 @@ def _own_data(arm: Arm) -> str:
     return flyrun.data.fingerprint(arm.dataset) if arm.dataset.path else ""
 
 
-def cell_key(arm: Arm, of: Callable[[Any], str] | None = None) -> str:
+def cell_key(
+    arm: Arm,
+    of: Callable[[Any], str] | None = None,
+    of_code: Callable[[tuple[str, ...]], str] = code_digest.of_modules,
+) -> str:
     """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads.
 
-    of: the same of other arms, where some are known.
+    of, of_code: the same of other arms, and digests of modules, where some are known.
     """
     needed = [(of or cell_key)(one) for one in arm.sampler.needed_at(arm, 0)]
-    code, data = code_digest.of_modules(arm.code()), flyrun.data.fingerprint(arm.dataset)
+    code, data = of_code(tuple(arm.code())), flyrun.data.fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -2,11 +2,12 @@
 
 import contextlib
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from flyrun import files
+from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError, StoreError
 from flyrun.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
 from flyrun.runner import store
@@ -23,6 +24,8 @@ ENDS = {
 }
 #: times that a cell whose worker process died is tried again
 RESTARTS = 3
+#: what numpy says, not of its memory, of arrays that none could hold
+_TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
 
 
 @dataclass(frozen=True)
@@ -72,14 +75,28 @@ class RunResult:
 def failed(cell: Cell, error: Exception) -> Outcome:
     """Keep an error's traceback in the cell's log and its one line in `failed`."""
     message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError):
-        message = f"out of memory ({error}); fewer cells at once need less: executor.workers=1"
+    if isinstance(error, MemoryError) or any(words in message for words in _TOO_BIG):
+        ways = [f"a smaller {key}" for key in _raised(cell.arm)]
+        less = f"; take {' or '.join(ways)}" if ways else ""
+        message = f"out of memory ({error}); fewer cells at once need less: executor.workers=1{less}"
     message = " ".join(message.split())
     with contextlib.suppress(OSError):
         cell.folder.mkdir(parents=True, exist_ok=True)
         CellLog(cell.folder).write(f"{cell}: failed\n{''.join(traceback.format_exception(error))}")
         files.write_json(cell.folder / store.FAILED, {"message": message, "time": store.now()})
     return Outcome(cell, "unwritable" if isinstance(error, StoreError) else "failed", message)
+
+
+def _raised(arm: Arm) -> list[str]:
+    """Keys of whole numbers that are a thousand times their defaults, which arrays may be too large for."""
+    return [
+        f"{group}.{item.name}"
+        for group, choice in arm.choices().items()
+        for item in fields(choice)
+        if isinstance(value := getattr(choice, item.name), int)
+        and not isinstance(value, bool)
+        and value > 1_000 * (item.default if isinstance(item.default, int) else 1_000)
+    ]
 
 
 def gave_up(cell: Cell) -> Outcome:

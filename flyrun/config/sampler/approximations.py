@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
-from flyrun.config.schema import FREEDOM, SCHEMAS, build, chosen_by, option, setting, typed_choices
+from flyrun.config.schema import FREEDOM, SCALE, SCHEMAS, build, chosen_by, option, setting, typed_choices
 from flyrun.errors import ConfigError
 
 
@@ -166,7 +166,7 @@ class Cavi(SiteLoop):
     variance: float | None = setting(
         None,
         "of each coordinate before the first pass, about the start's mean; null: the start's own",
-        above=0,
+        **SCALE,
     )
 
     def unfit(self, arm: Any) -> str:

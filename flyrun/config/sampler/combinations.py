@@ -8,6 +8,9 @@ from flyrun.config.protocol import Budget
 from flyrun.config.sampler.base import Sampler, with_sampler
 from flyrun.config.schema import option, setting, show
 
+#: of a kernel, in variances: what is narrower leaves nothing but rounding, what is wider no shape
+_WIDTH: dict[str, Any] = {"at_least": 1e-8, "at_most": 1e8}
+
 
 @dataclass(frozen=True)
 class Combination(Sampler):
@@ -152,7 +155,7 @@ class WeierstrassRejection(Combination):
     """
 
     paper: ClassVar[str] = "Wang and Dunson 2013"
-    bandwidth: float = setting(0.1, "of the kernels, in units of the shards' variances", above=0)
+    bandwidth: float = setting(0.1, "of the kernels, in units of the shards' variances", **_WIDTH)
 
 
 @option("sampler", "weierstrass_gibbs")
@@ -169,7 +172,7 @@ class WeierstrassGibbs(Sampler):
     bandwidth: float = setting(
         0.1,
         "variance of the kernels, in units of a shard's variances; where extrapolated, of the wider ones",
-        above=0,
+        **_WIDTH,
     )
     moves: int = setting(1, "of each worker in a round", at_least=1)
 

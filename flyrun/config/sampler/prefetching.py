@@ -32,12 +32,16 @@ class Prefetching(Sampler):
         ("what workers are: simulated, on a clock of their own, or threads, processes, dask of this machine"),
     )
     latency: float = setting(
-        0.0, "of a round's messages, in evaluations of the likelihood; of simulated workers", at_least=0
+        0.0,
+        "of a round's messages, in evaluations of the likelihood; of simulated workers",
+        at_least=0,
+        at_most=1e9,
     )
     pause: float = setting(
         0.0,
         "seconds that an evaluation waits besides: stands for a slower likelihood, to try a team",
         at_least=0,
+        at_most=1,
     )
     batches: int = setting(
         10,

@@ -88,7 +88,7 @@ class ZigZag(Subsampling):
         at_most=2,
     )
     bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
-    slice: float = setting(0.5, "time of a step, in posterior sds at a speed of 1", above=0)
+    slice: float = setting(0.5, "time of a step, in posterior sds at a speed of 1", above=0, at_most=1e4)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; it needs the MAP, one predictor with bounded derivatives, a smooth prior."""

@@ -37,7 +37,9 @@ class SteppedTopics(BatchedTopics):
     step: tuple[float, float, float] | None = setting(
         None, "a, b, c of the step a·(1 + t/b)^-c, [1,1,1] is 1/t; null: searched", at_least=0
     )
-    search_passes: float = setting(5.0, "over the documents, for each of nine steps tried", above=0)
+    search_passes: float = setting(
+        5.0, "over the documents, for each of nine steps tried", above=0, at_most=1_000
+    )
 
     def check(self) -> None:
         super().check()

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.errors import FlyrunError
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
-from flyrun.numerics.adam import Adam
+from flyrun.numerics.adam import Adam, refuse_lost
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations.method import GaussianAnswer
 from flyrun.samplers.batches import batches_of
@@ -62,11 +61,7 @@ class BlackBox(GaussianAnswer):
         for i in range(n):
             rows = None if self.config.batch is None else self.batches.rows(first + i, rng, key)
             gradient, bound[i] = self.gradient(at, rows, rng)
-            if not np.isfinite(gradient).all():
-                raise FlyrunError(
-                    f"step {first + i + 1}: {self.label} leads away, the slope of its bound is not finite; "
-                    f"try {self.remedy}"
-                )
+            refuse_lost(gradient, first + i + 1, self.label)
             at, slope, square = self.adam.climbed(at, gradient, slope, square, first + i + 1)
             visits[i] = self.batches.n_data if rows is None else len(rows)
         moved = {"at": at, "slope": slope, "square": square, "step": state["step"] + n}

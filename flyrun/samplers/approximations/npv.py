@@ -12,7 +12,7 @@ from scipy.special import softmax
 from flyrun.models import passes
 from flyrun.models.problem import Problem, draw_prior, prior_scores
 from flyrun.models.shard_prior import priors_of
-from flyrun.numerics.adam import Adam
+from flyrun.numerics.adam import Adam, refuse_lost
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
 from flyrun.samplers.batches import batches_of
@@ -48,12 +48,14 @@ class Npv(OnData):
         return {"at": at, **moments, "key": key, "step": step, "rng": generator_state(rng)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
+        """n more steps. FlyrunError where the slope is not finite."""
         rng, first = generator(state["rng"]), int(state["step"][0])
         at, slope, square = (state[name] for name in ("at", "slope", "square"))
         visits = np.zeros(n)
         for i in range(n):
             rows = self.batches.rows(first + i, rng, int(state["key"][0]))
             gradient = self._gradient(at, rows)
+            refuse_lost(gradient, first + i + 1, self.label)
             at, slope, square = self.adam.climbed(at, gradient, slope, square, first + i + 1)
             at[:, -1] = np.clip(at[:, -1], self.most + _LEAST_LOG_VARIANCE, self.most)
             visits[i] = len(rows)

@@ -40,7 +40,7 @@ def build(config: options.DoubleMin, graph: Any) -> DoubleMin:
 
 def double_min(graph: Any, first: float, second: float, method: str = "auto") -> DoubleMin:
     """Kernel with λ₁ = first, drawn faithfully, and λ₂ = second, drawn as method says; see `estimator`."""
-    drawn = minibatch(graph, first, "faithful"), estimator(graph, second, method)
+    drawn = minibatch(graph, first, "faithful"), estimator(graph, second, method, "second_batch")
     return DoubleMin(*drawn, *single_site.room(graph))
 
 

@@ -18,6 +18,7 @@ from flyrun.models.graphs.graph import expect_factor, factor_masses, factor_shar
 from flyrun.numerics.alias import alias_table, pick
 from flyrun.numerics.compiled import implements, inlined
 
+_MOST = 1e12  # a step looks at so many factors for hours
 AHEAD = 32
 """Picks made before their factors are looked at: the processor then fetches several from memory at once."""
 
@@ -42,18 +43,23 @@ class Superposed(NamedTuple):
 
 
 def check_batch(batch: float, what: str = "batch") -> float:
-    """The mean batch size, if it is one; ConfigError otherwise."""
-    if not 0.0 < batch < float("inf"):
-        raise ConfigError(f"sampler.{what}={batch}: must be a finite number above 0, such as 1.0")
+    """The mean batch size, if it is one that a step gets through; else ConfigError, naming sampler.what."""
+    if not 0.0 < batch <= _MOST:
+        other = "larger" if batch <= 0.0 else "smaller"
+        raise ConfigError(
+            f"sampler.{what}: its mean batch is {batch:.3g} factors, which must be above 0 and at most "
+            f"{_MOST:.0e}; choose a {other} one, such as sampler.{what}=1"
+        )
     return float(batch)
 
 
-def estimator(graph: Any, batch: float, method: str) -> Faithful | Superposed:
+def estimator(graph: Any, batch: float, method: str, what: str = "batch") -> Faithful | Superposed:
     """Estimator with mean batch λ = batch. method: "faithful", "superposed" or "auto" (superposed if it can).
 
-    Raises ConfigError for λ ≤ 0, or superposed where factors have more than two values.
+    what: the option that says λ. Raises ConfigError for λ that is no batch, or superposed where
+    factors have more than two values.
     """
-    batch, total = check_batch(batch), graph.bounds.total
+    batch, total = check_batch(batch, what), graph.bounds.total
     if method == "superposed" and not graph.bounds.two_valued:
         raise ConfigError(
             "sampler.estimator=superposed: needs factors that are 0 or M only, which this graph's are not; "

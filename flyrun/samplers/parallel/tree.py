@@ -28,8 +28,11 @@ class Point:
         self.taken = False
 
     def log_density(self) -> float:
-        """Prior times likelihood, of a point whose blocks are all known."""
-        return math.fsum([self.log_prior, *self.sums])
+        """Prior times likelihood, of a point whose blocks are all known; of one too far for numbers -inf."""
+        try:
+            return math.fsum([self.log_prior, *self.sums])
+        except OverflowError:
+            return -math.inf
 
 
 class Node:

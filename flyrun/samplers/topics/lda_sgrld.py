@@ -6,6 +6,8 @@
 
 import numpy as np
 
+from flyrun.config.schema import show
+from flyrun.errors import FlyrunError
 from flyrun.models import lda
 from flyrun.samplers.method import State
 from flyrun.samplers.topics.method import Sampled
@@ -39,6 +41,11 @@ class Langevin(Sampled):
         drift = self.problem.beta - lam + self.batches.factor * (counts - phi * counts.sum(axis=0))
         noise = np.sqrt(eps * lam) * rng.standard_normal(lam.shape)
         np.abs(lam + 0.5 * eps * drift + noise, out=lam)
+        if not np.isfinite(lam.sum()):
+            raise FlyrunError(
+                f"step {t}: SGRLD leads away, λ is not finite; take a smaller first number of sampler.step, "
+                f"{show(CANDIDATES[0])} for one"
+            )
         arrays["mean"] += 2.0 / (t + 2.0) * (lda.topics_of(lam) - arrays["mean"])
         return queries
 

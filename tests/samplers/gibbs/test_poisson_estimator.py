@@ -92,7 +92,7 @@ def test_negative_control_a_batch_that_is_off_by_a_tenth_has_another_law(part):
 @pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
 def test_batches_that_are_none_are_refused(batch):
     for make in (mgpmh, poisson_gibbs, lambda graph, size: poisson_estimator.estimator(graph, size, "auto")):
-        with pytest.raises(ConfigError, match=r"sampler\.batch=.*above 0"):
+        with pytest.raises(ConfigError, match=r"sampler\.batch: .*above 0"):
             make(GRID, batch)
     with pytest.raises(ConfigError, match=r"sampler\.batch=0: must be a whole number"):
         local_minibatch(GRID, 0)
