@@ -133,13 +133,13 @@ def _own_data(arm: Arm) -> str:
 def cell_key(
     arm: Arm,
     of: Callable[[Any], str] | None = None,
-    of_code: Callable[[tuple[str, ...]], str] = code_digest.of_modules,
+    of_code: Callable[[tuple[str, ...]], str] | None = None,
 ) -> str:
     """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads.
 
     of, of_code: the same of other arms, and digests of modules, where some are known.
     """
     needed = [(of or cell_key)(one) for one in arm.sampler.needed_at(arm, 0)]
-    code, data = of_code(tuple(arm.code())), flyrun.data.fingerprint(arm.dataset)
+    code, data = (of_code or code_digest.of_modules)(tuple(arm.code())), flyrun.data.fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -96,7 +96,7 @@ def test_other_settings_run_again_and_say_why(tmp_path, screen, monkeypatch):
     assert len(run(fakes.make_job(tmp_path, seeds=2), None, fakes.refuse).of("cached")) == 4
     run(fakes.make_job(tmp_path, seeds=1, init="map", fresh=True), None, fakes.prepare)
     assert store.read_run(tmp_path / "runs" / "walk")["arms"][0]["settings"]["protocol"]["init"] == "map"
-    monkeypatch.setattr(cell_module.sources, "of_modules", lambda names: "edited")
+    monkeypatch.setattr(cell_module.code_digest, "of_modules", lambda names: "edited")
     run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
     assert "one: run seed 0: settings, code or data are not those of the stored results" in str(screen)
 
