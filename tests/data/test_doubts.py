@@ -15,7 +15,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.arm import GROUPS
-from flyrun.data.table import doubts
+from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.errors import FlyrunError
 from flyrun.fit import choose
@@ -165,7 +165,7 @@ def test_what_is_probable_is_read_as_before(cells):
 
 def test_a_value_far_out_is_found_over_pieces_and_ends_that_are_not_are_not(monkeypatch):
     """Extremes are judged by the whole column, however it comes in pieces."""
-    monkeypatch.setattr(table_files, "_BYTES", 2000)
+    monkeypatch.setattr(text_table, "_BYTES", 2000)
     rng = np.random.default_rng(2)
     v = np.sort(rng.normal(40, 5, 5000).round(2))  # far from its piece's others is not far from all
     table = pd.DataFrame({"v": v, "y": rng.permutation(np.arange(5000) % 2)})

@@ -23,6 +23,7 @@ from flyrun.data.table import loader as table
 from flyrun.data.table import piece_cache, reading
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.seen import Seen
+from flyrun.data.table.text_table import TextTable
 from flyrun.errors import DataError
 from flyrun.models import logistic
 
@@ -202,8 +203,8 @@ def test_parquet_is_read_twice_and_text_once(write, tmp_path, monkeypatch):
 
 
 def test_names_in_quotes_leave_lines_to_all_cores_and_quoted_values_do_not(write, monkeypatch):
-    alone, one_by_one = [], table_files._Csv._one_by_one
-    monkeypatch.setattr(table_files._Csv, "_one_by_one", lambda *all: alone.append(1) or one_by_one(*all))
+    alone, one_by_one = [], TextTable._one_by_one
+    monkeypatch.setattr(TextTable, "_one_by_one", lambda *all: alone.append(1) or one_by_one(*all))
     rows = "".join(f"{k},{k % 7},{k % 2}\n" for k in range(2, 52))
     found = data.load(write('"x, cm","a","y"\n' + rows))
     assert found.feature_names[:2] == ("x, cm", "a")

@@ -14,7 +14,7 @@ from pandas.api import types
 
 from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing
-from flyrun.data.table import doubts
+from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
@@ -52,10 +52,10 @@ def scan(
         for piece, lost in usable(read(text), options, what, text):
             rows, dropped = rows + len(piece), dropped + lost
             last = int(piece.index[-1]) + 1 if len(piece) else last
-            zeros = piece.attrs.pop(table_files.ZEROS, ())  # pandas copies it for every column taken
+            zeros = piece.attrs.pop(text_table.ZEROS, ())  # pandas copies it for every column taken
             for name, one in seen.items():
                 values = piece[name]
-                one.zeros |= zeros == table_files.ALL or name in zeros
+                one.zeros |= zeros == text_table.ALL or name in zeros
                 one.follow(values, is_number(values))
                 if is_number(values):
                     one.add_numbers(values.to_numpy())
@@ -77,7 +77,7 @@ def scan(
         raise DataError(f"{what}: has no row to use{lack if dropped else ''}")
     for name in filter(lambda name: name in seen and seen[name].text, options.numeric):
         row, cell = seen[name].stray or (0, "")
-        where = f", {cell[:40]!r} in {table_files.place(what, row, options)}" if cell else ""
+        where = f", {cell[:40]!r} in {text_table.place(what, row, options)}" if cell else ""
         said = f"is said to be numeric by {options.say('numeric')}, but holds text{where}"
         raise seen[name].error(f"{said}; {one_of(['write numbers alone', options.without(name)])}")
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
@@ -122,7 +122,7 @@ def usable(
             fine = np.abs(values) <= _LARGEST
             if not fine.all():
                 at = int(np.argmin(fine))
-                where = table_files.place(what, int(piece.index[at]), options)
+                where = text_table.place(what, int(piece.index[at]), options)
                 remedy = f"write the column in a larger unit, or {options.without(name)}"
                 remedy = f"the most is {_LARGEST:g}: {remedy}" if np.isfinite(values[at]) else "mend it"
                 raise DataError(f"{what}: {where}, column {name} is {values[at]}; {remedy}")
@@ -160,7 +160,7 @@ def _missing(
         mend.append(f"leave such rows out, {lost}, with {options.say('missing', 'drop')}")
     elif str(emptiest := empty.idxmax()) != options.target:
         mend[1:] = [f"{options.without(str(emptiest))}, which has {empty.max():,} of {rows:,} empty"]
-    where = table_files.place(what, row, options)
+    where = text_table.place(what, row, options)
     return DataError(f"{what}: {where}, column {column} {said}; {one_of(mend)}")
 
 

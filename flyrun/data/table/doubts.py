@@ -14,8 +14,8 @@ import pandas as pd
 from flyrun.data.table.cells import LAST_EXACT, kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
-from flyrun.data.table.pieces import place
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
+from flyrun.data.table.text_table import place
 from flyrun.errors import DataError
 
 Rule = Callable[[Seen], DataError | None]
