@@ -50,8 +50,8 @@ def pieces(
 ) -> Iterator[pd.DataFrame]:
     """The columns asked for, some rows at a time, in this order; those in `text` as strings, stripped.
 
-    A piece's attrs[text_table.ZEROS] are columns of a CSV file in which a cell may begin with a zero and a digit,
-    or text_table.ALL.
+    A piece's attrs[text_table.ZEROS] are columns of a CSV file in which a cell may begin with a zero and
+    a digit, or text_table.ALL.
     """
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at

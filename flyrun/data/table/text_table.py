@@ -106,7 +106,7 @@ class TextTable:
         return found
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
-        """All columns, those in `text` as strings, about `rows` rows at a time; attrs[ZEROS] where some may be.
+        """All columns, those in `text` as strings, about `rows` rows at a time, with attrs[ZEROS].
 
         Raises DataError for a quote that takes in rows, ValueError for rows longer than the header.
         """
