@@ -23,6 +23,7 @@ from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.subsampling.method import SubsetChain
 
+_FAR = 1e100  # beyond it squares, and sums of them, are soon no numbers
 KEPT = 2_000
 """Positions that weighted averages hand in, evenly over the steps after burn-in."""
 
@@ -67,10 +68,10 @@ class Sgld(SubsetChain):
         with np.errstate(over="ignore", invalid="ignore"):
             drift = 0.5 * size * self.covariance @ self.gradient(theta, index)
             moved = theta + drift + np.sqrt(size) * self.root @ rng.standard_normal(len(theta))
-        if not np.isfinite(moved).all():
+        if not np.abs(moved).max() < _FAR:
             raise FlyrunError(
                 f"θ left all bounds at step {step:,}: sampler.step={self.arm.sampler.step:g} is too long; "
-                "take a shorter one"
+                "take a shorter one, or a larger sampler.delay"
             )
         return moved, len(index)
 
