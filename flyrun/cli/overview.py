@@ -28,7 +28,7 @@ flyrun: which sampler can I trust on tall data, and what does it cost?
 """
 
 _KEYS = """\
-Keys that every arm takes which has them
+Keys of an arm: a value applies to every arm that has the key
   protocol.seeds=5|[0,1,2]     how many chains per arm, or which
   protocol.iterations=80000    iterations, burn-in included; protocol.burn_in, protocol.thin
   protocol.init=prior|map|zero where chains start
