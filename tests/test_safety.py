@@ -22,6 +22,9 @@ ALLOWED = {
     # numba's compiled code, as numba itself keeps it, in a folder that only the user can write
     ("numerics/compile_cache.py", "pickle"),
     ("numerics/compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
+    # Hydra's own module, as installed, again with its assert statements under python -O
+    ("config/overrides.py", "exec"),
+    ("config/overrides.py", "compile"),
     ("config/schema.py", "import_module"),  # the code of an option that a class registers
     ("samplers/method.py", "import_module"),  # the family that a sampler's class names
 }

@@ -20,7 +20,7 @@ def load(config: options.Dataset) -> Dataset:
     DataError or ConfigError, in one line, for what a person can mend.
     """
     data = checks.prepared(config.code.load(config))
-    if config.shard is not None and isinstance(config, options.Rows):
+    if isinstance(config, options.Rows) and config.shard is not None:
         data = shards.shard(data, config)
     if getattr(config, "dtype", "float64") == "float32":
         return replace(data, features=data.features.astype(np.float32))

@@ -166,9 +166,9 @@ def test_a_revision_that_cannot_check_itself_is_one_line(tmp_path, monkeypatch):
     ("words", "text"),
     [
         (["check", "--against", "nowhere"], "check --against nowhere: no such revision; name a commit of "),
-        (["check", "--against", "HEAD", "--update"], "--against and update do not go together; drop one"),
+        (["check", "--against", "HEAD", "--update"], "--against and --update do not go together; drop one"),
         (["check", "toy"], "did you mean toy_flymc?"),
-        (["check", "toy_flymc", "workers=0"], "workers=0: must be a whole number"),
+        (["check", "toy_flymc", "workers=0"], "--workers 0: must be a whole number"),
         (["check", "toy_flymc", "--updat"], "no such option"),
         (["check", "toy_flymc", "values={folder}"], "cannot be read"),
     ],

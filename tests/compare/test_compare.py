@@ -314,11 +314,11 @@ def test_a_verdict_can_fail_a_command(results, pair, fail_on, code):
         (["one", "nowhere"], "in no git checkout; runs there are: again, "),
         (["one", "elsewhere"], "no common arms: "),
         (["one", "other"], "different data: arm regular has n_data 12,214, 99"),
-        (["one"], "takes two runs"),
-        (["one", "again", "slow"], "takes two runs"),
-        (["one", "again", "level=2"], "level=2: must be a number between 0 and 1"),
-        (["one", "again", "level=high"], "level=high: must"),
-        (["one", "again", "margin=5"], "margin=5: must be a number between 0 and 1"),
+        (["one"], "compare: B is missing; as in `flyrun compare "),
+        (["one", "again", "slow"], "compare: slow is one word too many; as in `flyrun compare "),
+        (["one", "again", "level=2"], "--level 2: must be a number between 0 and 1"),
+        (["one", "again", "level=high"], "--level high: must"),
+        (["one", "again", "margin=5"], "--margin 5: must be a number between 0 and 1"),
         (["one", "again", "out=c.txt"], "must end in .md or .csv"),
         (["one", "again", "out=/proc/nowhere/c.md"], "cannot be written"),
         (["one", "{tmp}/other.csv"], "has no column arm"),
@@ -326,7 +326,10 @@ def test_a_verdict_can_fail_a_command(results, pair, fail_on, code):
         (["one", "{tmp}/broken.json"], "cannot be read as a table of flyrun"),
         (["one", "{tmp}/broken"], "broken/run.json: "),
         (["one", "again", "--fast"], "no such option"),
-        (["one", "again", "--fail-on", "wrose"], "fail_on=wrose: no such verdict; choose from better, worse"),
+        (
+            ["one", "again", "--fail-on", "wrose"],
+            "--fail-on wrose: no such verdict; choose from better, worse",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(results, tmp_path, capsys, words, text):

@@ -155,11 +155,11 @@ def shown(info):
         (["laplace"], "say `flyrun prove sampler=laplace` or `flyrun prove prior=laplace`"),
         (["random_walk", "prior.scale=2"], "prior.scale=2 is no key of sampler=random_walk"),
         (["random_walk", "sampler.step=-2"], "sampler.step=-2: must be a finite number above 0"),
-        (["random_walk", "iterations=3"], "iterations=3: must be a whole number at least 100"),
+        (["random_walk", "iterations=3"], "--iterations 3: must be a whole number at least 100"),
         (["gibbs"], "is not of rows of data"),
         (["softmax"], "has several predictors"),
         (["sampler=laplace"], "answers with a density"),
-        ([], "a name is missing; as in `flyrun prove random_walk`"),
+        ([], "NAME is missing; as in `flyrun prove random_walk`"),
     ],
 )
 def test_what_cannot_be_proven_is_one_line(cache, capsys, words, text):

@@ -120,6 +120,6 @@ def test_a_point_among_the_arms_is_reported(tmp_path, monkeypatch):
     assert rows.keys() == {"point", "sep", "laplace"}
     n_data = float(rows["point"]["n_data"])
     assert float(rows["point"]["total_queries"]) == n_data + 30 * 10  # a look at 0 before the steps
-    assert "however long they run not the posterior" in (folder / "report.md").read_text()
+    assert "which never become the posterior however long they run" in (folder / "report.md").read_text()
     told = json.loads(next((folder / "point").rglob("cell.json")).read_text())
     assert 0 < told["facts"]["off_map"] < 2
