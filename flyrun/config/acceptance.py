@@ -136,6 +136,12 @@ class MhSs(Thinned):
     bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
 
 
+def _order() -> Any:
+    """Of the proxies of a rule that reads until it is sure."""
+    what = "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none"
+    return setting(0, what, at_least=0, at_most=2)
+
+
 class Subsampled(Reading):
     """A rule that reads until it is sure, up to an error of epsilon; polynomials of `order` are proxies."""
 
@@ -151,12 +157,7 @@ class Austerity(Subsampled):
     """Reads batches until a t test is sure at level epsilon; biased, except that epsilon=0 reads all data."""
 
     paper: ClassVar[str] = "Korattikara, Chen and Welling 2014, Austerity in MCMC Land"
-    order: int = setting(
-        0,
-        "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none",
-        at_least=0,
-        at_most=2,
-    )
+    order: int = _order()
     batch: int = setting(500, "data read at a time, at least 2", at_least=2)
     epsilon: float = setting(
         0.05,
@@ -174,12 +175,7 @@ class Confidence(Subsampled):
     bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = setting(
         "bernstein_serfling", "hoeffding | hoeffding_serfling | empirical_bernstein | bernstein_serfling"
     )
-    order: int = setting(
-        0,
-        "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none",
-        at_least=0,
-        at_most=2,
-    )
+    order: int = _order()
     batch: int = setting(20, "data read first, at least 2", at_least=2)
     growth: float = setting(
         2.0, "by how much the data read grow from one stage to the next, above 1", above=1

@@ -4,7 +4,7 @@ parts.
 
 import numpy as np
 
-from flyrun.config.dataset import BreastCancer
+from flyrun.config.dataset.row_data import BreastCancer
 from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset, without_test_rows
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flyrun.config.dataset import Cifar3
+from flyrun.config.dataset.row_data import Cifar3
 from flyrun.data import cifar, feature_cache, patch_codes, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError

@@ -6,7 +6,7 @@ the features, ones where a row belongs to it: the sets share nothing, and one ru
 
 import numpy as np
 
-from flyrun.config.dataset import Clutter
+from flyrun.config.dataset.row_data import Clutter
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset, without_test_rows
 

@@ -15,7 +15,7 @@ class CompleteGraph(NamedTuple):
     ends: np.ndarray
 
 
-def load(config: options.CompleteGraph) -> CompleteGraph:
+def load(config: options.graph_data.CompleteGraph) -> CompleteGraph:
     """The graph of config.n_variables."""
     ring = np.arange(config.n_variables, dtype=np.int32)
     return CompleteGraph(config.n_variables, np.stack([ring, np.roll(ring, -1)], axis=1))

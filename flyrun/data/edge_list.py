@@ -28,7 +28,7 @@ class Edges(NamedTuple):
     weight: np.ndarray
 
 
-def load(config: options.EdgeList) -> Edges:
+def load(config: options.graph_data.EdgeList) -> Edges:
     """Edges of the file config.path; duplicates are summed if config.sum_duplicates, else refused."""
     return read(path_of(config), config.sum_duplicates)
 

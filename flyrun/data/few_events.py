@@ -5,7 +5,7 @@ Recipe: x a standard normal; the `events` rows with the largest x + 2·e, e stan
 
 import numpy as np
 
-from flyrun.config.dataset import FewEvents
+from flyrun.config.dataset.row_data import FewEvents
 from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset, without_test_rows
 

@@ -5,7 +5,7 @@ Recipe: x_n = z_n, or e^{sd·z_n}, z standard normals (Bardenet, Doucet & Holmes
 
 import numpy as np
 
-from flyrun.config.dataset import GaussianToy
+from flyrun.config.dataset.row_data import GaussianToy
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset, without_test_rows
 

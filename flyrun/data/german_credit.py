@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun.config.dataset import GermanCredit
+from flyrun.config.dataset.row_data import GermanCredit
 from flyrun.data import feature_cache, registry, sources
 from flyrun.data.dataset import Dataset, without_test_rows
 

@@ -16,7 +16,7 @@ class Grid(NamedTuple):
     ends: np.ndarray
 
 
-def load(config: options.Grid) -> Grid:
+def load(config: options.graph_data.Grid) -> Grid:
     """Grid of side × side variables with kernel exp(−gamma·d²)."""
     return Grid(config.side**2, gaussian_kernel(config.side, config.gamma), grid_edges(config.side))
 

@@ -7,7 +7,7 @@ from flyrun.data.archive import no_file as fingerprint  # noqa: F401
 from flyrun.data.edge_list import Edges
 
 
-def load(config: options.Lattice) -> Edges:
+def load(config: options.graph_data.Lattice) -> Edges:
     """rows × columns variables, variable i at (i // columns, i % columns)."""
     ends = lattice_edges(config.rows, config.columns)
     return Edges(config.rows * config.columns, ends, np.ones(len(ends)))

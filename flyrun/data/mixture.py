@@ -6,7 +6,7 @@ et al. 2016): (−1, 2) explains them equally well.
 
 import numpy as np
 
-from flyrun.config.dataset import Mixture
+from flyrun.config.dataset.row_data import Mixture
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset, without_test_rows
 

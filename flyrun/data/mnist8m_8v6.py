@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import Mnist8m8v6
+from flyrun.config.dataset.row_data import Mnist8m8v6
 from flyrun.data import feature_cache, generated, infimnist, mnist, registry
 from flyrun.data.dataset import Dataset
 

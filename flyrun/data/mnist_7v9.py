@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flyrun.config.dataset import Mnist7v9
+from flyrun.config.dataset.row_data import Mnist7v9
 from flyrun.data import archive, feature_cache, mnist, registry
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError

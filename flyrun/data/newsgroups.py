@@ -20,7 +20,7 @@ PARTS = ("tr", "va", "ts_h1", "ts_h2")
 WHERE = "name the folder with bow_tr_tokens.mat, bow_tr_counts.mat and those of va, ts_h1 and ts_h2"
 
 
-def load(config: options.Newsgroups) -> Corpora:
+def load(config: options.document_data.Newsgroups) -> Corpora:
     """Training documents, the few of `va` to choose settings on, test documents in the folder's halves."""
     words, counts = ({part: _documents(_files(config, part)[k]) for part in PARTS} for k in (0, 1))
     n_words = 1 + max(int(one.max(initial=0)) for part in words.values() for one in part)
@@ -31,13 +31,13 @@ def load(config: options.Newsgroups) -> Corpora:
     return Corpora(train, halved(parts["va"]), test, n_words)
 
 
-def fingerprint(config: options.Newsgroups) -> str:
+def fingerprint(config: options.document_data.Newsgroups) -> str:
     """Digest of the files; DataError where one is not there."""
     paths = [path for part in PARTS for path in _files(config, part)]
     return hashlib.sha256("".join(map(sources.sha256_of, paths)).encode()).hexdigest()
 
 
-def _files(config: options.Newsgroups, part: str) -> list[Path]:
+def _files(config: options.document_data.Newsgroups, part: str) -> list[Path]:
     if config.path is None:
         raise DataError(f"dataset.path=null: newsgroups needs a folder of yours; {WHERE}")
     paths = [Path(config.path).expanduser() / f"bow_{part}_{kind}.mat" for kind in ("tokens", "counts")]
@@ -59,7 +59,7 @@ def _documents(path: Path) -> list[np.ndarray]:
         ) from error
 
 
-def _limited(config: options.Newsgroups, train: Corpus) -> Corpus:
+def _limited(config: options.document_data.Newsgroups, train: Corpus) -> Corpus:
     if config.limit is None:
         return train
     if config.limit > train.n_documents:

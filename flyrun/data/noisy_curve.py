@@ -7,7 +7,7 @@ formulas of the text that we have: this one is ours.
 
 import numpy as np
 
-from flyrun.config.dataset import NoisyCurve
+from flyrun.config.dataset.row_data import NoisyCurve
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun.config.dataset import OpvCep
+from flyrun.config.dataset.row_data import OpvCep
 from flyrun.data import descriptors, feature_cache, regression, sources
 from flyrun.data.dataset import Dataset
 from flyrun.data.your_file import YourFile

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import OpvScale, Qm9Gap
+from flyrun.config.dataset.row_data import OpvScale, Qm9Gap
 from flyrun.data import descriptors, generated, qm9_gap, registry
 from flyrun.data.dataset import Dataset
 

@@ -22,14 +22,14 @@ class Precision(NamedTuple):
     potential: np.ndarray
 
 
-def load(config: options.Precision) -> Precision:
+def load(config: options.graph_data.Precision) -> Precision:
     """The matrix and potential of a config."""
     stream = np.random.RandomState(config.seed)  # whose streams are frozen for good
     matrix = LAWS[config.law](stream, config.n_variables, config.coupling)
     return Precision(matrix, stream.standard_normal(config.n_variables))
 
 
-def fingerprint(config: options.Precision) -> str:
+def fingerprint(config: options.graph_data.Precision) -> str:
     """Digest of the recipe's numbers."""
     recipe = ["precision", config.law, config.n_variables, config.coupling, config.seed]
     return archive.sha256(json.dumps(recipe).encode())

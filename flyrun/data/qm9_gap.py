@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flyrun.config.dataset import Qm9Gap
+from flyrun.config.dataset.row_data import Qm9Gap
 from flyrun.data import checks, descriptors, qm9, registry, regression
 from flyrun.data.dataset import Dataset
 

@@ -24,7 +24,7 @@ class SharedTables(NamedTuple):
     ends: np.ndarray  # (E, 2) int32: the pairs whose agreement is watched, those of the first factors
 
 
-def load(config: options.RandomFactors) -> SharedTables:
+def load(config: options.graph_data.RandomFactors) -> SharedTables:
     """Random regular graph: `degree` times, the variables are shuffled and dealt out to n/width factors.
 
     So each variable stands in `degree` factors, all of one M, and each L_i is `local` exactly.

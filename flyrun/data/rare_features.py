@@ -6,7 +6,7 @@ Recipe: a bias, `dense` standard normals, and `rare` indicators that are 1 with 
 
 import numpy as np
 
-from flyrun.config.dataset import RareFeatures
+from flyrun.config.dataset.row_data import RareFeatures
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset, without_test_rows
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import OpvCep, Qm9Gap
+from flyrun.config.dataset.row_data import OpvCep, Qm9Gap
 from flyrun.data import checks, feature_cache
 from flyrun.data.dataset import Dataset
 

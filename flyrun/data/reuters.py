@@ -25,7 +25,7 @@ REMEDY = (
 ARRAYS = ("counts", "tokens")  # the two members' bytes
 
 
-def load(config: options.Reuters) -> Corpora:
+def load(config: options.document_data.Reuters) -> Corpora:
     """Every fifth story is to be predicted, every tenth chooses settings, the others are to learn from."""
     if config.path is None:
         texts = feature_cache.cached(ARRAYS, {"what": "reuters", **RAW}, lambda: _fetched(feature_cache.tell))
@@ -40,7 +40,7 @@ def load(config: options.Reuters) -> Corpora:
     return Corpora(train, halved(some), halved(others), len(vocabulary), vocabulary)
 
 
-def fingerprint(config: options.Reuters) -> str:
+def fingerprint(config: options.document_data.Reuters) -> str:
     """Digest of what is read, wherever it comes from."""
     return archive.sha256(str(sorted(MEMBERS.items())).encode())
 

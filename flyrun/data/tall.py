@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import Tall
+from flyrun.config.dataset.row_data import Tall
 from flyrun.data import generated
 from flyrun.data.dataset import Dataset
 

@@ -12,7 +12,7 @@ from flyrun.data import archive
 from flyrun.data.documents import Corpora, Corpus, halved, of_tokens
 
 
-def load(config: options.TopicCorpus) -> Corpora:
+def load(config: options.document_data.TopicCorpus) -> Corpora:
     """n_documents to learn from, n_valid to choose settings on, n_test, all of the same topics."""
     rng = np.random.RandomState(config.seed)  # whose streams are frozen for good
     topics = rng.dirichlet(np.full(config.n_words, config.beta), config.n_topics)
@@ -20,16 +20,18 @@ def load(config: options.TopicCorpus) -> Corpora:
     return Corpora(train, halved(valid), halved(test), config.n_words, topics=np.ascontiguousarray(topics.T))
 
 
-def fingerprint(config: options.TopicCorpus) -> str:
+def fingerprint(config: options.document_data.TopicCorpus) -> str:
     """Digest of the recipe's numbers."""
     return archive.sha256(json.dumps(config.settings(), sort_keys=True).encode())
 
 
-def _sizes(config: options.TopicCorpus) -> tuple[int, int, int]:
+def _sizes(config: options.document_data.TopicCorpus) -> tuple[int, int, int]:
     return config.n_documents, config.n_valid, config.n_test
 
 
-def _documents(rng: np.random.RandomState, config: options.TopicCorpus, topics: np.ndarray, n: int) -> Corpus:
+def _documents(
+    rng: np.random.RandomState, config: options.document_data.TopicCorpus, topics: np.ndarray, n: int
+) -> Corpus:
     lengths = np.maximum(rng.poisson(config.length, n), 2)
     shares = rng.dirichlet(np.full(config.n_topics, config.alpha), n)
     tokens = np.array([rng.multinomial(*one) for one in zip(lengths, shares, strict=True)])

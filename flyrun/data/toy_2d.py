@@ -5,7 +5,7 @@ Recipe: t = +1 for the even rows, -1 for the odd ones; x ~ N(t·separation/2·u,
 
 import numpy as np
 
-from flyrun.config.dataset import Toy2d
+from flyrun.config.dataset.row_data import Toy2d
 from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset, without_test_rows
 

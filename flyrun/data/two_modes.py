@@ -6,7 +6,7 @@ Recipe: y = ±1 + 0.4·x + 0.1·e, `low` rows below and the others above; x and 
 
 import numpy as np
 
-from flyrun.config.dataset import TwoModes
+from flyrun.config.dataset.row_data import TwoModes
 from flyrun.data import archive, feature_cache
 from flyrun.data.dataset import Dataset, without_test_rows
 

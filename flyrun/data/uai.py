@@ -37,12 +37,12 @@ class Network(NamedTuple):
     tables: tuple[np.ndarray, ...]
 
 
-def load(config: options.Uai) -> Network:
+def load(config: options.graph_data.Uai) -> Network:
     """Network of the file config.path; DataError, naming line and factor, where it is not as it should be."""
     return read(path_of(config))
 
 
-def fingerprint(config: options.Uai) -> str:
+def fingerprint(config: options.graph_data.Uai) -> str:
     """Digest of the file that `load` reads."""
     return archive.sha256(file_bytes(path_of(config)))
 
@@ -141,7 +141,7 @@ class _Words:
         return DataError(f"{self.path}, line {self.line}: {what}")
 
 
-def path_of(config: options.Uai | options.EdgeList) -> Path:
+def path_of(config: options.graph_data.Uai | options.graph_data.EdgeList) -> Path:
     """The file that a dataset's config names; DataError where it names none."""
     if not config.path:
         raise DataError("dataset.path=null: must name a file, such as dataset.path=graph.uai or graph.csv")

@@ -18,7 +18,7 @@ from flyrun.config.arm import ARM_GROUPS, Arm
 from flyrun.config.bound import Map, NoBound
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.compose import compose_job
-from flyrun.config.dataset import Mnist7v9
+from flyrun.config.dataset.row_data import Mnist7v9
 from flyrun.config.executor import Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from flyrun import data
-from flyrun.config.dataset import Cifar3
+from flyrun.config.dataset.row_data import Cifar3
 from flyrun.data import archive, cifar, cifar3, patch_codes, registry, sources
 from flyrun.errors import ConfigError, DataError
 

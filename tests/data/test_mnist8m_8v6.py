@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun import data
-from flyrun.config.dataset import Mnist8m8v6
+from flyrun.config.dataset.row_data import Mnist8m8v6
 from flyrun.data import infimnist, mnist, mnist8m_8v6, registry, sources
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import logistic

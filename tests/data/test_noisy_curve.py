@@ -3,7 +3,7 @@
 import numpy as np
 
 import flyrun.data
-from flyrun.config.dataset import NoisyCurve
+from flyrun.config.dataset.row_data import NoisyCurve
 from flyrun.data.noisy_curve import curve
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun import data
-from flyrun.config.dataset import OpvCep
+from flyrun.config.dataset.row_data import OpvCep
 from flyrun.data import descriptors, opv_cep, registry
 from flyrun.errors import DataError
 

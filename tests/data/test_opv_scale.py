@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun import data
-from flyrun.config.dataset import OpvScale
+from flyrun.config.dataset.row_data import OpvScale
 from flyrun.data import checks, opv_scale, registry
 from flyrun.errors import DataError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun import data
-from flyrun.config.dataset import Qm9Gap
+from flyrun.config.dataset.row_data import Qm9Gap
 from flyrun.data import archive, checks, descriptors, qm9, qm9_gap, registry, regression, sources
 from flyrun.errors import ConfigError, DataError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun import data
-from flyrun.config.dataset import Tall
+from flyrun.config.dataset.row_data import Tall
 from flyrun.data import registry, tall
 from flyrun.errors import DataError
 from flyrun.models import logistic

@@ -3,7 +3,7 @@
 import numpy as np
 
 import flyrun.data
-from flyrun.config.dataset import Toy2d
+from flyrun.config.dataset.row_data import Toy2d
 
 
 def test_rows_follow_the_recipe():

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import flyrun.data
-from flyrun.config.dataset import Mnist7v9
+from flyrun.config.dataset.row_data import Mnist7v9
 
 N_DRAWS, BATCH, FREEDOM = 200_000, 500, 8
 OUT = Path(__file__).with_name("mnist_reference.npz")

@@ -8,7 +8,7 @@ import pytest
 from flyrun.config.arm import Arm
 from flyrun.config.bound import Map, NoBound, Untuned
 from flyrun.config.brightness import Implicit, NoBrightness
-from flyrun.config.dataset import Mnist7v9
+from flyrun.config.dataset.row_data import Mnist7v9
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian
 from flyrun.config.protocol import Protocol

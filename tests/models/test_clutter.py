@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset import Clutter
+from flyrun.config.dataset.row_data import Clutter
 from flyrun.data import clutter as data
 from flyrun.gold.reference import arm_of
 from flyrun.models import clutter

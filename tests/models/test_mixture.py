@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset import Mixture
+from flyrun.config.dataset.row_data import Mixture
 from flyrun.data import mixture as data
 from flyrun.errors import ConfigError
 from flyrun.gold.reference import arm_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset import GaussianToy
+from flyrun.config.dataset.row_data import GaussianToy
 from flyrun.data import gaussian_toy
 from flyrun.models import normal, passes
 from flyrun.models.taylor import subtract_expansion

@@ -8,7 +8,8 @@ from flyrun.config.arm import Arm
 from flyrun.config.bound import Map, NoBound, Untuned
 from flyrun.config.brightness import Implicit, NoBrightness, PerDatum
 from flyrun.config.compose import compose_job
-from flyrun.config.dataset import Mnist7v9, Table
+from flyrun.config.dataset import Table
+from flyrun.config.dataset.row_data import Mnist7v9
 from flyrun.config.model import StudentT
 from flyrun.config.prior import Gaussian, Laplace
 from flyrun.config.protocol import Protocol

@@ -16,7 +16,7 @@ import numpy as np
 from flyrun.config.arm import Arm, Job
 from flyrun.config.bound import NoBound
 from flyrun.config.brightness import NoBrightness
-from flyrun.config.dataset import Mnist7v9
+from flyrun.config.dataset.row_data import Mnist7v9
 from flyrun.config.executor import Dask, Local
 from flyrun.config.model import Logistic
 from flyrun.config.prior import Gaussian

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import Mnist7v9, Tall
+from flyrun.config.dataset.row_data import Mnist7v9, Tall
 from flyrun.config.prior import Gaussian
 from flyrun.data import load
 

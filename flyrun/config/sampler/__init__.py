@@ -13,6 +13,7 @@ from flyrun.config.sampler import (
     mixture,
     particles,
     prefetching,
+    streamed,
     subsampling,
     topics,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "mixture",
     "particles",
     "prefetching",
+    "streamed",
     "subsampling",
     "topics",
 ]

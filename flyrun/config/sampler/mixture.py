@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from flyrun.config.sampler.approximations import ByBatches
 from flyrun.config.sampler.base import Sampler
+from flyrun.config.sampler.streamed import ByBatches
 from flyrun.config.schema import option, setting
 
 

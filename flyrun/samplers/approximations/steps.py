@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.config.sampler.approximations import ByBatches
+from flyrun.config.sampler.streamed import ByBatches
 from flyrun.numerics.batches import Batches
 
 

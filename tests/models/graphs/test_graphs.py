@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.config.dataset import RandomFactors
+from flyrun.config.dataset.graph_data import RandomFactors
 from flyrun.data import random_factors
 from flyrun.data.grid import gaussian_kernel, grid_edges
 from flyrun.errors import DataError

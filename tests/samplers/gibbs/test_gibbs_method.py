@@ -5,7 +5,7 @@ import pytest
 
 from flyrun.config.arm import Arm
 from flyrun.config.bound import Map
-from flyrun.config.dataset import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
+from flyrun.config.dataset.graph_data import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
 from flyrun.config.model import EdgeTables, FactorGraph, Ising, Potts
 from flyrun.config.protocol import Protocol
 from flyrun.config.sampler.chain import RandomWalk

@@ -1,0 +1,83 @@
+"""A table of a person's own."""
+
+import codecs
+import re
+from typing import Any, Literal
+
+from flyrun.config.dataset.base import Rows
+from flyrun.config.schema import option, quoted, setting
+from flyrun.errors import ConfigError
+
+
+@option("dataset", "table")
+class Table(Rows):
+    """A table of your own: a CSV, Parquet or .npz file; categories become 0-1 columns."""
+
+    path: str | None = setting(None, "the file")
+    target: str | None = setting(None, "the column to explain")
+    features: tuple[str, ...] | None = setting(None, "the columns that explain it; null: all others")
+    drop: tuple[str, ...] = setting((), "columns to leave out")
+    categorical: tuple[str, ...] = setting((), "columns of numbers that are names, as postcodes")
+    numeric: tuple[str, ...] = setting(
+        (), "columns that are numbers though they look like codes, row numbers or words for missing values"
+    )
+    reference: tuple[str, ...] = setting(
+        (), "reference levels of categories, as ['dose=placebo']; of others the first in order"
+    )
+    na: tuple[str, ...] = setting((), "further words for a missing value, as ['-999', '?']")
+    standardize: bool = setting(True, "numbers to mean 0 and sd 1; false: as they are")
+    missing: Literal["refuse", "drop"] = setting(
+        "refuse", "drop: leave out, and count, rows that lack a value"
+    )
+    decimal: Literal[".", ","] = setting(".", "the decimal sign of a CSV file: . or ,")
+    encoding: str = setting("utf-8", "of a CSV file")
+    task: Literal["auto", "binary", "classes", "regression"] = setting(
+        "auto", "what the target is: binary, classes or regression; auto: what the model is for"
+    )
+    limit: int | None = setting(None, "use only the first rows", at_least=1)
+    sha256: str | None = setting(
+        None, "digest that the file must have, as where it is read again", shared=True
+    )
+
+    def check(self) -> None:
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ConfigError(
+                f"{self.say('encoding', self.encoding)}: no such encoding; name one such as utf-8, cp1252 or "
+                "utf-16"
+            ) from None
+        for name in {*self.numeric} & {*self.categorical}:
+            raise ConfigError(
+                f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """As in the base class; the file's digest is in no key twice."""
+        return {key: value for key, value in super().settings().items() if key != "sha256"}
+
+    def say(self, key: str, value: str | None = None) -> str:
+        """How a key is typed where this table was asked for; a column's name joins those of a list."""
+        if key == "model":
+            return f"model={value}"
+        if value is not None and isinstance(there := getattr(self, key), tuple):
+            value = f"[{','.join(map(_hydra_word, [*there, value]))}]"
+        return f"dataset.{key}" if value is None else quoted(f"dataset.{key}={value}")
+
+    def without(self, name: str) -> str:
+        """The remedy for a column that is of no use, as it is typed."""
+        if name == self.target:
+            return f"name another column with {self.say('target')}"
+        return f"leave the column out with {self.say('drop', name)}"
+
+    def missing_as(self, word: str) -> str:
+        """How it is typed that this word stands for a missing value, whose row is left out."""
+        drop = [] if self.missing == "drop" else [self.say("missing", "drop")]
+        return " ".join([self.say("na", word), *drop])
+
+
+def _hydra_word(name: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    if plain and name.lower() not in ("null", "true", "false", "nan", "inf"):
+        return name
+    return "'" + name.replace("'", "\\'") + "'"
