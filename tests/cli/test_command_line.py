@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -460,3 +463,20 @@ def test_lists_have_straight_columns(runs, capsys, monkeypatch):
     assert main(["data", "list"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.index("MNIST") == second.index("Generated") == len("random_factors  none yet, but soon  ")
+
+
+def test_the_sample_table_that_an_error_names_is_there_from_any_folder(tmp_path):
+    """A remedy holds where flyrun was started, not only in a checkout."""
+
+    def flyrun(*words):
+        command = [sys.executable, "-m", "flyrun", *words]
+        env = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    told = flyrun("fit")
+    typed = shlex.split(re.search("`flyrun (.*)`", told.stderr)[1])
+    assert told.returncode == 2
+    assert Path(typed[1]).is_absolute()
+    seen = flyrun(*typed, "--check")
+    assert (seen.returncode, seen.stderr) == (0, ""), seen.stderr
+    assert "diagnosis" in seen.stdout

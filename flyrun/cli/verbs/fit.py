@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from flyrun.config.arm import GROUPS
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
+from flyrun.paths import datasets_dir
 
 if TYPE_CHECKING:
     from flyrun.cli.screen import Screen
@@ -117,6 +119,12 @@ def _columns(words: list[str]) -> list[str]:
     return columns(next((word for word in words if not word.startswith("-")), ""))
 
 
+def _sample() -> str:
+    """The shipped table, as it is typed from the folder that flyrun was started in."""
+    here = "datasets/tables/breast_cancer.csv"
+    return here if Path(here).is_file() else shlex.quote(str(datasets_dir() / "tables" / "breast_cancer.csv"))
+
+
 VERB = Verb(
     "fit",
     "fit a regression to a table of your own, exactly",
@@ -141,10 +149,9 @@ VERB = Verb(
     the same command with a longer --budget goes on. 1: there are hardly any draws, or an error. 2: what
     you can mend.""",
     examples=(
-        "flyrun fit datasets/tables/breast_cancer.csv --target diagnosis",
-        "flyrun fit datasets/tables/breast_cancer.csv --target diagnosis --budget 2h",
-        "flyrun fit datasets/tables/breast_cancer.csv --target diagnosis --features radius,texture --name "
-        "two",
+        f"flyrun fit {_sample()} --target diagnosis",
+        f"flyrun fit {_sample()} --target diagnosis --budget 2h",
+        f"flyrun fit {_sample()} --target diagnosis --features radius,texture --name two",
     ),
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
 )
