@@ -112,7 +112,7 @@ def _said(group, name, key, value, folder, patch, iterations):
         if iterations:
             state, draws = method.advance(method.init(0), iterations)
             method.facts(state)
-            if np.isnan(draws["theta"]).any():
+            if any(np.isnan(np.asarray(values, dtype=float)).any() for values in draws.values()):
                 return "NaN\n"
     except FlyrunError as error:
         return str(error)
