@@ -9,6 +9,8 @@ class Model(Choice):
     """A model. What its likelihood can do holds of rows; the others keep the defaults."""
 
     kind: ClassVar[str]
+    #: which of a dataset's offset, trials and weights its likelihood takes into account
+    beside: ClassVar[tuple[str, ...]] = ()
     #: whether it has lower bounds, which Firefly Monte Carlo and the search for modes take
     bounds: ClassVar[bool] = True
     #: whether it says how far its likelihoods bend within reach of a predictor

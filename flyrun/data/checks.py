@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def prepared(data: Dataset) -> Dataset:
     treats any other kind of array as another type. Features mapped from a file stay there, in the
     precision that they have there.
     """
-    what, kind = f"dataset {data.name}", np.int64 if data.task == "classes" else np.float64
+    what, kind = f"dataset {data.name}", np.int64 if data.task in ("classes", "ordered") else np.float64
     for part, features, target in (
         ("", data.features, data.target),
         (", test rows", data.test_features, data.test_target),
@@ -99,18 +100,23 @@ def prepared(data: Dataset) -> Dataset:
     if data.task == "binary":
         plus_minus_one(data.target, what)
         plus_minus_one(data.test_target, f"{what}, test rows")
-    if data.task == "classes":
+    for name, values in data.beside.items():
+        same_length(data.features, values, f"{what}, {name}")
+        finite(values, f"{what}, {name}")
+    if data.task in ("classes", "ordered"):
         classes_from_zero(data.target, what)
         if not np.isin(data.test_target, data.target).all():
             raise DataError(f"{what}: the test rows hold a class that no training row has")
-    if data.task != "regression":
+    if data.n_classes:
         two_or_more_classes(data.target, what)
+    beside: dict[str, Any] = {name: _owned(values, np.float64) for name, values in data.beside.items()}
     return replace(
         data,
         features=_owned(data.features, np.float64),
         test_features=_owned(data.test_features, np.float64),
         target=_owned(data.target, kind),
         test_target=_owned(data.test_target, kind),
+        **beside,
     )
 
 

@@ -5,7 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-Task = Literal["binary", "classes", "regression"]
+#: what a target is: two labels, classes, numbers, whole numbers from 0, successes of some trials, numbers
+#: above 0, or classes in order
+Task = Literal["binary", "classes", "regression", "counts", "successes", "positive", "ordered"]
+#: what a dataset may know of each of its rows besides features and target
+BESIDE = ("offset", "trials", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,9 +19,11 @@ class Dataset:
     features: (N, D) float64, C-contiguous, writeable; a loader that adds a bias has it as the last column.
     A loader of rows too many for the memory gives them as a np.memmap of float32, and they stay float32;
     a config's dtype=float32 rounds those of other loaders once they are loaded.
-    target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes") or float64 ("regression").
+    target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes", "ordered") or float64 (others).
     test_features, test_target: the same for M held-out rows; M may be 0.
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
+    offset, trials, weights: (N,) float64 or None: what is added to the linear predictor; of how many trials
+    the target counts the successes; how many rows a row stands for.
     folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
     info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
     """
@@ -32,13 +38,22 @@ class Dataset:
     info: dict[str, Any] = field(default_factory=dict)
     task: Task = "binary"
     folded: bool = False
+    offset: np.ndarray | None = None
+    trials: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 for a regression."""
-        if self.task == "regression":
+        """Number of classes; 0 where the target is a number."""
+        if self.task not in ("binary", "classes", "ordered"):
             return 0
         return 2 if self.task == "binary" else int(self.target.max()) + 1
+
+    @property
+    def beside(self) -> dict[str, np.ndarray]:
+        """Those of BESIDE that it has, (N,) each."""
+        found = {name: getattr(self, name) for name in BESIDE}
+        return {name: values for name, values in found.items() if values is not None}
 
 
 def without_test_rows(**fields: Any) -> Dataset:

@@ -34,10 +34,11 @@ def shard(data: Dataset, config: Rows) -> Dataset:
         data,
         features=np.ascontiguousarray(data.features[rows]),
         target=np.ascontiguousarray(data.target[rows]),
+        **{name: values[rows] for name, values in data.beside.items()},
     )
 
 
 def one_class(data: Dataset, config: Rows, shards: int, seed: int) -> int:
-    """How many of the parts have rows of one class alone; 0 of a regression."""
-    parts = [] if data.task == "regression" else split(len(data.target), config, shards, seed)
+    """How many of the parts have rows of one class alone; 0 of numbers."""
+    parts = [] if not data.n_classes else split(len(data.target), config, shards, seed)
     return sum(bool(np.ptp(data.target[rows]) == 0) for rows in parts)

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 import flyrun.data
 from flyrun import files
 from flyrun.config.arm import Arm
+from flyrun.config.schema import typed_choices
 from flyrun.data import mapped
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError, DataError
@@ -36,7 +37,15 @@ from flyrun.models.shard_prior import Powered, priors_of
 from flyrun.numerics import code_digest
 from flyrun.numerics.compiled import jit, outer_jit
 
-_TASKS = {"binary": "two labels, -1 and +1", "classes": "classes 0 … K-1", "regression": "numbers"}
+_TASKS = {
+    "binary": "two labels, -1 and +1",
+    "classes": "classes 0 … K-1",
+    "regression": "numbers",
+    "counts": "whole numbers from 0",
+    "successes": "successes of trials",
+    "positive": "numbers above 0",
+    "ordered": "classes in order",
+}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
 MOST_ROUNDING = 0.1
 """Root mean square of rounding in the log density, from where on it is no longer the posterior's."""
@@ -209,6 +218,11 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
                 f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
             )
+        if unknown := dataset.beside.keys() - set(arm.model.beside):
+            able = typed_choices("model", lambda cls: unknown <= set(getattr(cls, "beside", ())))
+            remedy = f"choose {able}, or leave it out" if able else "leave it out"
+            name = min(unknown)
+            raise ConfigError(f"dataset.{name}: model={arm.model.name} takes no {name}; {remedy}")
         if needs_map and not (arm.model.bounds or arm.model.one_mode):
             raise ConfigError(
                 f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flyrun.config.dataset import Table
 from flyrun.data import checks
 from flyrun.data.dataset import Dataset
+from flyrun.data.shards import shard
 from flyrun.errors import DataError
 
 
@@ -101,3 +103,16 @@ def test_other_tasks_fit():
         )
     )
     assert real.n_classes == 0
+
+
+def test_what_stands_beside_the_rows_is_checked_and_goes_with_them():
+    data = small(offset=np.arange(6.0), weights=np.arange(6))
+    ready = checks.prepared(data)
+    assert ready.weights.dtype == np.float64
+    assert list(ready.beside) == ["offset", "weights"]
+    part = shard(ready, Table(shard=(1, 2), shards_by="order"))
+    np.testing.assert_array_equal(part.offset, [3.0, 4.0, 5.0])
+    with pytest.raises(DataError, match=r"small, offset: row 2 is inf"):
+        checks.prepared(replace(data, offset=spoilt(data.offset, 2, np.inf)))
+    with pytest.raises(DataError, match=r"weights: features \(6, 2\) and target \(5,\) do not match"):
+        checks.prepared(replace(data, weights=np.ones(5)))
