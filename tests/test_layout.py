@@ -99,6 +99,7 @@ MEANINGS = {
     "estimates": "estimates at budgets: stored, shown",
     "gibbs": "Gibbs sampling: its options, its kernel",
     "hogwild": "Hogwild Gibbs: its options, its section",
+    "logistic": "logistic regression: its family, its compiled likelihood with bounds",
     "loop": "the compiled loop of a family",
     "method": "the contract of a method, and the family that it prepares",
     "mixture": "the mixture of two normals: its data, model and samplers",

@@ -1,0 +1,35 @@
+"""Successes among trials: log L = yη − k·log(1 + e^η), k trials."""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.family import Derivatives, Family
+from flyrun.numerics.special import sigmoid, softplus
+
+
+def log_density(y: Any, trials: Any, p: Any) -> Any:
+    """Of y successes among so many trials."""
+    return y * p[0] - trials * softplus(p[0])
+
+
+def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+    """By η."""
+    mean = sigmoid(p[0])
+    return (y - trials * mean,), ((trials * mean * (1.0 - mean),),)
+
+
+def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The log odds of all rows together."""
+    hits, tries = weights @ y + 0.5, weights @ trials + 1.0
+    return np.array([np.log(hits / (tries - hits)) - np.average(offset, weights=weights)])
+
+
+def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+    """Successes."""
+    return rng.binomial(trials, sigmoid(p[0]))
+
+
+FAMILY = Family(
+    "binomial", "binomial regression", "successes", "logit", log_density, derivatives, start, draw
+)

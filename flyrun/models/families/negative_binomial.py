@@ -1,0 +1,68 @@
+"""Counts of mean μ = e^η and variance μ + μ²/φ; a = log φ.
+
+With x = η − a: log L = log Γ(y+φ) − log Γ(φ) − ya + yη − (y+φ)·log(1 + eˣ), which keeps its digits where φ is
+large and the counts are about Poisson's.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.families import poisson
+from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.numerics.special import digamma, log_gamma, sigmoid, softplus, trigamma
+
+
+def log_density(y: Any, trials: Any, p: Any) -> Any:
+    """Of counts y: the part with η."""
+    return y * p[0] - (y + np.exp(p[1])) * softplus(p[0] - p[1])
+
+
+def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+    """Of that part, by η and log φ."""
+    phi, share = np.exp(p[1]), sigmoid(p[0] - p[1])  # μ/(φ + μ)
+    whole, rise = y + phi, phi * softplus(p[0] - p[1])
+    bend = whole * share * (1.0 - share)
+    mixed = phi * share - bend
+    slopes = (y - whole * share, whole * share - rise)
+    return slopes, ((bend, mixed), (mixed, rise - 2.0 * phi * share + bend))
+
+
+def alone(y: Any, trials: Any, a: Any) -> Any:
+    """The part without η."""
+    phi = np.exp(a[0])
+    return log_gamma(y + phi) - log_gamma(phi) - y * a[0]
+
+
+def alone_derivatives(y: Any, trials: Any, a: Any) -> Derivatives:
+    """Of that part, by log φ."""
+    phi = np.exp(a[0])
+    rise = phi * (digamma(y + phi) - digamma(phi))
+    return (rise - y,), ((-rise - phi**2 * (trigamma(y + phi) - trigamma(phi)),),)
+
+
+def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """As of Poisson's counts; φ = 1."""
+    return np.append(poisson.start(y, trials, offset, weights), 0.0)
+
+
+def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+    """Counts."""
+    phi = np.exp(p[1])
+    return rng.negative_binomial(phi, phi / (phi + np.exp(p[0])))
+
+
+FAMILY = Family(
+    "negative_binomial",
+    "negative binomial regression",
+    "counts",
+    "log",
+    log_density,
+    derivatives,
+    start,
+    draw,
+    auxiliary=lambda levels, sd: (Auxiliary("phi", LogGamma(1.0, 0.5)),),
+    alone=alone,
+    alone_derivatives=alone_derivatives,
+    one_mode=False,
+)

@@ -1,0 +1,141 @@
+"""What a family of regression models says of itself, once, for numbers and arrays alike.
+
+A datum has K predictors p_1 … p_K, none of them bounded. The first are linear predictors, a row times its
+coefficients plus the row's offset; the others are auxiliary numbers, alike for all rows: linear predictors
+whose design is the column of ones. log L = w·[log_density(y, trials, p) + alone(y, trials, a)] up to terms
+of y alone; w counts how often a row is there.
+
+Functions take y, trials and each predictor as numbers or arrays that broadcast together, and work element by
+element. A file of flyrun/models/families holds one family, FAMILY; its name is the file's.
+"""
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+#: what a target must be: two classes, classes without or with an order, whole numbers from 0 on, successes
+#: among trials, numbers above 0, any numbers
+Target = Literal["binary", "classes", "ordered", "counts", "successes", "positive", "regression"]
+#: the scale on which coefficients add up
+Link = Literal["identity", "log", "logit", "probit"]
+Derivatives = tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...]]
+
+
+class LogGamma(NamedTuple):
+    """The prior of a = log s where s ~ Gamma(shape, rate): of shape 1 an exponential of mean 1/rate."""
+
+    shape: float
+    rate: float
+
+    def log_density(self, a: Any) -> Any:
+        """Of a, with the Jacobian of the logarithm."""
+        level = self.shape * math.log(self.rate) - math.lgamma(self.shape)
+        return level + self.shape * a - self.rate * np.exp(a)
+
+    def derivatives(self, a: Any) -> tuple[Any, Any]:
+        """The slope and minus the second derivative by a."""
+        rise = self.rate * np.exp(a)
+        return self.shape - rise, rise
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One a."""
+        return math.log(max(rng.gamma(self.shape, 1.0 / self.rate), 1e-300))
+
+    def __str__(self) -> str:
+        """The distribution of s, as people write it."""
+        if self.shape == 1.0:
+            return f"exponential({self.rate:g})"
+        return f"gamma({self.shape:g}, {self.rate:g})"
+
+
+class Normal(NamedTuple):
+    """The prior a ~ N(mean, sd²)."""
+
+    mean: float
+    sd: float
+
+    def log_density(self, a: Any) -> Any:
+        """Of a."""
+        return -0.5 * ((a - self.mean) / self.sd) ** 2 - math.log(self.sd) - 0.5 * math.log(2.0 * math.pi)
+
+    def derivatives(self, a: Any) -> tuple[Any, Any]:
+        """The slope and minus the second derivative by a."""
+        return (self.mean - a) / self.sd**2, np.full(np.shape(a), self.sd**-2)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One a."""
+        return rng.normal(self.mean, self.sd)
+
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"normal({self.mean:g}, {self.sd:g})"
+
+
+class Auxiliary(NamedTuple):
+    """An auxiliary number. name: of what people read, as phi; prior: of a."""
+
+    name: str
+    prior: LogGamma | Normal
+
+
+def _nothing(y: Any, trials: Any, a: Sequence[Any]) -> Any:
+    return 0.0
+
+
+def _no_auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
+    return ()
+
+
+def exponentials(a: np.ndarray) -> np.ndarray:
+    """What people read of auxiliary numbers a, (..., A), that are all logarithms."""
+    return np.exp(a)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family.
+
+    words: what a fit is called, as "Poisson regression". target: what it explains.
+    log_density(y, trials, p): the part that depends on linear predictors.
+    derivatives(y, trials, p): its slopes by p, K of them, and minus its second derivatives, K by K.
+    alone(y, trials, a), alone_derivatives(y, trials, a): the same of the part that depends on auxiliary
+    numbers alone, apart so that rows of equal y and trials share it.
+    auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
+    linear(levels): how many linear predictors there are.
+    start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
+    read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
+    draw(rng, trials, p): targets y at predictors.
+    intercept: whether rows have the column of ones; cutpoints stand in for it.
+    one_mode: whether the posterior has one mode only under a normal prior.
+    """
+
+    name: str
+    words: str
+    target: Target
+    link: Link
+    log_density: Callable[[Any, Any, Sequence[Any]], Any]
+    derivatives: Callable[[Any, Any, Sequence[Any]], Derivatives]
+    start: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    draw: Callable[[np.random.Generator, Any, Sequence[Any]], Any]
+    auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
+    alone: Callable[[Any, Any, Sequence[Any]], Any] = _nothing
+    alone_derivatives: Callable[[Any, Any, Sequence[Any]], Derivatives] | None = None
+    read: Callable[[np.ndarray], np.ndarray] = exponentials
+    linear: Callable[[int], int] = lambda levels: 1
+    intercept: bool = True
+    one_mode: bool = True
+
+
+def names() -> list[str]:
+    """The families there are."""
+    return sorted(path.stem for path in (Path(__file__).parent / "families").glob("[a-z]*.py"))
+
+
+def family(name: str) -> Family:
+    """The family of flyrun/models/families/<name>.py."""
+    return importlib.import_module(f"flyrun.models.families.{name}").FAMILY

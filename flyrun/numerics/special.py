@@ -1,0 +1,32 @@
+"""Special functions of numbers or arrays that families share."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, psi, zeta
+
+
+def log_gamma(x: Any) -> Any:
+    """log Γ(x), x > 0."""
+    return gammaln(x)
+
+
+def digamma(x: Any) -> Any:
+    """ψ(x), the slope of log Γ, x > 0."""
+    return psi(x)
+
+
+def trigamma(x: Any) -> Any:
+    """ψ'(x), x > 0."""
+    return zeta(2.0, x)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + eˣ), which overflows nowhere."""
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def sigmoid(x: Any) -> Any:
+    """1/(1 + e⁻ˣ), which overflows nowhere."""
+    small = np.exp(-np.abs(x))
+    return np.where(x > 0.0, 1.0, small) / (1.0 + small)

@@ -1,0 +1,87 @@
+"""Families of regression models: derivatives against differences, densities against SciPy's."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flyrun.models.family import LogGamma, Normal, family, names
+
+LEVELS, N = 4, 60
+
+
+def rows(one, seed=0):
+    """y, trials and predictors of some rows, the predictors drawn apart for each."""
+    rng = np.random.default_rng(seed)
+    size = one.linear(LEVELS) + len(one.auxiliary(LEVELS, 1.0))
+    p = [rng.normal(size=N) for _ in range(size)]
+    trials = rng.integers(1, 6, N).astype(float) if one.target == "successes" else np.ones(N)
+    return np.asarray(one.draw(rng, trials.astype(int), p), float), trials, p
+
+
+def whole(one, y, trials, p):
+    return one.log_density(y, trials, p) + one.alone(y, trials, p[one.linear(LEVELS) :])
+
+
+def derivatives(one, y, trials, p):
+    """Slopes (K, N) and curvature (K, K, N) of all of a log likelihood."""
+    size, first = len(p), one.linear(LEVELS)
+    slopes, curvature = np.zeros((size, N)), np.zeros((size, size, N))
+    for parts, at in ((one.derivatives(y, trials, p), 0), (one.alone_derivatives, first)):
+        if callable(parts):
+            parts = parts(y, trials, p[first:])
+        if parts is not None:
+            for j, slope in enumerate(parts[0]):
+                slopes[at + j] += slope
+                for k, value in enumerate(parts[1][j]):
+                    curvature[at + j, at + k] += value
+    return slopes, curvature
+
+
+@pytest.mark.parametrize("name", names())
+def test_derivatives_are_those_of_the_density(name):
+    one = family(name)
+    assert one.name == name
+    y, trials, p = rows(one)
+    slopes, curvature = derivatives(one, y, trials, p)
+    step = 1e-5
+    for k in range(len(p)):
+        above, below = ([v + sign * step * (j == k) for j, v in enumerate(p)] for sign in (1, -1))
+        rise = (whole(one, y, trials, above) - whole(one, y, trials, below)) / (2 * step)
+        np.testing.assert_allclose(slopes[k], rise, rtol=1e-8, atol=1e-8)
+        pair = [derivatives(one, y, trials, side)[0] for side in (above, below)]
+        np.testing.assert_allclose(curvature[k], (pair[1] - pair[0]) / (2 * step), rtol=1e-8, atol=1e-8)
+        assert np.abs(rise).max() > 1e-3  # a slope that is nowhere would pass the above
+
+
+SCIPY = {
+    "logistic": lambda y, k, p: stats.bernoulli.logpmf(y, 1 / (1 + np.exp(-p[0]))),
+    "binomial": lambda y, k, p: stats.binom.logpmf(y, k, 1 / (1 + np.exp(-p[0]))),
+    "poisson": lambda y, k, p: stats.poisson.logpmf(y, np.exp(p[0])),
+    "negative_binomial": lambda y, k, p: stats.nbinom.logpmf(
+        y, np.exp(p[1]), np.exp(p[1]) / (np.exp(p[1]) + np.exp(p[0]))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(SCIPY) & set(names())))
+def test_densities_are_scipys_up_to_terms_of_the_target_alone(name):
+    one = family(name)
+    y, trials, p = rows(one)
+    other = [value + 0.7 for value in p]
+    ours = whole(one, y, trials, p) - whole(one, y, trials, other)
+    np.testing.assert_allclose(ours, SCIPY[name](y, trials, p) - SCIPY[name](y, trials, other), atol=1e-10)
+
+
+def test_priors_of_auxiliary_numbers_are_densities_with_their_slopes():
+    for prior in (LogGamma(1.0, 0.5), LogGamma(2.0, 0.1), Normal(-1.0, 2.0)):
+        grid = np.linspace(-40, 15, 200_001)
+        assert np.trapezoid(np.exp(prior.log_density(grid)), grid) == pytest.approx(1.0, abs=1e-6)
+        slope, bend = prior.derivatives(0.3)
+        ends = np.array([prior.log_density(0.3 + h) for h in (-1e-5, 1e-5)])
+        assert slope == pytest.approx(np.diff(ends)[0] / 2e-5, abs=1e-8)
+        ends = np.array([prior.derivatives(0.3 + h)[0] for h in (-1e-5, 1e-5)])
+        assert bend == pytest.approx(-np.diff(ends)[0] / 2e-5, abs=1e-8)
+        rng = np.random.default_rng(0)
+        drawn = [prior.draw(rng) for _ in range(4000)]
+        mean = np.trapezoid(grid * np.exp(prior.log_density(grid)), grid)
+        assert np.mean(drawn) == pytest.approx(mean, abs=5 * np.std(drawn) / 4000**0.5)
