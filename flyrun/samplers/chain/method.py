@@ -209,6 +209,9 @@ class Chain(OnData):
             tried = ", ".join(f"{scale:g}: {score:.5f}" for scale, score in scores)
             if tried:
                 taken = f"{self.arm.name}: {key}=held_out takes {chosen:g}"
+                if len(scores) > 1 and chosen in [end(scale for scale, _ in scores) for end in (min, max)]:
+                    grid = f"{key.partition('.')[0]}.grid"
+                    taken += f", an end of {grid}: a better one may lie beyond it, so try a wider {grid}=[…]"
                 lines.append(f"{taken}; mean test log likelihood at the MAP by scale: {tried}")
         return lines
 
