@@ -2,8 +2,9 @@
 
 Order, later wins: the option's YAML, the experiment, what a choice suggests, the arm's list, what is typed,
 what is typed for this arm alone. A typed value reaches every arm that has the key. Where protocol=smoke is
-typed the experiment's list `check` stands before what is typed: it makes it small; and so its list `full`, of
-the lengths to publish, where protocol=full is.
+typed the lengths of the experiment and of its arms are no longer than smoke's, and the experiment's list
+`check` stands before what is typed: it makes it small; and so its list `full`, of the lengths to publish,
+where protocol=full is.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from flyrun.config import plugins
 from flyrun.config.arm import ARM_GROUPS, Arm, Job
@@ -71,7 +72,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     return Job(
         name=name,
         experiment=experiment,
-        title=base["title"] or name,
+        title=_title(base["title"] or name, listed, [e for e in entries if e.arm is None or e.arm in wanted]),
         arms=tuple(
             Arm(experiment=experiment or name, name=arm, swept=wanted[arm][1], **groups)
             for arm, groups in chosen.items()
@@ -187,7 +188,10 @@ class _Composer:
         self.used |= {entry.text for entry in typed}
         for entry in [*suggested, *own_values, *typed, *alone_values]:
             _check_key(entry.key, config, entry.text)
-            OmegaConf.update(config, entry.key, entry.value, merge=False)
+        _update(config, [*suggested, *own_values])
+        if _LISTS.get(choices.get("protocol", "")) == "check":
+            _shorten(config.protocol)
+        _update(config, [*typed, *alone_values])
         plain: Any = OmegaConf.to_container(config, resolve=True)
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
@@ -214,6 +218,29 @@ def _hydra() -> AbstractContextManager[None]:
     if GlobalHydra.instance().is_initialized():
         return nullcontext()
     return initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3")
+
+
+def _update(config: DictConfig, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        OmegaConf.update(config, entry.key, entry.value, merge=False)
+
+
+def _shorten(protocol: DictConfig) -> None:
+    """Make an arm's chains as few and as short as protocol=smoke says, where they would be more or longer."""
+    smoke: Any = OmegaConf.load(conf_dir() / "protocol/smoke.yaml")
+    for key in ("seeds", "iterations", "burn_in", "thin"):
+        value = protocol[key]
+        if isinstance(value, ListConfig):
+            protocol[key] = value[: smoke[key]]
+        elif isinstance(value, int | float):  # what is neither is refused with the other settings
+            protocol[key] = min(value, smoke[key])
+
+
+def _title(title: str, listed: str | None, entries: Iterable[Entry]) -> str:
+    """A title, with what was said of the data where these are not the experiment's own."""
+    said = dict.fromkeys(f"{e.key}={show(e.value)}" for e in entries if e.group == "dataset")
+    how = "data cut by protocol=smoke" if listed == "check" else "other data"
+    return f"{title} ({how}: {listing(said)})" if said else title
 
 
 def _suggestions(config: DictConfig) -> list[Entry]:

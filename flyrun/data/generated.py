@@ -7,7 +7,6 @@ beginning of a larger one.
 
 import contextlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +51,7 @@ class Generated:
     @property
     def folder(self) -> Path:
         """Where the files are, or will be."""
-        return _home() / f"{self.name}-{self.shape[0]}-{self.key[:12]}"
+        return paths.cache_dir("data") / f"{self.name}-{self.shape[0]}-{self.key[:12]}"
 
     def dataset(
         self, names: tuple[str, ...], info: Callable[[dict[str, Any]], dict[str, Any]], **more: Any
@@ -162,11 +161,3 @@ class Generated:
     @property
     def _remedy(self) -> str:
         return f"delete the folder {self.folder}, it is made again at the next run"
-
-
-def _home() -> Path:
-    """A checkout's datasets/cache/, unless FLYRUN_CACHE names another place or it cannot be written."""
-    beside = paths.datasets_dir() / "cache"
-    if "FLYRUN_CACHE" not in os.environ and paths.in_checkout() and paths.writable(beside):
-        return beside
-    return paths.cache_dir("data")

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
-from flyrun.config.compose import compose_job
+from flyrun.config.catalogue import files, load
+from flyrun.config.compose import compose_job, own_list
 from flyrun.config.overrides import from_hydra, read, to_hydra
 from flyrun.config.sampler.base import with_sampler
 from flyrun.config.sampler.chain import Slice
@@ -61,6 +62,37 @@ def test_smoke_takes_what_makes_the_experiment_small():
     (pmd, swap) = compose_job([*words[:2], "protocol=short"]).arms
     assert (pmd.sampler.particles, swap.protocol.iterations) == (1_500, 2_000)
     assert compose_job([*words[:1], "only=gibbs", "protocol=smoke"]).arms  # without a key that others have
+
+
+def test_smoke_shortens_arms_with_lengths_of_their_own():
+    (regular, *_, firefly) = compose_job(["experiment=cifar_softmax"]).arms
+    assert min(regular.protocol.iterations, firefly.protocol.iterations) > 4_000
+    small = compose_job(["experiment=cifar_softmax", "protocol=smoke"]).arms
+    assert {(arm.protocol.iterations, arm.protocol.burn_in, arm.protocol.thin) for arm in small} == {
+        (300, 100, 1)
+    }
+    (cost, *_) = compose_job(["experiment=gibbs_cost", "only=gibbs_edges", "protocol=smoke"]).arms
+    assert cost.protocol.iterations == 40  # what is shorter stays
+    (seeds, *_) = compose_job(["experiment=pmd_mixture", "only=pmd_weighted_20000", "protocol=smoke"]).arms
+    assert len(seeds.protocol.seed_list) == 2
+
+
+@pytest.mark.parametrize("name", files("experiment"))
+def test_what_makes_an_experiment_small_lets_nothing_be_long(name):
+    own = read(own_list(load(files("experiment")[name]), "check"))
+    for key, most in {"iterations": 400, "seeds": 2}.items():
+        assert all(entry.value <= most for entry in own if entry.key == f"protocol.{key}")
+
+
+def test_a_title_says_of_cut_data_that_they_were_cut():
+    words = ["experiment=consensus_mnist", "only=full"]
+    (whole, smoke, typed) = (
+        compose_job([*words, *more]).title for more in ([], ["protocol=smoke"], ["dataset.limit=50"])
+    )
+    assert smoke == f"{whole} (data cut by protocol=smoke: dataset.limit=600)"
+    assert typed == f"{whole} (other data: dataset.limit=50)"
+    other = compose_job(["experiment=pmd_logistic", "only=pmd", "protocol=smoke"]).title
+    assert other.endswith("(data cut by protocol=smoke: dataset=mnist_7v9)")
 
 
 def test_one_arm_alone():

@@ -5,7 +5,7 @@ import pytest
 
 from flyrun import data
 from flyrun.config.dataset.row_data import OpvScale
-from flyrun.data import checks, opv_scale, registry
+from flyrun.data import checks, mnist8m_8v6, opv_scale, registry, tall
 from flyrun.errors import DataError
 
 
@@ -34,6 +34,14 @@ def test_rows_are_mapped_float32(rows):
     assert rows.features.flags.writeable
     assert len(rows.feature_names) == 57
     assert rows.test_features.shape == (0, 57)
+
+
+def test_no_default_writes_into_a_checkout(tmp_path, monkeypatch):
+    for name in ("FLYRUN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for module in (opv_scale, tall, mnist8m_8v6):
+        assert module.store().folder.parent == tmp_path / ".cache" / "flyrun" / "data"
 
 
 def test_writing_to_the_rows_leaves_the_file(rows, home):

@@ -68,7 +68,7 @@ def recalled_mgpmh_bound(largest_local: float, batch: float) -> float:
 def gap_against_batch(run: Run, run_dir: Path) -> Any:
     """Two binary variables and one factor 1[x₁ = x₂]: spectral gap of MGPMH relative to Gibbs, by its exact
     series, against the mean batch. From λ = 7 on the bound recalled for Theorem 4 is above the measured ratio
-    and so fails; the one derived in report/illustrations/mgpmh_gap.py is below throughout.
+    and so fails; the one derived in flyrun/report/illustrations/mgpmh_gap.py is below throughout.
     """
     figure = Figure(figsize=(6.4, 5.2), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
