@@ -36,6 +36,9 @@ class Pmd(Particles):
         "(hybrid), ess",
     )
     until: float = setting(0.2, "of the steps in which until rejuvenates", at_least=0, at_most=1)
+    later: int | None = setting(
+        None, "particles drawn where until ends, for the steps after it; null: those there are", at_least=2
+    )
     ess: float = setting(0.5, "share of effective particles below which ess does", above=0, at_most=1)
     schedule: Literal["inverse", "root", "constant", "theorem"] = setting(
         "inverse", "eta/(t + t0); root: eta/(t0 + √t); constant: eta; theorem: of Theorem 6, eta its Δ/M"
@@ -50,8 +53,8 @@ class Pmd(Particles):
         "by coordinate, from the spread within a mode; theorem: width·m^(-1/(P + 4)), the same in all",
     )
     width: float = setting(0.5, "local: of Silverman's rule", above=0)
-    growth: Literal["fixed", "theorem"] = setting(
-        "fixed", "theorem: t^(2 + P/2) particles, from 50 to `particles`"
+    growth: Literal["fixed", "linear", "theorem"] = setting(
+        "fixed", "from 50 to `particles`, linear: in proportion to the step; theorem: t^(2 + P/2)"
     )
     pilot: str | None = setting(
         None, "a sampler whose Gaussian the particles are drawn from, such as laplace"
@@ -73,9 +76,17 @@ class Pmd(Particles):
                 "take sampler.rejuvenate=ess and sampler.ess above it, such as 0.75 with 0.5"
             )
 
+        if self.later is not None and self.rejuvenate != "until":
+            raise ConfigError(
+                f"sampler.later={self.later}: is of the steps after sampler.rejuvenate=until's; add that, or "
+                "leave sampler.later out"
+            )
+
     def unfit(self, arm: Any) -> str:
         if self.rejuvenate == "until" and arm.protocol.extend:
             return "sampler.rejuvenate=until: a share of steps that may be extended; choose ess"
+        if self.growth == "linear" and arm.protocol.extend:
+            return "sampler.growth=linear: a share of steps that may be extended; choose fixed or theorem"
         return super().unfit(arm)
 
     def needed_arms(self, arm: Any) -> tuple[Any, ...]:

@@ -4,7 +4,8 @@ The prox step in KL, q ← q^{1−γ}·p^γ·p(x_B|θ)^{γN/b}, on particles fro
 log a_i ← (1−γ) log a_i + γ(U(θ_i) − log π_i), a = q/π, U = log p(θ) + (N/b) Σ_B log p(x_n|θ). They are
 rejuvenated by draws from the weighted kernel density of them, which is the base from then on: never (their
 Strategy 1, weighted particles), before every step (Strategy 2, Algorithm 1), before those of the first share
-of the steps (their §3.3), or as soon as few particles carry the weight (ours).
+of the steps (their §3.3, with more particles from then on where `later` says so), or as soon as few particles
+carry the weight (ours).
 """
 
 from collections.abc import Mapping
@@ -120,7 +121,7 @@ class MirrorDescent(Weighted):
         if step == 1 or config.rejuvenate == "never":
             return False
         if config.rejuvenate == "until":
-            return step <= config.until * self.arm.protocol.iterations
+            return step <= self._switch or (config.later is not None and step == self._switch + 1)
         return config.rejuvenate == "always" or effective(self.weights(state)) < config.ess * len(
             state["theta"]
         )
@@ -149,12 +150,23 @@ class MirrorDescent(Weighted):
             )
         return found
 
+    @property
+    def _switch(self) -> int:
+        """The last step before which `until` rejuvenates."""
+        return int(self.config.until * self.arm.protocol.iterations)
+
     def _number(self, step: int) -> int:
-        """Of particles at a step: growing as t^{2+d/β} (Theorem 6), or the same throughout."""
-        most = self.config.particles
-        if self.config.growth == "fixed":
+        """Of particles at a step: the same throughout, or growing; and those of §3.3's second stage."""
+        config, most = self.config, self.config.particles
+        if config.rejuvenate == "until" and config.later is not None and step > self._switch:
+            return config.later
+        if config.growth == "fixed":
             return most
-        return min(most, max(FEWEST, int(min(step ** (2 + self.target.n_params / BETA), 1e9))))
+        if config.growth == "linear":
+            now = most * step / self.arm.protocol.iterations
+        else:  # Theorem 6
+            now = min(step ** (2 + self.target.n_params / BETA), 1e9)
+        return min(most, max(FEWEST, int(now)))
 
     def facts(self, state: State | None = None) -> Facts:
         """What power of the likelihood the weights add up to."""
