@@ -206,14 +206,17 @@ class Sga(ByBatches):
 
 @option("sampler", "npv")
 class Npv(Streamed):
-    """Nonparametric variational inference: a mixture of `components` round Gaussians, by Adam on batches."""
+    """Nonparametric variational inference: a mixture of `components` round Gaussians, fitted to batches."""
 
     gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Gershman, Hoffman and Blei 2012; Adam, Kingma and Ba 2015"
     components: int = setting(200, "how many", at_least=1)
+    optimiser: Literal["adam", "lbfgs"] = setting(
+        "adam", "or lbfgs, the authors': ten iterations on the means, ten on the variances, a batch"
+    )
     batch: int = setting(10, "rows a step", at_least=1)
     batches: Literal["epochs", "replacement"] = setting("epochs", "or replacement: drawn anew at every step")
-    rate: float = setting(0.02, "of Adam", above=0)
+    rate: float = setting(0.02, "of Adam; lbfgs needs none", above=0)
 
 
 @dataclass(frozen=True)

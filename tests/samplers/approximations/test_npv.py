@@ -53,6 +53,18 @@ def test_the_slope_is_the_bounds(tmp_path, words):
         assert slope[k, d] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3, abs=1e-3)
 
 
+def test_the_authors_optimiser_climbs_to_where_the_slope_is_none(tmp_path):
+    """Of the centres at their variances, and of these: L-BFGS on all rows; a step of Adam leaves slopes."""
+    words = ("sampler=npv", "sampler.optimiser=lbfgs", "sampler.components=5", "sampler.batch=40")
+    method = prepare(arm_of(MIXTURE, words), tmp_path)
+    state, records = method.advance(method.init(0), 40)
+    assert np.abs(method._gradient(state["at"], np.arange(40))).max() < 1e-3
+    assert np.abs(method._gradient(method.init(0)["at"], np.arange(40))).max() > 1
+    assert (records["queries"] == 5 * records["visits"]).all()
+    assert (records["visits"] >= 2 * 40).all()
+    same_bits(method, (1, 2))
+
+
 def test_costs_and_cuts(tmp_path):
     npv = prepare(arm_of(MIXTURE, ("sampler=npv", "sampler.components=6", "sampler.batch=7")), tmp_path)
     _, records = npv.advance(npv.init(0), 7)

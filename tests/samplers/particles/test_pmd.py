@@ -18,6 +18,8 @@ SETTINGS = {
     "strategy 1": {"rejuvenate": "never"},
     "strategy 2": {"rejuvenate": "always", "bandwidth": "theorem", "t0": 5},
     "hybrid": {"rejuvenate": "until", "t0": 5},
+    "second stage": {"rejuvenate": "until", "t0": 5, "later": 200},
+    "growing": {"rejuvenate": "always", "growth": "linear", "t0": 5},
     "ours": {"ess": 0.75, "adaptive": 0.5},
     "with replacement": {"batches": "replacement", "t0": 5},
     "theorem": {"rejuvenate": "always", "growth": "theorem", "schedule": "theorem"},
@@ -43,11 +45,16 @@ def test_every_query_is_counted(setting):
     if setting == "strategy 1":
         assert not redrawn.any()
         np.testing.assert_array_equal(state["theta"], method.init(0)["theta"])
-    elif setting in ("strategy 2", "theorem"):
+    elif setting in ("strategy 2", "theorem", "growing"):
         assert redrawn[1:].all()
     elif setting == "hybrid":  # the first fifth of 60
         assert redrawn[1:12].all()
         assert not redrawn[12:].any()
+    elif setting == "second stage":  # 200 are drawn before step 13, and stay
+        assert np.flatnonzero(redrawn).tolist() == list(range(1, 13))
+        assert records["kernel_evaluations"][12] == 80 * 200
+        assert len(state["theta"]) == 200
+        np.testing.assert_array_equal(method.advance(state, 1)[0]["theta"], state["theta"])
     else:
         assert 0 < redrawn.sum() < 30
         np.testing.assert_array_equal(records["kernel_evaluations"][redrawn], 80**2)

@@ -6,6 +6,7 @@ formulas: log q_T = W_0 log p + Σ w_t U_t, w_t = γ_t Π_{s>t} (1 − γ_s).
 import numpy as np
 import pytest
 
+from flyrun.numerics.kernels import log_density
 from flyrun.samplers.particles import pmd
 from tests.samplers.particles.toys import Normal, descent
 
@@ -144,3 +145,61 @@ def test_particles_grow_as_the_theorem_says():
     steps = np.array([min(2 / (t + 1), m ** (-2 / 6)) for t, m in enumerate(wanted, 1)])
     np.testing.assert_allclose(records["gamma"], steps)
     assert len(state["theta"]) == 900
+
+
+def test_particles_grow_in_proportion_to_the_step():
+    """And kernels of the theorem's bandwidth shrink with them."""
+    method = descent(
+        Normal(np.zeros((1, 2))), iterations=20, particles=400, growth="linear", rejuvenate="always",
+        bandwidth="theorem", batch=1, t0=5,
+    )  # fmt: skip
+    state, records = method.advance(method.init(0), 20)
+    assert records["queries"].tolist() == [max(50, 20 * t) for t in range(1, 21)]
+    few = method._bandwidth(state["theta"][:50], np.full(50, 0.02), 2)
+    assert few[0] / method._bandwidth(state["theta"], np.full(400, 1 / 400), 20)[0] == pytest.approx(
+        8 ** (1 / 6)
+    )
+
+
+X = np.random.default_rng(3).normal(0.7, 1.0, (4, 1))
+GRID = np.linspace(-4, 4, 401)[:, None]
+
+
+def _after_one_step(m, seed, **options):
+    """A method, and its state after a step of ½ on all rows from the prior: N(Σx/6, ⅓)."""
+    method = descent(Normal(X), particles=m, batch=4, schedule="constant", eta=0.5, **options)
+    return method, method.advance(method.init(seed), 1)[0]
+
+
+def test_the_integral_after_a_step_is_off_by_one_over_the_root_of_m():
+    """Theorem 3: the root mean square error of E cos θ falls fourfold with sixteen times the particles."""
+    mean, variance = 0.5 * X.sum() / 3, 1 / 3
+    exact, error = np.exp(-variance / 2) * np.cos(mean), {}
+    for m in (50, 800):
+        found = []
+        for seed in range(300):
+            method, state = _after_one_step(m, seed, rejuvenate="never")
+            found.append(method.weights(state) @ np.cos(state["theta"][:, 0]) - exact)
+        error[m] = np.sqrt(np.mean(np.square(found)))
+    assert error[50] / error[800] == pytest.approx(4.0, rel=0.2)
+
+
+@pytest.mark.parametrize(("bandwidth", "holds"), [("theorem", True), ("fixed", False)])
+def test_the_kernel_density_after_a_step_is_off_by_the_rate_of_densities(bandwidth, holds):
+    """Theorem 4, β = 2, d = 1: ∫|q̃ − q| falls as m^(−2/5), 3.03 times for sixteen times the particles.
+
+    With kernels that do not shrink it does not.
+    """
+    exact = np.exp(-1.5 * (GRID[:, 0] - X.sum() / 6) ** 2) * np.sqrt(1.5 / np.pi)
+    error = {}
+    for m in (200, 3200):
+        found = []
+        for seed in range(30):
+            method, state = _after_one_step(m, seed, rejuvenate="always", bandwidth="theorem", width=0.6)
+            weight = method.weights(state)
+            wide = method._bandwidth(state["theta"], weight, 1) if holds else np.full(1, 0.6 * 200**-0.2)
+            density = np.exp(log_density(GRID, state["theta"], np.log(weight), wide))
+            found.append(np.abs(density - exact).sum() * 0.02)
+        error[m] = np.mean(found)
+    near = abs(error[200] / error[3200] / 16**0.4 - 1) < 0.15
+    assert near == holds
