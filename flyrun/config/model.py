@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import SCALE, Choice, option, setting
+from flyrun.config.schema import SCALE, SCHEMAS, Choice, option, setting
 
 
 class Model(Choice):
@@ -38,6 +38,15 @@ class Likelihood(Model):
     needs: ClassVar[tuple[str, ...]] = ("prior",)
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian",)
     task: ClassVar[str]
+    #: whether it is a regression that `flyrun fit` offers; the first of a task is what `auto` means
+    for_tables: ClassVar[bool] = False
+
+
+def for_tables(task: str | None = None) -> list[str]:
+    """Names of the regressions that `flyrun fit` offers, of one task or of all."""
+    found = SCHEMAS["model"].items()
+    fitting = {name: cls.task for name, cls in found if getattr(cls, "for_tables", False)}  # type: ignore[attr-defined]
+    return [name for name, its in fitting.items() if task in (None, its)]
 
 
 class GraphModel(Model):
@@ -53,6 +62,7 @@ class Logistic(Likelihood):
     """Logistic regression: log L_n = -log(1 + exp(-t_n θᵀx_n)), with the Jaakkola-Jordan lower bound."""
 
     task: ClassVar[str] = "binary"
+    for_tables: ClassVar[bool] = True
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
 
@@ -62,6 +72,7 @@ class Probit(Likelihood):
     """Probit regression: log L_n = log Φ(t_n θᵀx_n), with a lower bound of curvature 1."""
 
     task: ClassVar[str] = "binary"
+    for_tables: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (1, 2, 3)  # its slope has no bound
 
 
@@ -73,6 +84,7 @@ class Softmax(Likelihood):
     """
 
     task: ClassVar[str] = "classes"
+    for_tables: ClassVar[bool] = True
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
@@ -83,6 +95,7 @@ class StudentT(Likelihood):
 
     suggests: ClassVar[tuple[str, ...]] = ("prior=laplace",)
     task: ClassVar[str] = "regression"
+    for_tables: ClassVar[bool] = True
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one

@@ -8,6 +8,8 @@ import numpy as np
 #: what a target is: two labels, classes, numbers, whole numbers from 0, successes of some trials, numbers
 #: above 0, or classes in order
 Task = Literal["binary", "classes", "regression", "counts", "successes", "positive", "ordered"]
+#: tasks whose target is a class
+LABELS = ("binary", "classes", "ordered")
 #: what a dataset may know of each of its rows besides features and target
 BESIDE = ("offset", "trials", "weights")
 
@@ -45,7 +47,7 @@ class Dataset:
     @property
     def n_classes(self) -> int:
         """Number of classes; 0 where the target is a number."""
-        if self.task not in ("binary", "classes", "ordered"):
+        if self.task not in LABELS:
             return 0
         return 2 if self.task == "binary" else int(self.target.max()) + 1
 

@@ -14,6 +14,7 @@ from flyrun import paths
 from flyrun.config.arm import Arm, Job
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
+from flyrun.config.model import for_tables
 from flyrun.config.overrides import read
 from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import Choice, build, chosen_by, keys, listing, schema
@@ -25,8 +26,6 @@ from flyrun.fit.request import Request, TypedTable
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
-_MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
-_TASKS = {model: task for task, model in _MODELS.items()}
 # Firefly pays from N = PAYS·B² rows on; B: how many are bright at the MAP, by the bounds' own account, over
 # the number of linear predictors. Bulk ESS/s of Firefly-HMC over that of HMC on all rows, 20 columns, a core:
 #   two classes, B = 5:                   N = 300: 4.2   1,000: 9.9    2,000: 11.8   5,000: 27
@@ -64,7 +63,11 @@ def look(request: Request) -> list[str]:
     """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
     table = _table(request)
     layout = Layout.from_dict(flyrun.data.load(table).info["layout"])
-    return [*_shape(table, layout), *taken(layout), f"for {_MODELS[layout.task]}; --check fits nothing"]
+    return [
+        *_shape(table, layout),
+        *taken(layout),
+        f"for {_model(request, layout.task)}; --check fits nothing",
+    ]
 
 
 def problem(request: Request) -> PreparedFit:
@@ -72,7 +75,7 @@ def problem(request: Request) -> PreparedFit:
     table = _table(request)
     dataset = flyrun.data.load(table)
     layout = Layout.from_dict(dataset.info["layout"])
-    model = _MODELS[dataset.task]
+    model = _model(request, dataset.task)
     classes = dataset.n_classes if dataset.task == "classes" else 1
     n_params = classes * dataset.features.shape[1]
     if n_params > _MOST_PARAMETERS:
@@ -117,8 +120,8 @@ def _table(request: Request) -> TypedTable:
         if key in typed:
             raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
     model = request.model or (typed["model"].value if "model" in typed else None)
-    if model in _TASKS:
-        given["task"] = _TASKS[model]
+    if model in for_tables():
+        given["task"] = schema("model", model).task  # type: ignore[attr-defined]
     values = {key.partition(".")[2]: one.value for key, one in typed.items() if one.group == "dataset"}
     checked = build("dataset", {"name": "table", **values})
     for key in values:
@@ -127,6 +130,12 @@ def _table(request: Request) -> TypedTable:
             option = other.get(key, TypedTable().say(key))
             raise ConfigError(f"fit: {option} and {typed[f'dataset.{key}'].text} disagree; keep one of them")
     return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
+
+
+def _model(request: Request, task: str) -> str:
+    """The model that was asked for, or else the usual one of a task."""
+    typed = next((str(one.value) for one in read(request.overrides) if one.key == "model"), None)
+    return request.model or typed or for_tables(task)[0]
 
 
 def _update(request: Request) -> type[Choice]:
@@ -215,6 +224,7 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
 def _shape(table: Table, layout: Layout) -> list[str]:
     """How large a table is, and what was left out."""
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
+    lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
     columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
     shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
     shape += " a class" if layout.task == "classes" else ""
@@ -225,10 +235,11 @@ def _shape(table: Table, layout: Layout) -> list[str]:
 
 
 def taken(layout: Layout, most: int | None = None) -> list[str]:
-    """What each column was taken for, the target first; in at most so many lines."""
+    """What each column was taken for, the target first; features in at most so many lines."""
     columns = [layout.target, *layout.features]
     shown = columns if most is None or len(columns) <= most else columns[: most - 1]
     lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
+    lines[1:1] = [f"{_taken(one)} (the {role}, no feature)" for role, one in layout.beside.items()]
     if more := len(columns) - len(shown):
         lines.append(f"  and {more:,} more columns, which --check shows")
     return lines

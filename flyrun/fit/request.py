@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from flyrun.config.dataset import Table
+from flyrun.config.dataset import ROLES, Table
 from flyrun.config.schema import quoted
 
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
-KEYS = ("target", "model", *LISTS, "missing", "decimal", "encoding", "rows")
+KEYS = ("target", "model", *ROLES, *LISTS, "missing", "decimal", "encoding", "rows")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

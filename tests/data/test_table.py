@@ -103,7 +103,7 @@ def test_the_target_decides_the_task(write, values, task, coded):
 def test_whole_numbers_that_may_be_counts_or_classes_are_no_target_until_the_model_says(write, values):
     """What the target is for is never guessed where two models would take it."""
     text = "x,y\n" + "".join(f"{k % 3},{value}\n" for k, value in enumerate(values))
-    with pytest.raises(DataError, match=r"counts or classes; choose model=softmax if .*, model=student_t if"):
+    with pytest.raises(DataError, match=r"or measurements; choose model=softmax if .*, model=student_t if"):
         data.load(write(text))
     codes = np.unique([int(value) for value in values], return_inverse=True)[1]
     np.testing.assert_array_equal(data.load(write(text, task="classes")).target, codes)
@@ -391,8 +391,8 @@ def test_moments_over_pieces_are_those_of_the_whole():
     seen = Seen("x")
     for part in np.array_split(values, 17):
         seen.add_numbers(part)
-    assert seen.mean == pytest.approx(values.mean(), rel=1e-14)
-    assert np.sqrt(seen.square / seen.count) == pytest.approx(values.std(), rel=1e-9)
+    assert seen.standing.mean == pytest.approx(values.mean(), rel=1e-14)
+    assert np.sqrt(seen.standing.variance) == pytest.approx(values.std(), rel=1e-9)
 
 
 def test_a_changed_file_has_another_fingerprint(write):

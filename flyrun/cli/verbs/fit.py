@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from flyrun.cli.messages import explain
 from flyrun.cli.verb import Verb, number, whole
 from flyrun.config.arm import GROUPS
-from flyrun.config.schema import quoted
+from flyrun.config.dataset import ROLES
+from flyrun.config.model import for_tables
+from flyrun.config.schema import listing, quoted
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
 from flyrun.paths import datasets_dir
@@ -65,7 +67,8 @@ def parse(words: Sequence[str]) -> Request:
             f"fit: name the column to explain, as in `flyrun fit {quoted(given.file)} --target {target}`"
         )
     table = {key: _names(",".join(named)) for key in LISTS if (named := getattr(given, key))}
-    table |= {key: value for key in ("missing", "decimal", "encoding") if (value := getattr(given, key))}
+    once = (*ROLES, "missing", "decimal", "encoding")
+    table |= {key: value for key in once if (value := getattr(given, key))}
     if given.rows is not None:
         table["limit"] = given.rows
     same = (
@@ -172,11 +175,17 @@ VERB.takes(
 VERB.takes(
     "--model",
     metavar="MODEL",
-    choices=("logistic", "softmax", "student_t"),
-    help="logistic, softmax or student_t, to override the model chosen from the target; required for a "
-    "target of at "
-    "most 10 whole numbers, which may be classes or counts",
+    choices=for_tables(),
+    help=f"{listing(for_tables(), 'or')} (default: as the target asks for; it must be given where whole "
+    "numbers may be counts or classes)",
 )
+for role, what in (
+    ("offset", "column that is added to the linear predictor as it is"),
+    ("exposure", "column whose log is the offset, as person-years"),
+    ("trials", "column of how many trials the target counts the successes"),
+    ("weights", "column of how many rows each row stands for"),
+):
+    VERB.takes(f"--{role}", metavar="COLUMN", offers=_columns, help=what)
 
 
 def _list(flag: str, metavar: str, what: str) -> None:

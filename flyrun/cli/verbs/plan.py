@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flyrun.cli.verb import Verb
 from flyrun.cli.verbs.fit import columns
 from flyrun.config.catalogue import options
+from flyrun.config.model import for_tables
 from flyrun.config.schema import did_you_mean, typed_choices
 from flyrun.errors import ConfigError
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from flyrun.config.arm import Arm
     from flyrun.models.problem import Problem
 
-_MODELS = {"binary": "logistic", "classes": "softmax", "regression": "student_t"}
 DRAWS = 1_000
 
 
@@ -73,7 +73,7 @@ def _bound(words: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
         import flyrun.data  # late: where no model was named
 
         guess = compose_job([*words, "model=logistic", *more]).arms[0].dataset
-        words = [*words, f"model={_MODELS[flyrun.data.load(guess).task]}"]
+        words = [*words, f"model={for_tables(flyrun.data.load(guess).task)[0]}"]
     arm = compose_job([*words, *more]).arms[0]
     if not arm.model.orders:
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))

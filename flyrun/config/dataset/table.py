@@ -8,6 +8,9 @@ from flyrun.config.dataset.base import Rows
 from flyrun.config.schema import option, quoted, setting
 from flyrun.errors import ConfigError
 
+#: columns that are no features, but say of each row what a likelihood is to know besides
+ROLES = ("offset", "exposure", "trials", "weights")
+
 
 @option("dataset", "table")
 class Table(Rows):
@@ -21,6 +24,10 @@ class Table(Rows):
     numeric: tuple[str, ...] = setting(
         (), "columns that are numbers though they look like codes, row numbers or words for missing values"
     )
+    offset: str | None = setting(None, "column that is added to the linear predictor as it is")
+    exposure: str | None = setting(None, "column whose log is the offset, as person-years that counts are of")
+    trials: str | None = setting(None, "column of how many trials the target counts the successes")
+    weights: str | None = setting(None, "column of how many rows a row stands for, whole numbers from 0")
     reference: tuple[str, ...] = setting(
         (), "reference levels of categories, as ['dose=placebo']; of others the first in order"
     )
@@ -31,8 +38,8 @@ class Table(Rows):
     )
     decimal: Literal[".", ","] = setting(".", "the decimal sign of a CSV file: . or ,")
     encoding: str = setting("utf-8", "of a CSV file")
-    task: Literal["auto", "binary", "classes", "regression"] = setting(
-        "auto", "what the target is: binary, classes or regression; auto: what the model is for"
+    task: Literal["auto", "binary", "classes", "regression", "counts", "successes", "positive", "ordered"] = (
+        setting("auto", "what the target is; auto: what the model is for")
     )
     limit: int | None = setting(None, "use only the first rows", at_least=1)
     sha256: str | None = setting(
@@ -52,9 +59,25 @@ class Table(Rows):
                 f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"
             )
 
+        if self.offset is not None and self.exposure is not None:
+            raise ConfigError(
+                f"{self.say('exposure')}: its log is an offset, as {self.say('offset')} is one; keep one"
+            )
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """The columns that are no features, by role."""
+        return {role: name for role in ROLES if (name := getattr(self, role)) is not None}
+
+    def role(self, name: str) -> str:
+        """What a column is for: "target", one of ROLES, or "column" where it explains the target."""
+        given = {"target": self.target, **self.beside}
+        return next((role for role, column in given.items() if column == name), "column")
+
     def settings(self) -> dict[str, Any]:
-        """As in the base class; the file's digest is in no key twice."""
-        return {key: value for key, value in super().settings().items() if key != "sha256"}
+        """As in the base class; the file's digest is in no key twice, and no role that no column has."""
+        without = {"sha256", *ROLES} - self.beside.keys()
+        return {key: value for key, value in super().settings().items() if key not in without}
 
     def say(self, key: str, value: str | None = None) -> str:
         """How a key is typed where this table was asked for; a column's name joins those of a list."""
@@ -66,8 +89,8 @@ class Table(Rows):
 
     def without(self, name: str) -> str:
         """The remedy for a column that is of no use, as it is typed."""
-        if name == self.target:
-            return f"name another column with {self.say('target')}"
+        if (role := self.role(name)) != "column":
+            return f"name another column with {self.say(role)}"
         return f"leave the column out with {self.say('drop', name)}"
 
     def missing_as(self, word: str) -> str:

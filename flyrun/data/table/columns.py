@@ -4,6 +4,7 @@ Text is a category, unless a rule of doubts.py forbids it: one wrong cell would 
 `categorical` says that a column is one, `numeric` that it is none.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -13,12 +14,15 @@ import pandas as pd
 from pandas.api import types
 
 from flyrun.config.dataset import Table
+from flyrun.config.model import for_tables
 from flyrun.config.schema import did_you_mean, listing
+from flyrun.data.dataset import LABELS
 from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
-from flyrun.data.table.layout import INTERCEPT, Column, Layout
+from flyrun.data.table.layout import INTERCEPT, Column, Layout, plain
+from flyrun.data.table.possible import refuse_impossible
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
 
@@ -43,13 +47,19 @@ def scan(
     text = set(options.categorical)
     chosen = text | set(options.features or ())
     while True:
-        seen = {name: Seen(name, options, what) for name in [*features, target]}
+        used = [*features, *options.beside.values(), target]
+        seen = {name: Seen(name, options, what) for name in used}
         for name, one in seen.items():
             one.names = name in options.categorical
             if table_files.is_nameless(name) and name not in chosen:
                 one.shifts = set()
         rows = dropped = last = 0
+        copies: np.ndarray | None
+        standing = 0.0
         for piece, lost in usable(read(text), options, what, text):
+            refuse_impossible(piece, options, what)
+            copies = _copies(piece, options)
+            standing += len(piece) if copies is None else float(copies.sum())
             rows, dropped = rows + len(piece), dropped + lost
             last = int(piece.index[-1]) + 1 if len(piece) else last
             zeros = piece.attrs.pop(text_table.ZEROS, ())  # pandas copies it for every column taken
@@ -58,7 +68,7 @@ def scan(
                 one.zeros |= zeros == text_table.ALL or name in zeros
                 one.follow(values, is_number(values))
                 if is_number(values):
-                    one.add_numbers(values.to_numpy())
+                    one.add_numbers(values.to_numpy(), copies)
                     continue
                 one.add_text(values.astype(str), options.decimal)
                 # pandas does not keep how truth values are spelled: read such a column again, as text
@@ -80,12 +90,22 @@ def scan(
         where = f", {cell[:40]!r} in {text_table.place(what, row, options)}" if cell else ""
         said = f"is said to be numeric by {options.say('numeric')}, but holds text{where}"
         raise seen[name].error(f"{said}; {one_of(['write numbers alone', options.without(name)])}")
+    for one in (seen[name] for name in options.beside.values() if seen[name].text):
+        row, cell = one.stray or (0, min(one.values))
+        where = f"{cell[:40]!r} in {text_table.place(what, row, options)}"
+        raise one.error(f"holds text, {where}, but is to hold numbers; mend it, or {one.without()}")
+    if not standing:
+        nothing = seen[str(options.weights or options.trials)]
+        raise nothing.error(f"is 0 in every row, so that no row counts; {nothing.without()}")
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
-    doubts.check([seen[name] for name in (*features, target) if name not in counted], spelled, last)
+    doubts.check([seen[name] for name in used if name not in counted], spelled, last)
     task, aim = _target(seen[target])
     columns = [_feature(seen[name]) for name in features if name not in counted]
-    _against_references([*columns, aim], options)
-    layout = Layout(task, aim, columns, rows, dropped, counted)
+    _against_references(columns if task == "ordered" else [*columns, aim], options)
+    beside = {
+        role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
+    }
+    layout = Layout(task, aim, columns, rows, dropped, counted, beside, standing)
     for name in layout.names:
         if layout.names.count(name) > 1:
             other = "the column of ones that is added" if name == INTERCEPT else "a level of another column"
@@ -196,7 +216,9 @@ def _number_column(seen: Seen) -> Column:
         )
     column = Column(seen.name, low=seen.low, high=seen.high)
     return (
-        replace(column, mean=seen.mean, sd=math.sqrt(seen.variance)) if seen.options.standardize else column
+        replace(column, mean=seen.standing.mean, sd=math.sqrt(seen.standing.variance))
+        if seen.options.standardize
+        else column
     )
 
 
@@ -250,32 +272,76 @@ def _feature(seen: Seen) -> Column:
     return column
 
 
+def _copies(piece: pd.DataFrame, options: Table) -> np.ndarray | None:
+    """How many rows each row stands for, (n,), so that moments are those of the rows written out."""
+    roles = [piece[name] for role, name in options.beside.items() if role in ("trials", "weights")]
+    if not roles or not all(map(is_number, roles)):  # text among them is refused when all is read
+        return None
+    return np.prod([values.to_numpy(np.float64) for values in roles], axis=0)
+
+
 def _target(seen: Seen) -> tuple[str, Column]:
     """(task, column) of the target."""
     options, n_values = seen.options, len(seen.values)
     task: str = options.task
-    softmax, student_t = options.say("model", "softmax"), options.say("model", "student_t")
     if task == "auto":
-        if not seen.text and seen.whole and 2 < n_values <= FEW_NUMBERS:
-            said = (
-                f"holds the whole numbers {listing(seen.levels())}, which may be counts or classes; choose "
-                f"{softmax} if they are classes, {student_t} if they are numbers"
-            )
-            raise seen.error(said)
-        task = "binary" if n_values == 2 else "classes" if seen.text else "regression"
-    if task == "regression" and seen.text:
-        word, other = min(seen.values)[:40], options.say("model", "logistic") if n_values == 2 else softmax
-        fits = f"choose {other}" if 2 <= n_values <= MOST_LEVELS else seen.without()
+        task = "successes" if options.trials else _of_values(seen)
+    if (task == "successes") != (options.trials is not None):
+        counted = options.say("trials", "COLUMN")
+        mend = f"add {counted}" if task == "successes" else f"leave {options.say('trials')} out"
+        raise seen.error(f"successes are of trials, and no other target has them; {mend}")
+    if task not in LABELS and seen.text:
+        word, other = min(seen.values)[:40], "binary" if n_values == 2 else "classes"
+        fits = f"choose {_models(options, other)}" if 2 <= n_values <= MOST_LEVELS else seen.without()
         raise seen.error(f"holds text ({word!r}); a regression needs numbers: mend it, or {fits}")
-    if n_values < 2:
+    if n_values < 2 and task != "successes":
         raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn")
     if task == "regression":
         return task, _number_column(seen)
+    if task not in LABELS:
+        return task, Column(seen.name, low=seen.low, high=seen.high)
+    numbers = _models(options, "regression")
     if task == "binary" and n_values != 2:
         levels = seen.levels()
         shown = f"{', '.join(levels[:4])}, …" if n_values > 5 else listing(levels)
         count = n_values if n_values <= MOST_LEVELS else f"more than {MOST_LEVELS}"
-        models = ([softmax] if n_values <= MOST_LEVELS else []) + ([] if seen.text else [student_t])
+        models = ([_models(options, "classes")] if n_values <= MOST_LEVELS else []) + (
+            [] if seen.text else [numbers]
+        )
         mend = f"choose {listing(models, 'or')}" if models else seen.without()
-        raise seen.error(f"has {count} values, {shown}; {options.say('model', 'logistic')} takes two: {mend}")
-    return task, _category(seen, seen.without() if seen.text else f"choose {student_t}")
+        takes_two = f"{options.say('model', for_tables(task)[0])} takes two"
+        raise seen.error(f"has {count} values, {shown}; {takes_two}: {mend}")
+    if task == "ordered" and seen.text and not (seen.order or _are_numbers(seen.values)):
+        raise seen.error(
+            f"holds words, {listing(seen.levels()[:3])}, whose order the file does not tell; write 1, 2, 3 … "
+            f"for them, lowest first, or choose {_models(options, 'classes')}"
+        )
+    return task, _category(seen, seen.without() if seen.text else f"choose {numbers}")
+
+
+def _of_values(seen: Seen) -> str:
+    """The task that a target's values ask for. DataError where they leave it open."""
+    n_values, few = len(seen.values), len(seen.values) <= FEW_NUMBERS
+    if seen.text or n_values <= 2 or not seen.whole or not (few or seen.low == 0.0):
+        return "binary" if n_values == 2 else "classes" if seen.text else "regression"
+    meanings = {"counts": "counts"} if seen.low >= 0.0 else {}
+    meanings |= {"classes": "classes"} if few else {}
+    meanings |= {"regression": "measurements"}
+    meant = {word: models for task, word in meanings.items() if (models := _models(seen.options, task))}
+    if len(meant) == 1:
+        return "regression"
+    shown = listing(seen.levels()) if few else f"from 0 to {plain(seen.high)}"
+    choices = ", ".join(f"{models} if they are {word}" for word, models in meant.items())
+    may_be = f"holds the whole numbers {shown}, which may be {listing(meant, 'or')}"
+    raise seen.error(f"{may_be}; choose {choices}")
+
+
+def _models(options: Table, task: str) -> str:
+    """The models of a task as they are typed."""
+    return listing((options.say("model", name) for name in for_tables(task)), "or")
+
+
+def _are_numbers(values: set[str]) -> bool:
+    with contextlib.suppress(ValueError):
+        return all(math.isfinite(float(value)) for value in values)
+    return False

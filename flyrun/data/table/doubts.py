@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pandas as pd
 
+from flyrun.data.dataset import LABELS
 from flyrun.data.table.cells import LAST_EXACT, kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
@@ -65,7 +66,7 @@ def _apply(rules: tuple[Rule, ...], seen: Seen) -> None:
 def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str = "") -> DataError:
     """One line; numeric, names: when the column is to be called so, where that can be."""
     more = list(remedies)
-    may_be_names = seen.role == "column" or seen.options.task != "regression"
+    may_be_names = seen.role == "column" or (seen.role == "target" and seen.options.task in ("auto", *LABELS))
     if names and may_be_names and len(seen.values) <= MOST_LEVELS:
         more.append(f"add {seen.options.say('categorical', seen.name)} if {names}")
     if numeric and seen.spreads:
@@ -97,7 +98,7 @@ def _far_out(seen: Seen) -> DataError | None:
 
 def _is_asked_for(seen: Seen) -> bool:
     """Whether a column is used for it was named, not for it stands in the file."""
-    return seen.role == "target" or seen.name in (seen.options.features or ())
+    return seen.role != "column" or seen.name in (seen.options.features or ())
 
 
 def _counts_rows(seen: Seen) -> DataError | None:
@@ -105,9 +106,9 @@ def _counts_rows(seen: Seen) -> DataError | None:
     n = seen.count
     if _is_asked_for(seen) or n < _FEWEST or not seen.whole or seen.low not in (0.0, 1.0):
         return None
-    if seen.high - seen.low != n - 1 or abs(seen.mean - (seen.low + seen.high) / 2.0) > 1e-9 * n:
+    if seen.high - seen.low != n - 1 or abs(seen.moments.mean - (seen.low + seen.high) / 2.0) > 1e-9 * n:
         return None
-    if abs(seen.variance / ((n * n - 1.0) / 12.0) - 1.0) > 1e-9:
+    if abs(seen.moments.variance / ((n * n - 1.0) / 12.0) - 1.0) > 1e-9:
         return None
     said = f"holds each whole number from {plain(seen.low)} to {plain(seen.high)} once, as numbers of rows do"
     return _says(seen, said, numeric="they measure something, such as time")

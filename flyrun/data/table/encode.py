@@ -10,14 +10,25 @@ from flyrun.errors import DataError
 
 
 def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(features (n, D), target (n,)) of a piece: float64 ±1, class numbers, or standardised values."""
+    """Features (n, D) of a piece, and its target with what is beside, (n, 1 + B), all float64.
+
+    The target: ±1, class numbers, standardised values, or counts and the like as they are.
+    """
     parts = [_parts(piece[column.name], column) for column in layout.features]
     rows = np.column_stack([*parts, np.ones(len(piece))])
     aim = layout.target
     if aim.levels is None:
-        return rows, (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
-    codes = _codes(piece[aim.name], aim)
-    return rows, codes * 2.0 - 1.0 if layout.task == "binary" else codes
+        target = (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
+    else:
+        codes = _codes(piece[aim.name], aim)
+        target = codes * 2.0 - 1.0 if layout.task == "binary" else codes
+    beside = [_beside(role, piece[column.name]) for role, column in layout.beside.items()]
+    return rows, np.column_stack([target, *beside]).astype(np.float64, copy=False)
+
+
+def _beside(role: str, values: pd.Series) -> np.ndarray:
+    numbers = values.to_numpy(np.float64)
+    return np.log(numbers) if role == "exposure" else numbers
 
 
 def _parts(values: pd.Series, column: Column) -> np.ndarray:

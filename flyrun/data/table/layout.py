@@ -38,8 +38,9 @@ class Column:
 
 @dataclass
 class Layout:
-    """What a table holds. task: "binary", "classes" or "regression"; rows: those used; dropped: for missing
-    values; row_numbers: columns left out, for they have no name and count the rows."""
+    """What a table holds. task: of Dataset; rows: those used; dropped: for missing values; row_numbers:
+    columns left out, for they have no name and count the rows; beside: columns that are no features, by role;
+    copies: how many rows its rows stand for."""
 
     task: str
     target: Column
@@ -47,6 +48,8 @@ class Layout:
     rows: int = 0
     dropped: int = 0
     row_numbers: list[str] = field(default_factory=list)
+    beside: dict[str, Column] = field(default_factory=dict)
+    copies: float = 0.0
 
     @property
     def names(self) -> list[str]:
@@ -62,4 +65,5 @@ class Layout:
     def from_dict(values: dict[str, Any]) -> "Layout":
         """Undo `asdict`."""
         target, features = Column(**values["target"]), [Column(**one) for one in values["features"]]
-        return Layout(**{**values, "target": target, "features": features})
+        beside = {role: Column(**one) for role, one in values["beside"].items()}
+        return Layout(**{**values, "target": target, "features": features, "beside": beside})

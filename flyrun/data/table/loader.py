@@ -29,7 +29,7 @@ from flyrun.errors import DataError
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
-ENCODING = 5
+ENCODING = 6
 _SETTLED_NS = 3_000_000_000
 
 
@@ -89,7 +89,7 @@ def _settled(state: tuple[int, ...], now: int) -> bool:
 
 
 def load(config: Table) -> Dataset:
-    """Features (N, D), the intercept last, and the target; no test rows.
+    """Features (N, D), the intercept last, the target and what is beside; no test rows.
 
     info: "layout" (layout.Layout as plain values) tells names, levels, means and sds.
     DataError for files, columns and values that cannot be used.
@@ -101,10 +101,13 @@ def load(config: Table) -> Dataset:
         rows, aim = _opened(folder, layout)
     else:
         layout, rows, aim = _read(config, file, asked, layout)
+    beside: dict[str, Any] = {
+        "offset" if role == "exposure" else role: aim[:, 1 + k] for k, role in enumerate(layout.beside)
+    }
     return Dataset(
         name=NAME,
         features=rows,
-        target=aim.astype(np.int64) if layout.task == "classes" else aim,
+        target=aim[:, 0].astype(np.int64) if layout.task in ("classes", "ordered") else aim[:, 0],
         test_features=np.empty((0, rows.shape[1])),
         test_target=np.empty(0),
         feature_names=tuple(layout.names),
@@ -118,6 +121,7 @@ def load(config: Table) -> Dataset:
         },
         task=layout.task,  # type: ignore[arg-type]
         folded=_is_mapped(layout) and layout.task == "binary",
+        **beside,
     )
 
 
@@ -130,7 +134,7 @@ def _read(config: Table, file: _File, asked: Path, layout: Layout | None) -> tup
         pieces = reading.encoded(layout)
         size = (layout.rows, len(layout.names))
         if not _is_mapped(layout):
-            rows, aim = np.empty(size), np.empty(size[0])
+            rows, aim = np.empty(size), _aims(layout)
             _fill(rows, aim, pieces)
             return layout, rows, aim
         folder = _of_task(config, file, layout)
@@ -141,6 +145,11 @@ def _read(config: Table, file: _File, asked: Path, layout: Layout | None) -> tup
     if not asked.is_dir():
         mapped.make(asked, lambda temporary: _write_layout(temporary, layout))
     return layout, *_opened(folder, layout)
+
+
+def _aims(layout: Layout) -> np.ndarray:
+    """Room for the target and what is beside, (N, 1 + B)."""
+    return np.empty((layout.rows, 1 + len(layout.beside)))
 
 
 def _is_mapped(layout: Layout) -> bool:
@@ -219,9 +228,9 @@ def _write(
 ) -> None:
     shape = (layout.rows, len(layout.names))
     rows = mapped.created(folder / "features.npy", shape)
-    aim = np.empty(shape[0])
+    aim = _aims(layout)
     if layout.task == "binary":
-        pieces = ((block * values[:, None], values) for block, values in pieces)
+        pieces = ((block * values[:, :1], values) for block, values in pieces)
     with file.unchanged():  # what is kept is kept under its digest
         _fill(rows, aim, pieces)
     rows.flush()

@@ -25,7 +25,8 @@ class Reading:
     def __init__(self, config: Table, path: Path):
         self.config, self.path = config, path
         self.target, self.features = _columns(config, path)
-        read = functools.partial(pieces.pieces, path, [*self.features, self.target], config)
+        used = [*self.features, *config.beside.values(), self.target]
+        read = functools.partial(pieces.pieces, path, used, config)
         self._spelled = lambda names: pieces.pieces(path, sorted(names), config, names)
         self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
         self.close = self._kept.close
@@ -35,7 +36,7 @@ class Reading:
         return scan(self._kept, self.target, self.features, self.config, str(self.path), self._spelled)
 
     def encoded(self, layout: Layout) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Features (n, D) and target (n,) of some rows at a time, in order."""
+        """Features (n, D), and target with what is beside, (n, 1 + B), of some rows at a time, in order."""
         pieces = (
             piece
             for piece, _ in usable(self._kept.again(layout.text), self.config, str(self.path), layout.text)
@@ -53,17 +54,21 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
     asked = {"features": config.features or (), "drop": config.drop}
     asked |= {"categorical": config.categorical, "numeric": config.numeric}
-    for key, names in (("target", (config.target,)), *asked.items()):
+    aside = {"target": (config.target,)} | {role: (name,) for role, name in config.beside.items()}
+    for key, names in (*aside.items(), *asked.items()):
         for name in names:
             if name not in known:
                 close = did_you_mean(name, known)
                 raise DataError(
                     f"{config.say(key)}: {path} has no column {name!r}{close}; it has {_some(known)}"
                 )
-    for key in ("features", "drop"):
-        if config.target in asked[key]:
-            raise DataError(f"{config.say(key)}: {config.target} is the target; leave it out there")
-    chosen = [name for name in config.features or known if name not in (config.target, *config.drop)]
+    for key in ("features", "drop", *config.beside):
+        for name in {**aside, **asked}[key]:
+            if (role := config.role(name)) not in (key, "column"):
+                mend = f"name another column with {config.say(key)}" if key in aside else "leave it out there"
+                raise DataError(f"{config.say(key)}: {name} is the {role}; {mend}")
+    left_out = {config.target, *config.beside.values(), *config.drop}
+    chosen = [name for name in config.features or known if name not in left_out]
     return config.target, list(dict.fromkeys(chosen))
 
 

@@ -20,6 +20,33 @@ _MOST_LONE = 8
 
 
 @dataclass
+class Moments:
+    """Count, mean and sum of squares about it, of numbers in pieces: Chan, Golub & LeVeque's update."""
+
+    count: float = 0
+    mean: float = 0.0
+    square: float = 0.0
+
+    def add(self, values: np.ndarray, copies: np.ndarray | None = None) -> None:
+        """Take numbers (n,), each as often as copies, (n,), say."""
+        more = len(values) if copies is None else float(copies.sum())
+        if not more:
+            return
+        total = self.count + more
+        mean = float(values.mean()) if copies is None else float(copies @ values) / more
+        gap, away = mean - self.mean, (values - mean) ** 2
+        spread = float(away.sum()) if copies is None else float(copies @ away)
+        self.square += spread + gap * gap * self.count * more / total
+        self.mean += gap * more / total
+        self.count = total
+
+    @property
+    def variance(self) -> float:
+        """Of all numbers so far; NaN of none."""
+        return self.square / self.count if self.count else math.nan
+
+
+@dataclass
 class Lone:
     """Extremes of a column far from its other values, and how often they occur.
 
@@ -78,6 +105,7 @@ def _any_within(values: np.ndarray, low: float, high: float) -> bool:
 class Seen:
     """What a scan has seen of a column of the table `what`.
 
+    moments: of its numbers, by rows; standing: of what its rows stand for, where a row stands for several.
     names: whether its text is said to be names; alike: rows whose text looks like numbers or dates; stray:
     row and text of the first that is no plain number; shifts: values less row numbers, of a nameless column;
     order: of a category's levels, where the file has one; thousands: whether points may part thousands;
@@ -90,8 +118,8 @@ class Seen:
     numeric: bool = False
     text: bool = False
     count: int = 0
-    mean: float = 0.0
-    square: float = 0.0
+    moments: Moments = field(default_factory=Moments)
+    standing: Moments = field(default_factory=Moments)
     low: float = math.inf
     high: float = -math.inf
     whole: bool = True
@@ -106,18 +134,18 @@ class Seen:
     stray: tuple[int, str] | None = None
     shifts: set[float] | None = None
 
-    def add_numbers(self, given: np.ndarray) -> None:
-        """Take numbers (n,), all finite; moments by Chan, Golub & LeVeque's update."""
+    def add_numbers(self, given: np.ndarray, copies: np.ndarray | None = None) -> None:
+        """Take numbers (n,), all finite; copies, (n,): how many rows each row stands for."""
         self.numeric = True
         if not len(given):
             return
         values = given.astype(np.float64, copy=False)
-        total = self.count + len(values)
-        mean = float(values.mean())
-        gap = mean - self.mean
-        self.square += float(((values - mean) ** 2).sum()) + gap * gap * self.count * len(values) / total
-        self.mean += gap * len(values) / total
-        self.count = total
+        self.count += len(values)
+        self.moments.add(values)
+        if copies is None:
+            self.standing = self.moments
+        else:
+            self.standing.add(values, copies)
         low, high = float(values.min()), float(values.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.whole = self.whole and bool(np.all(values == np.rint(values)))
@@ -152,14 +180,10 @@ class Seen:
             self.shifts |= set(np.unique(found)[:2].tolist())
 
     @property
-    def variance(self) -> float:
-        """Of its numbers."""
-        return self.square / self.count
-
-    @property
     def spreads(self) -> bool:
         """Whether its numbers differ by more than what rounding does to their last digits."""
-        return math.sqrt(self.variance) > max(_LEAST_SD, _LEAST_RELATIVE_SD * abs(self.mean))
+        found = self.standing
+        return math.sqrt(found.variance) > max(_LEAST_SD, _LEAST_RELATIVE_SD * abs(found.mean))
 
     def levels(self) -> list[str]:
         """Its different values as text: in the file's order, of numbers in theirs, else in the alphabet's."""
@@ -175,7 +199,7 @@ class Seen:
     @property
     def role(self) -> str:
         """What it is in an error's line."""
-        return "target" if self.name == self.options.target else "column"
+        return self.options.role(self.name)
 
     def error(self, said: str) -> DataError:
         """One line of a column."""
