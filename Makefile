@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers docs results lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -151,6 +151,9 @@ lint: $(VENV)/dev.stamp ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+theorems: $(VENV)/dev.stamp ## what the papers' theorems say beside what is so on a small graph (seconds)
+	$(VENV)/bin/python -m tools.theorems
 
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .

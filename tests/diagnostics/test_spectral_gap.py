@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flyrun.report.illustrations.mgpmh_gap import gap_ratio, mgpmh_bound, recalled_mgpmh_bound
-from tests.diagnostics import spectral_gap
-from tests.diagnostics.spectral_gap import SmallGraph, gap
+from tools.theorems import spectral_gap
+from tools.theorems.spectral_gap import SmallGraph, gap
 
 PAIR = SmallGraph(2, 2, [((0, 1), np.eye(2))])
 

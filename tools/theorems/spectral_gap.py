@@ -58,7 +58,7 @@ class SmallGraph:
 
 def gibbs(graph: SmallGraph) -> np.ndarray:
     """Transition matrix of plain Gibbs, a variable drawn evenly."""
-    return _matrix(graph, lambda _, values: np.tile(_softmax(values.sum(axis=1)), (len(values), 1)))
+    return _matrix(graph, lambda _, values: np.tile(softmax(values.sum(axis=1)), (len(values), 1)))
 
 
 def mgpmh(graph: SmallGraph, batch: float) -> np.ndarray:
@@ -70,7 +70,7 @@ def mgpmh(graph: SmallGraph, batch: float) -> np.ndarray:
         exact, moves = values.sum(axis=1), np.zeros((len(values), len(values)))
         for probability, counts in poisson_vectors(rate * masses):
             estimates = (values / (rate * masses)) @ counts
-            proposal = _softmax(estimates)
+            proposal = softmax(estimates)
             gain = exact - estimates
             accept = np.exp(np.minimum(0.0, gain[None, :] - gain[:, None]))
             moves += probability * proposal[None, :] * accept
@@ -89,7 +89,7 @@ def poisson_gibbs(graph: SmallGraph, batch: float) -> np.ndarray:
         moves = np.zeros((len(values), len(values)))
         for before, own in enumerate(values):
             for probability, counts in poisson_vectors(rate * masses + own):
-                moves[before] += probability * _softmax(np.log1p(values / (rate * masses)) @ counts)
+                moves[before] += probability * softmax(np.log1p(values / (rate * masses)) @ counts)
         return moves
 
     return _matrix(graph, line)
@@ -104,14 +104,14 @@ def gap(matrix: np.ndarray, stationary: np.ndarray) -> float:
 
 def poisson_vectors(means: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     """Independent Poisson counts with their probabilities, all but a tail of TAIL in each."""
-    ranges = [_poisson(float(mean)) for mean in means]
+    ranges = [poisson(float(mean)) for mean in means]
     for counts in itertools.product(*(range(len(one)) for one in ranges)):
         probability = math.prod(one[k] for one, k in zip(ranges, counts, strict=True))
         if probability > 0.01 * TAIL:
             yield probability, np.array(counts, float)
 
 
-def _poisson(mean: float) -> list[float]:
+def poisson(mean: float) -> list[float]:
     """Probabilities of 0, 1, … until what is left is below TAIL."""
     found, rest, k = [], 1.0, 0
     while rest > TAIL and k < mean + 60.0 + 20.0 * math.sqrt(mean):
@@ -123,7 +123,8 @@ def _poisson(mean: float) -> list[float]:
     return found
 
 
-def _softmax(values: np.ndarray) -> np.ndarray:
+def softmax(values: np.ndarray) -> np.ndarray:
+    """Shares ∝ e^value."""
     weights = np.exp(values - values.max())
     return weights / weights.sum()
 
