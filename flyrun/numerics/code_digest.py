@@ -127,9 +127,9 @@ def _modules_of(package: str) -> Iterator[tuple[Path, Path]]:
     packages, listed = {package}, set()
     for point in plugin_points():
         if point.dist is not None and point.module.partition(".")[0] == package:
-            packages |= {other.module.partition(".")[0] for other in point.dist.entry_points}
+            packages |= {other.module.partition(".")[0] for other in point.dist.entry_points} - {"flyrun"}
             for file in point.dist.files or ():
-                if file.name.endswith(_MODULES):
+                if file.name.endswith(_MODULES) and file.parts[0] != "flyrun":
                     listed.add((Path(str(point.dist.locate_file(""))), Path(str(file.locate()))))
     for name in packages:
         try:

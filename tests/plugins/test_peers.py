@@ -1,0 +1,95 @@
+"""Other libraries' samplers: what they are given, what they report, and what is said where they are missing.
+
+The libraries are no part of a development install: their tests run where the extra `peers` is.
+"""
+
+import numpy as np
+import pytest
+
+import flyrun_peers
+from flyrun.config.compose import compose_job
+from flyrun.errors import ConfigError
+from flyrun.models.problem import scores
+from flyrun.samplers.method import prepare
+
+PEERS = {
+    "nuts_numpyro": flyrun_peers.NutsNumpyro,
+    "nuts_nutpie": flyrun_peers.NutsNutpie,
+    "mclmc_blackjax": flyrun_peers.MclmcBlackjax,
+}
+TOY = ["dataset=toy_2d", "model=logistic"]
+
+
+def arm_of(*words):
+    (arm,) = compose_job(["protocol=smoke", "protocol.burn_in=60", "protocol.thin=2", *words]).arms
+    return arm
+
+
+def needs(name):
+    for library in ("jax", PEERS[name].library):
+        pytest.importorskip(library)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_where_the_library_is_missing_one_line_says_how_to_get_it(name, monkeypatch):
+    monkeypatch.setattr(flyrun_peers, "find_spec", lambda library: None)
+    with pytest.raises(ConfigError, match=r"is not installed; type `pip install 'flyrun\[peers\]'`"):
+        arm_of(*TOY, f"sampler={name}")
+
+
+def test_models_that_are_not_written_out_are_refused(monkeypatch):
+    monkeypatch.setattr(flyrun_peers, "find_spec", lambda library: True)
+    with pytest.raises(ConfigError, match="choose model=logistic, softmax or student_t"):
+        arm_of("dataset=toy_2d", "model=probit", "sampler=nuts_numpyro")
+
+
+@pytest.mark.parametrize(
+    ("model", "prior"), [("logistic", "gaussian"), ("student_t", "laplace"), ("softmax", "gaussian")]
+)
+def test_peers_are_given_the_posterior_in_whitened_coordinates(model, prior, tmp_path):
+    needs("nuts_numpyro")
+    import jax
+
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    y = {
+        "logistic": x[:, 0] > 0.3,
+        "student_t": x[:, 0] + x[:, 2] ** 3,
+        "softmax": np.digitize(x[:, 0], [-0.5, 0.5]),
+    }
+    rows = np.column_stack([x, y[model]])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,y", comments="")
+    table = ["dataset=table", f"dataset.path={tmp_path / 'rows.csv'}", "dataset.target=y"]
+    made = prepare(arm_of(*table, f"model={model}", f"prior={prior}", "sampler=nuts_numpyro"), tmp_path)
+    w = np.random.default_rng(1).normal(size=made.n_params)
+    _, slope = jax.value_and_grad(made.at.log_density)(w.astype(np.float32))
+    exact = made.at.root.T @ scores(made.arm, made.problem, made.at.theta(w[None]))[0]
+    assert np.allclose(slope, exact, rtol=1e-3, atol=1e-3 * np.abs(exact).max())
+    assert np.allclose(made.at.white(made.at.theta(w[None])[0]), w)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sampler=nuts_numpyro"],
+        ["sampler=nuts_nutpie"],
+        ["sampler=mclmc_blackjax", "sampler.tuning=100"],
+        ["sampler=mclmc_blackjax", "sampler.adjusted=true", "sampler.tuning=100"],
+    ],
+    ids=" ".join,
+)
+def test_the_same_bits_wherever_they_are_cut_and_queries_of_all_data(words, tmp_path):
+    needs(words[0].partition("=")[2])
+    arm = arm_of(*TOY, *words)
+    made = prepare(arm, tmp_path)
+    _, whole = made.advance(made.init(3), 100)
+    state, parts = made.init(3), []
+    for n in (1, 70, 29):
+        state, records = made.advance(state, n)
+        parts.append(records)
+    for name, values in whole.items():
+        assert np.array_equal(values, np.concatenate([part[name] for part in parts])), name
+    again = prepare(arm, tmp_path).advance(state, 20)[1]  # as another process that goes on
+    for name, values in made.advance(state, 20)[1].items():
+        assert np.array_equal(values, again[name]), name
+    assert (whole["queries"] % made.n_data == 0).all()
+    assert (whole["queries"] >= made.n_data).all()
