@@ -2,11 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from flyrun import files
-from flyrun.config.schema import flat
 from flyrun.errors import StoreError
+from flyrun.report import settings
 from flyrun.report.build import build
 from flyrun.report.figure_faults import MOST_LINES
 from flyrun.runner import store
@@ -45,17 +44,14 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             files.write_bytes(target, source.read_bytes())
         run = store.read_run(run_dir)
-        settings = {arm["name"]: flat(arm.get("settings", {})) for arm in run["arms"]}
-        files.write_text(folder / SETTINGS, as_text(run["command"], settings))
+        files.write_text(folder / SETTINGS, as_text(run["command"], settings.stored(run)))
     return [*targets, folder / SETTINGS]
 
 
-def as_text(command: str, settings: dict[str, dict[str, Any]]) -> str:
+def as_text(command: str, by_arm: settings.Settings) -> str:
     """settings.json: the command, what all arms are set to alike, and what is each arm's own.
 
-    settings: arm -> {group.key: value}, those that decide the draws, as a cell's key does.
+    by_arm: those that decide the draws, as a cell's key does.
     """
-    first, *others = settings.values()
-    alike = {key: first[key] for key in first if all(key in one and one[key] == first[key] for one in others)}
-    own = {arm: {k: v for k, v in one.items() if k not in alike} for arm, one in settings.items()}
+    alike, own = settings.split(by_arm)
     return json.dumps({"command": command, "all": alike, "arms": own}, indent=1, ensure_ascii=False) + "\n"

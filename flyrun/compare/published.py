@@ -22,6 +22,7 @@ from flyrun.report.build import Page, ReportResult, load
 from flyrun.report.render import View
 from flyrun.report.sections import paper
 
+_ABOUT = ("source", "settings")  # what is no experiment there
 # Of the environment, what a row of the CSV tells beside the numbers.
 _ORIGIN = ("finished", "cpu", "cores", "flyrun", "commit", "python", "numpy", "numba")
 
@@ -34,7 +35,7 @@ def build(
     Raises ConfigError when there is no such table, StoreError when the files cannot be written.
     """
     published = _published(name)
-    runs = {key: _load(results_dir / "runs" / key) for key in published if key != "source"}
+    runs = {key: _load(results_dir / "runs" / key) for key in published if key not in _ABOUT}
     frames = [_rows(key, run, published[key]) for key, run in runs.items()]
     # A column that is empty in one frame has no type to agree on.
     table = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)

@@ -9,7 +9,7 @@ import shlex
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -172,9 +172,20 @@ class Choice(Section):
 
     def non_default(self) -> dict[str, Any]:
         """The name, and those settings but a file's place that are not as they are by default."""
-        usual = {item.name: _plain(item.default) for item in fields(self)}
+        usual = self.defaults()
         given = {key: value for key, value in self.settings().items() if key not in ("name", "path")}
         return {"name": self.name} | {key: value for key, value in given.items() if value != usual[key]}
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """What the settings are by default, as `settings` gives them."""
+        made = {
+            item.name: item.default_factory for item in fields(cls) if item.default_factory is not MISSING
+        }
+        return {
+            item.name: _plain(made[item.name]() if item.name in made else item.default)
+            for item in fields(cls)
+        }
 
 
 @dataclass_transform(frozen_default=True)

@@ -1,6 +1,6 @@
 """The arms of a run as the report sees them: their cells, done or not, and what is known of the done ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,12 +81,13 @@ class ArmResult:
 @dataclass(frozen=True)
 class Run:
     """A run's title page (with "fit", what `flyrun fit` found) and its arms, in order. source: where the
-    paper's values come from.
+    paper's values come from.  paper_settings: arm, or "all" -> {group.key: value} of the paper.
     """
 
     info: dict[str, Any]
     arms: tuple[ArmResult, ...]
     source: str
+    paper_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def done(self) -> list[ArmResult]:

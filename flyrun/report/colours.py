@@ -14,7 +14,8 @@ LINES = ("-", "--", "-.", ":")
 
 #: arms by name, samplers of graphs by theirs; the papers' three arms and plain Gibbs in the papers' colours
 KNOWN = {
-    "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET, "independence": PINK,
+    "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET,
+    "map_tuned_slack": SKY, "independence": PINK,
     "independence_ep": GREY,
     "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION,
     "firefly_hmc_local": PINK, "gibbs": BLACK,

@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from flyrun.report import render, words
+from flyrun.report import render, settings, words
 from flyrun.report.arms import Run
 from flyrun.report.render import View
+from flyrun.report.settings import NONE
 
 _VERSIONS = ("flyrun", "commit", "python", "numpy", "scipy", "numba", "scikit-learn", "arviz-stats")
 _MACHINE = ("cpu", "cores", "platform", "blas", "blas_threads")
@@ -32,6 +33,7 @@ class Document:
     environment: dict[str, str]
     settings: dict[str, dict]
     footer: str
+    table_of_settings: View = NONE
 
 
 def compose(run: Run, **parts: Any) -> Document:
@@ -43,6 +45,7 @@ def compose(run: Run, **parts: Any) -> Document:
         command=command if isinstance(command, str) else shlex.join(map(str, command)),
         environment=environment(run),
         settings={arm.name: arm.infos[0].get("settings", {}) for arm in run.done},
+        table_of_settings=settings.table(run),
         footer=f"Again, without sampling: {run.info.get('again') or f'flyrun report {name}'}",
         **parts,
     )

@@ -43,7 +43,7 @@ def load(run_dir: Path, sections: Sections) -> Run:
     for cell in store.open_cells(run_dir):
         by_arm[cell.arm].append(cell)
     sections = served(info, sections)
-    paper, source = published(info)
+    paper, source, theirs = published(info)
     listed = [(entry, by_arm[entry["name"]], paper.get(entry["name"], {})) for entry in info["arms"]]
     one = partial(_arm, sections)
     missing = [cells for _, cells, _ in listed if not _is_pooled(cells, sections)]
@@ -51,8 +51,8 @@ def load(run_dir: Path, sections: Sections) -> Run:
         # Arms side by side, and this process stays small.
         workers = min(cores(), len(missing))
         with environment.one_thread(), contextlib.suppress(BrokenProcessPool), Pool(workers) as pool:
-            return Run(info, tuple(pool.map(one, listed)), source)
-    return Run(info, tuple(map(one, listed)), source)
+            return Run(info, tuple(pool.map(one, listed)), source, theirs)
+    return Run(info, tuple(map(one, listed)), source, theirs)
 
 
 def read_scored(run_dir: Path) -> dict[str, Any]:
@@ -60,20 +60,24 @@ def read_scored(run_dir: Path) -> dict[str, Any]:
     return _read_json(run_dir / SCORED)
 
 
-def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str]:
-    """The paper's values by arm, and where they come from; nothing when the run has none.
+def published(
+    info: dict[str, Any],
+) -> tuple[dict[str, dict[str, float]], str, dict[str, dict[str, Any]]]:
+    """The paper's values by arm, where they come from, and its settings; nothing when the run has none.
 
     The values travel in run.json ("reference"), or it names the file in results/reference that has them. They
     are of all data, so a run of some has none.
     """
     if any((arm.get("problem") or {}).get("dataset", {}).get("limit") for arm in info.get("arms", ())):
-        return {}, ""
-    values = info.get("reference") or {}
+        return {}, "", {}
+    values, experiment = info.get("reference") or {}, str(info.get("experiment"))
     name = values if isinstance(values, str) else str(info.get("reference_name"))
     stored = _read_json(paths.reference_dir() / f"{name}.json")
     if isinstance(values, str):
-        values = stored.get(str(info.get("experiment")), {})
-    return values, str(stored.get("source", "")) if values else ""
+        values = stored.get(experiment, {})
+    if not values:
+        return {}, "", {}
+    return values, str(stored.get("source", "")), stored.get("settings", {}).get(experiment, {})
 
 
 def of_cell(draws: Draws, sections: Sections) -> SimpleNamespace:

@@ -15,6 +15,13 @@ from flyrun.report.section import Row, Section
 _CURVE_BINS = 240
 _SHORT_LAGS, _LONG_LAGS = 100, 250
 _MAX_LAG = 6000
+#: protocol.init, in words
+_STARTS = {
+    "prior": "at draws from the prior",
+    "map": "near the posterior's mode",
+    "ep": "near EP's mean",
+    "zero": "at θ = 0",
+}
 
 
 def summarise(draws: Draws) -> Row:
@@ -59,11 +66,14 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Log posterior from the start of the chain (above) and likelihood queries per iteration (below), mean ±
-    1 sd over seeds. The log posterior's axis is logarithmic below the values of settled chains; its queries
-    are not counted.
+    """Log posterior from the chains' start, which the title names, (above) and likelihood queries per
+    iteration (below), mean ± 1 sd over seeds. The log posterior's axis is logarithmic below the values of
+    settled chains; its queries are not counted.
     """
     with_trace = any(all(cell.trace_log_posterior for cell in arm.cells) for arm in arms)
+    starts = {str(arm.setting("protocol", "init")): None for arm in arms}
+    where = " or ".join(_STARTS[init] for init in starts if init in _STARTS)
+    title += f"\nchains start {where}" if where else ""
     figure, (*above, bottom) = axes(1 + with_trace, title, height=3.4 + 2.2 * with_trace)
     plotted = []
     for arm in arms:

@@ -152,15 +152,24 @@ def base_of(run: Run, arm: ArmResult) -> ArmResult | None:
 
 
 def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess: str) -> None:
-    """The column `name`: the ratio of the arms' `ess` per query.
+    """The column `name`: the ratio of the arms' `ess` per query."""
+    put_ratio(row, name, arm, base, lambda one: (per_seed(one, ess), per_seed(one, "queries_per_iter")))
+
+
+def put_ratio(
+    row: Row,
+    name: str,
+    arm: ArmResult,
+    base: ArmResult | None,
+    of: Callable[[ArmResult], tuple[np.ndarray, ...]],
+) -> None:
+    """The column `name`: the ratio of the arms' gains per cost, of which `of` gives one each by seed.
 
     Its sd takes them as independent: speedup · sqrt(cv² + cv_base²), cv = sd / mean over seeds.
     """
     if base is None:
         return
-    (ours, theirs), (queries, base_queries) = (
-        [per_seed(one, key) for one in (arm, base)] for key in (ess, "queries_per_iter")
-    )
+    (ours, queries), (theirs, base_queries) = of(arm), of(base)
     row[name] = ratio(ratio(ours.mean(), queries.mean()), ratio(theirs.mean(), base_queries.mean()))
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = cv_of_ratio(ours / queries, theirs / base_queries)
@@ -351,12 +360,27 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     )  # fmt: skip
 
 
+_CAVEATS = """
+{% if lengths|unique|list|length > 1 %}
+The arms differ in iterations after burn-in ({{ counted }}); compare ESS at equal length only.
+
+{% endif %}
+{% for every, names in thinned %}
+R-CODA sees one of {{ every }} draws of {{ names | join(", ") }} (protocol.thin={{ every }}), as others are
+not kept: of all draws it would find another ESS.
+
+{% endfor %}
+"""
+
+
 def _caveats(run: Run) -> list[str]:
     lengths = {arm.name: arm.cells[0].n_iterations for arm in SECTION.arms(run)}
-    if len(set(lengths.values())) < 2:
-        return []
-    listed = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
-    return [f"The arms differ in iterations after burn-in ({listed}); compare ESS at equal length only."]
+    thinned: dict[int, list[str]] = {}
+    for arm in SECTION.arms(run):
+        if (every := int(arm.infos[0].get("thin") or 1)) > 1:
+            thinned.setdefault(every, []).append(arm.name)
+    counted = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
+    return words.lines(_CAVEATS, lengths=lengths.values(), counted=counted, thinned=thinned.items())
 
 
 SECTION = Section(
