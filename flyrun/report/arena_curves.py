@@ -7,8 +7,8 @@ import numpy as np
 
 from flyrun.report.arena_errors import AFTER, PASSES, errors_of, held
 from flyrun.report.arms import ArmResult
-from flyrun.report.colours import LINES, Look
-from flyrun.report.figures import INK, new_figure
+from flyrun.report.colours import LINES, SKY, Look
+from flyrun.report.figures import INK, legend_below, new_figure
 
 Z = 1.64  # of a two-sided level of 10 %
 
@@ -99,9 +99,9 @@ def curves(cost: str, label: str, caption: str) -> Any:
 
 def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """What errors of posterior means are made of: squared bias (dashed, where seeds tell it) and variance
-    over seeds (dotted). Left: the exact chain that forgets its start last, all iterations in grey and the
-    last half in colour (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it (Figure
-    6.2).
+    over seeds (dotted). Left: the exact chain that forgets its start last, all iterations and, as elsewhere,
+    the last half of them (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it
+    (Figure 6.2).
     """
     chains = [arm for arm in held(arms) if arm.exact is True and arm.infos[0]["answers"] == "draws"]
     if not chains:
@@ -110,15 +110,17 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure = new_figure(figsize=(10.0, 4.2), layout="constrained")
     figure.suptitle(title, parse_math=False, fontsize=10)
     left, right = figure.subplots(1, 2, sharey=True)
-    _bias_and_variance(left, errors_of(exact)["early"], INK, "all iterations")
-    _bias_and_variance(left, _of(exact), styles[exact.name].colour, "last half")
-    left.set_title(exact.name.replace("_", " "), fontsize=9)
+    name = exact.name.replace("_", " ")
+    _bias_and_variance(left, errors_of(exact)["early"], SKY, f"{name}, all iterations")
     for arm in [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]:
         _bias_and_variance(right, _of(arm), styles[arm.name].colour, arm.name.replace("_", " "))
+    _bias_and_variance(left, _of(exact), styles[exact.name].colour, name)
+    for line, label in (("--", "squared bias"), (":", "variance over seeds")):
+        right.plot([], [], color=INK, linestyle=line, linewidth=1.2, label=label)
     for axis in (left, right):
         axis.set(xscale="log", yscale="log", xlabel="passes over the data")
-        axis.legend(fontsize=8)
     left.set_ylabel("posterior means: squared error")
+    legend_below(figure, left, right)
     return figure
 
 

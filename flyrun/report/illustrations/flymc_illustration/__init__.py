@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of Maclaurin and Adams (2014)."""
+"""Figures 1 to 3 of Maclaurin and Adams (2014)."""
 
 from flyrun.report.illustrations.flymc_illustration.figure import FIGURES
 

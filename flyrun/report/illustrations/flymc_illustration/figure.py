@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of Maclaurin & Adams (2014): how Firefly Monte Carlo works, on data small enough to see.
+"""Figures 1 to 3 of Maclaurin & Adams (2014): how Firefly Monte Carlo works, on data small enough to see.
 
 Figure 2 runs a few iterations of a stored chain once more, for the brightness of each datum is not stored.
 """
@@ -77,7 +77,7 @@ def trajectories(run: Run, run_dir: Path) -> Any:
     at = telling_step(stretch.theta, stretch.bright)
     before, after = slice(at, at + 1), slice(at + 1, at + 2)
     figure = Figure(figsize=(6.8, 6.4), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.25))  # type: ignore[misc]
+    names, above, below = figure.subfigures(3, 1, height_ratios=(0.1, 1, 1.25))  # type: ignore[misc]
     panels = above.subplots(1, 3, sharex=True, sharey=True)
     path, raster = below.subplots(2, 1, sharex=True, height_ratios=(1, 1.2))
     points, labels = stretch.dataset.features, stretch.dataset.target
@@ -93,7 +93,8 @@ def trajectories(run: Run, run_dir: Path) -> Any:
             _class_line(panel, stretch.theta[old][0], linewidth=1.0, linestyle=":")
         _class_line(panel, stretch.theta[theta_at][0], linewidth=1.6)
         panel.set_title(title, fontsize=9)
-    _legend(panels[0])
+    panels[0].set_ylabel("$x_2$")
+    _legend(names)
     iterations = first + np.arange(len(stretch.theta))
     for d, (name, colour, style) in enumerate(_WEIGHTS):
         path.plot(iterations, stretch.theta[:, d], color=colour, linestyle=style, label=name, linewidth=1.5)
@@ -147,12 +148,54 @@ def _class_line(axis: Any, theta: np.ndarray, **style: Any) -> None:
     axis.plot(ends[:, 0], ends[:, 1], color=INK, zorder=1, **style)
 
 
-def _legend(axis: Any) -> None:
-    axis.set_ylabel("$x_2$")
-    for colour, mark, name in _MARKS.values():
-        for face, word in ((colour, "bright"), ("none", "dark")):
-            axis.scatter([], [], s=26, marker=mark, facecolor=face, edgecolor=colour, label=f"{name}, {word}")
-    axis.figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+def _legend(figure: Any) -> None:
+    """Four marks in a row that is theirs alone."""
+    from matplotlib.lines import Line2D  # late
+
+    marks = {
+        f"{name}, {word}": Line2D([], [], linestyle="", color=colour, marker=mark, markerfacecolor=face)
+        for colour, mark, name in _MARKS.values()
+        for face, word in ((colour, "bright"), ("none", "dark"))
+    }
+    figure.legend(list(marks.values()), list(marks), loc="center", ncols=4, handletextpad=0.2)
 
 
-FIGURES = {"flymc_steps": trajectories, "flymc_augmented": augmented_space}
+def data_structure(run: Run, run_dir: Path) -> Any:
+    """The data structure by which data brighten and darken in constant time (Maclaurin & Adams 2014, Figure
+    3), four data of which 1 and 3 are bright: the list `arr` with the bright ones before B, `tab` with each
+    datum's place in it; then datum 4 brightens. flyrun keeps the bright part of `arr` and a bit for each
+    datum.
+    """
+    figure = Figure(figsize=(6.4, 2.6), layout="constrained")
+    arrays = (([3, 1, 2, 4], 2), ([3, 1, 4, 2], 3))
+    for axis, (listed, bright), title in zip(
+        figure.subplots(1, 2), arrays, ("data 1 and 3 bright", "brighten(4)"), strict=True
+    ):
+        places = [listed.index(n) + 1 for n in range(1, 5)]
+        for name, row, cells in (("arr", 1, listed), ("tab", 0, places)):
+            axis.text(0.3, row + 0.35, name, ha="right", va="center")
+            for k, value in enumerate(cells):
+                lit = (value if row else k + 1) in listed[:bright]
+                axis.add_patch(_cell(k + 0.5, row, ORANGE if lit else BLUE))
+                axis.text(k + 1.0, row + 0.35, str(value), ha="center", va="center")
+        axis.plot([bright + 0.5] * 2, [0.9, 1.85], color=INK, linewidth=2.0)
+        axis.text(bright + 0.5, 1.9, f"B = {bright}", ha="center", va="bottom")
+        for k in range(4):
+            axis.text(k + 1.0, -0.15, str(k + 1), ha="center", va="top", fontsize=7)
+        axis.set(xlim=(-0.4, 4.7), ylim=(-0.5, 2.3))
+        axis.set_title(title, fontsize=9)
+        axis.axis("off")
+    return figure
+
+
+def _cell(left: float, bottom: float, colour: str) -> Any:
+    from matplotlib.patches import Rectangle  # late
+
+    return Rectangle((left, bottom), 1.0, 0.7, facecolor=colour, edgecolor=INK, alpha=0.45, linewidth=1.0)
+
+
+FIGURES = {
+    "flymc_steps": trajectories,
+    "flymc_augmented": augmented_space,
+    "flymc_data_structure": data_structure,
+}
