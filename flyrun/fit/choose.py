@@ -1,6 +1,5 @@
 """From a table and a target to a job: the model, the exact sampler that serves it best, four chains."""
 
-import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,20 +8,19 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import flyrun.data
 from flyrun import paths
 from flyrun.config.arm import Arm, Job
 from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
-from flyrun.config.model import for_tables
-from flyrun.config.overrides import read
+from flyrun.config.overrides import read as read_words
 from flyrun.config.sampler.chain import ThetaUpdate
-from flyrun.config.schema import Choice, build, chosen_by, keys, listing, schema
+from flyrun.config.schema import Choice, chosen_by, keys, listing, schema
 from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Column, Layout, plain
+from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import identified
-from flyrun.fit.request import Request, TypedTable
+from flyrun.fit.read_table import MOST_SHOWN, ReadTable, model_of, read, run_name, settings_of, shape, taken
+from flyrun.fit.request import Request
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
@@ -37,7 +35,6 @@ PAYS = 4.0
 # From here on an iteration on all rows is too slow for any table, and nothing is asked.
 TALL = 100_000
 _MOST_PARAMETERS = 3_000
-_MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
 _FIREFLY = ("brightness=per_datum", "sampler=hmc")
 # Of P coefficients of classes, local bounds pay from N = P²/LOCAL_PAYS rows on; else few of them are tighter
@@ -57,25 +54,18 @@ class PreparedFit:
     n_params: int
     caveats: list[str]
     set_up_s: float
+    settings: dict[str, Any]
+
+    @property
+    def link(self) -> str:
+        """The scale on which coefficients add up."""
+        return "identity" if self.layout.task == "regression" else "logit"
 
 
-def look(request: Request) -> list[str]:
-    """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
-    table = _table(request)
-    layout = Layout.from_dict(flyrun.data.load(table).info["layout"])
-    return [
-        *_shape(table, layout),
-        *taken(layout),
-        f"for {_model(request, layout.task)}; --check fits nothing",
-    ]
-
-
-def problem(request: Request) -> PreparedFit:
-    """Read the table and make the job. Raises DataError or ConfigError in one line."""
-    table = _table(request)
-    dataset = flyrun.data.load(table)
-    layout = Layout.from_dict(dataset.info["layout"])
-    model = _model(request, dataset.task)
+def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
+    """Make the job of a table, read here if not yet. Raises DataError or ConfigError in one line."""
+    table, dataset, layout = found or read(request)
+    model = model_of(request, dataset.task)
     classes = dataset.n_classes if dataset.task == "classes" else 1
     n_params = classes * dataset.features.shape[1]
     if n_params > _MOST_PARAMETERS:
@@ -86,7 +76,6 @@ def problem(request: Request) -> PreparedFit:
     words = [f"model={model}", "prior=gaussian", f"prior.scale={request.prior_scale:g}"]
     if model == "student_t" and "model.scale" not in _keys(request):
         words.append("model.scale=estimated")
-    table = replace(table, task=dataset.task, sha256=dataset.sha256)  # all that follows reads the same
     title = f"{Path(request.file).name}: {layout.target.name}"
     rows = len(dataset.target)
     local = model != "softmax" or LOCAL_PAYS * rows >= n_params**2
@@ -97,11 +86,13 @@ def problem(request: Request) -> PreparedFit:
     fitted, curvature = _at_mode(job.arms[0])
     if not on_all_rows and rows < TALL and rows < PAYS * _bright(job, fitted, curvature) ** 2:
         job = _job(request, table, title, [*words, *_SHORT])
-    caveats = identified.caveats(job.arms[0], fitted, layout, curvature)
+    caveats = _caveats(job.arms[0], fitted, layout, curvature)
     if len(fitted.fit.shares) > 1:
         caveats.append(_several_modes(fitted.fit.shares.tolist()))
     lines = [*_lines(dataset, layout, job, fitted.fit), *caveats]
-    return PreparedFit(job, layout, lines, n_params, caveats, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    settings = settings_of(request, ReadTable(table, dataset, layout), model)
+    return PreparedFit(job, layout, lines, n_params, caveats, seconds, settings)
 
 
 def _at_mode(arm: Arm) -> tuple[Problem, np.ndarray]:
@@ -112,36 +103,20 @@ def _at_mode(arm: Arm) -> tuple[Problem, np.ndarray]:
     return fitted, prior_curvature(arm, fitted) + fitted.power * look.curvature
 
 
-def _table(request: Request) -> TypedTable:
-    """What the options and the typed keys say of the table. Raises ConfigError where they do not agree."""
-    given: dict[str, Any] = {"path": request.file, "target": request.target, **request.table}
-    typed = {one.key: one for one in read(request.overrides)}
-    for key in ("dataset", "dataset.name"):
-        if key in typed:
-            raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
-    model = request.model or (typed["model"].value if "model" in typed else None)
-    if model in for_tables():
-        given["task"] = schema("model", model).task  # type: ignore[attr-defined]
-    values = {key.partition(".")[2]: one.value for key, one in typed.items() if one.group == "dataset"}
-    checked = build("dataset", {"name": "table", **values})
-    for key in values:
-        if key in given and getattr(checked, key) != given[key]:
-            other = {"path": request.file, "task": f"--model {model}"}
-            option = other.get(key, TypedTable().say(key))
-            raise ConfigError(f"fit: {option} and {typed[f'dataset.{key}'].text} disagree; keep one of them")
-    return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
-
-
-def _model(request: Request, task: str) -> str:
-    """The model that was asked for, or else the usual one of a task."""
-    typed = next((str(one.value) for one in read(request.overrides) if one.key == "model"), None)
-    return request.model or typed or for_tables(task)[0]
+def _caveats(arm: Arm, problem: Problem, layout: Layout, curvature: np.ndarray) -> list[str]:
+    """What the table says little of. curvature: the posterior's at the mode, (P, P)."""
+    size, several = problem.features.rows.shape[1], problem.model.n_predictors
+    prior = prior_curvature(arm, problem)
+    likelihood = (curvature - prior).reshape(several, size, several, size)
+    of_columns = np.einsum("kikj->ij", likelihood) / several
+    own = np.diag(prior)[:size]
+    return identified.caveats(arm.dataset, layout, problem.dataset, of_columns, own, problem.fit.theta_map)
 
 
 def _update(request: Request) -> type[Choice]:
     """The options of the chains' update. Raises ConfigError for a method whose rounds nothing could judge."""
     name: Any = "hmc"
-    for one in read(request.overrides):
+    for one in read_words(request.overrides):
         if one.key == "experiment":
             raise ConfigError(f"{one.text}: fit makes an arm of its own; leave this out")
         if one.key == "sampler":
@@ -188,16 +163,10 @@ def _bright(job: Job, problem: Problem, curvature: np.ndarray) -> float:
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
 
 
-def run_name(file: str) -> str:
-    """Folder's name for a file: its own, without ending or unusual letters."""
-    stem = re.sub(r"(\.(csv|tsv|txt|npz|parquet|pq|gz))+$", "", Path(file).name, flags=re.IGNORECASE)
-    return re.sub(r"[^A-Za-z0-9._+-]+", "_", stem).lstrip(".")[:150] or "fit"
-
-
 def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
     """What was read and what will be done, in words. fit: of a regression it holds the scale."""
     arm, target = job.arms[0], layout.target
-    lines = _shape(arm.dataset, layout) + taken(layout, _MOST_SHOWN)
+    lines = shape(arm.dataset, layout) + taken(layout, MOST_SHOWN)
     against, *others = target.levels or [""]
     if layout.task == "binary":
         ones = f"{others[0]} ({int((dataset.target > 0).sum()):,} rows)"
@@ -219,38 +188,6 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
     method = "Firefly-HMC" if firefly_hmc else arm.name.replace("_", " ").upper()
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")
     return lines
-
-
-def _shape(table: Table, layout: Layout) -> list[str]:
-    """How large a table is, and what was left out."""
-    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
-    lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
-    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
-    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
-    shape += " a class" if layout.task == "classes" else ""
-    lines = [f"{Path(str(table.path)).name}: {shape}"]
-    if layout.row_numbers:
-        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
-    return lines
-
-
-def taken(layout: Layout, most: int | None = None) -> list[str]:
-    """What each column was taken for, the target first; features in at most so many lines."""
-    columns = [layout.target, *layout.features]
-    shown = columns if most is None or len(columns) <= most else columns[: most - 1]
-    lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
-    lines[1:1] = [f"{_taken(one)} (the {role}, no feature)" for role, one in layout.beside.items()]
-    if more := len(columns) - len(shown):
-        lines.append(f"  and {more:,} more columns, which --check shows")
-    return lines
-
-
-def _taken(column: Column) -> str:
-    if column.levels is None:
-        return f"  {column.name}: number {plain(column.low)} … {plain(column.high)}"
-    first, *others = column.levels
-    more = f" and {len(others) - _MOST_SHOWN:,} more" if len(others) > _MOST_SHOWN else ""
-    return f"  {column.name}: {first} (the reference), {', '.join(others[:_MOST_SHOWN])}{more}"
 
 
 def _several_modes(shares: list[float]) -> str:

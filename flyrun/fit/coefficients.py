@@ -63,18 +63,66 @@ def judged(beta: np.ndarray, most: float = math.inf) -> np.ndarray:
 
 
 def summarise(beta: np.ndarray, layout: Layout, most: float = math.inf) -> list[dict[str, Any]]:
-    """A row per coefficient: names, mean, sd, interval, ESS, R-hat, and its effect per sd of its column.
+    """A row per coefficient, as `_rows`, of chains' draws (C, T, ...), with ESS and R-hat.
+
+    most: numbers that R-hat and ESS are worked out from; the ESS of fewer draws is at most that of all.
+    """
+    return _rows(_of_chains(beta.reshape(*beta.shape[:2], -1), most), layout)
+
+
+def _of_chains(flat: np.ndarray, most: float = math.inf) -> dict[str, np.ndarray]:
+    """Of chains' draws (C, T, P): mean, sd, ends of the interval, ESS and R-hat, (P,) each."""
+    found = ess.summary(judged(flat, most))
+    low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
+    told = {"mean": flat.mean(axis=(0, 1)), "sd": flat.std(axis=(0, 1), ddof=1), "q03": low, "q97": high}
+    return told | {"ess_bulk": found.bulk, "ess_tail": found.tail, "rhat": found.rhat}
+
+
+def summarise_chains(draws: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
+    """A row per coefficient and auxiliary number of chains' draws: beta (C, T, ...) and others (C, T)."""
+    others = ((name, _of_chains(values[:, :, None])) for name, values in draws.items() if name != "beta")
+    return [*summarise(draws["beta"], layout), *(_auxiliary(name, told) for name, told in others)]
+
+
+def summarise_weighted(
+    draws: dict[str, np.ndarray], weights: np.ndarray, layout: Layout
+) -> list[dict[str, Any]]:
+    """A row per coefficient, as `_rows`, and per auxiliary number, of weighted draws.
+
+    draws: beta (S, ...) and auxiliary numbers (S,) by name; weights: (S,) of sum 1. ess: how many independent
+    draws would tell the mean as well.
+    """
+    rows = _rows(_weighted(draws["beta"].reshape(len(weights), -1), weights), layout)
+    others = ((name, values[:, None]) for name, values in draws.items() if name != "beta")
+    return [*rows, *(_auxiliary(name, _weighted(values, weights)) for name, values in others)]
+
+
+def _auxiliary(name: str, told: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The row of an auxiliary number."""
+    return {"class": "", "coefficient": name} | {key: float(one[0]) for key, one in told.items()}
+
+
+def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Of weighted draws (S, P): mean, sd, ends of the interval and effective draws, (P,) each."""
+    mean = weights @ values
+    away = (values - mean) ** 2
+    variance = weights @ away
+    order = np.argsort(values, axis=0)
+    below = np.cumsum(weights[order], axis=0)
+    ends = []
+    for share in INTERVAL:
+        first = np.minimum((below < share).sum(axis=0), len(values) - 1)
+        ends.append(np.take_along_axis(values, np.take_along_axis(order, first[None], 0), 0)[0])
+    known = variance / np.maximum(weights**2 @ away, 1e-300)
+    return {"mean": mean, "sd": np.sqrt(variance), "q03": ends[0], "q97": ends[1], "ess": known}
+
+
+def _rows(told: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
+    """A row per coefficient: names, what is told of it, and its effect per sd of its column.
 
     The intercept is first in its class. effect: mean and quantiles of the coefficient times what its column
-    is divided by (its sd; of two values their difference), in log odds or in sds of the target. most: numbers
-    that R-hat and ESS are worked out from; the ESS of fewer draws is at most that of all.
+    is divided by (its sd; of two values their difference), in log odds or in sds of the target.
     """
-    flat = beta.reshape(*beta.shape[:2], -1)
-    found = ess.summary(judged(beta, most))
-    low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
-    mean, sd = flat.mean(axis=(0, 1)), flat.std(axis=(0, 1), ddof=1)
-    told = {"mean": mean, "sd": sd, "q03": low, "q97": high}
-    told |= {"ess_bulk": found.bulk, "ess_tail": found.tail, "rhat": found.rhat}
     effect = 1.0 / Scales.of(layout).factor
     names, width = layout.names, len(layout.names)
     levels = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
@@ -111,20 +159,44 @@ def write(
     stats = {
         name: np.stack(chains)[:, thin - 1 :: thin] for name, *chains in zip(_STATS, *stored, strict=True)
     }
+    _write(path, attrs, {"posterior": (axes, {"beta": beta}), "sample_stats": (steps, stats)})
+
+
+def write_draws(
+    path: Path,
+    even: dict[str, np.ndarray],
+    weighted: dict[str, np.ndarray],
+    layout: Layout,
+    attrs: dict[str, Any],
+) -> None:
+    """A netCDF tree: `posterior`, draws (C, T, ...) of even weight, and `weighted`, (S, ...), if any."""
+    own = {"coefficient": layout.names}
+    if even["beta"].ndim == 4:
+        own = {"class": (layout.target.levels or [])[1:]} | own
+    chains, length = even["beta"].shape[:2]
+    groups = {"posterior": ({"chain": range(chains), "draw": range(length)} | own, even)}
+    if weighted:
+        groups["weighted"] = ({"draw": range(len(weighted["beta"]))} | own, weighted)
+    _write(path, attrs, groups)
+
+
+def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict]]) -> None:
+    """A netCDF file of groups, each its axes and its variables over the first of them."""
+    size = sum(values.nbytes for _, variables in groups.values() for values in variables.values())
     with files.replacing(path) as temporary:
-        files.reserve(path.parent, int(1.2 * beta.nbytes) + (1 << 20))
+        files.reserve(path.parent, int(1.2 * size) + (1 << 20))
         with h5netcdf.File(temporary, "w") as file:
             file.attrs.update(attrs)
-            _write_group(file.create_group("posterior"), axes, {"beta": beta})
-            _write_group(file.create_group("sample_stats"), steps, stats)
+            for name, (axes, variables) in groups.items():
+                _write_group(file.create_group(name), axes, variables)
 
 
 def _write_group(group: Any, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
-    """Variables over these axes, each with its values along it."""
+    """Variables over as many of these axes as they have, the first ones; each axis with its values."""
     for name, along in axes.items():
         group.dimensions[name] = len(along)
         words = isinstance(along[0], str)
         values = np.array(along, dtype=object if words else np.int64)
         group.create_variable(name, (name,), h5py.string_dtype() if words else "i8")[:] = values
     for name, values in variables.items():
-        group.create_variable(name, tuple(axes), values.dtype)[:] = values
+        group.create_variable(name, tuple(axes)[: values.ndim], values.dtype)[:] = values

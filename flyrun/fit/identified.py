@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.arm import Arm
 from flyrun.config.schema import listing
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
-from flyrun.models.problem import Problem, prior_curvature
 
 # Columns say the same in a direction along which the likelihood bends less than this share of what it would
 # for unrelated columns (two that correlate by .99), unless the data are so many that its posterior sd is
@@ -24,18 +22,16 @@ _BLOCK = 10_000  # rows
 _MOST_NAMES = 6
 
 
-def caveats(arm: Arm, problem: Problem, layout: Layout, curvature: np.ndarray) -> list[str]:
+def caveats(
+    table: Any, layout: Layout, dataset: Dataset, likelihood: np.ndarray, prior: np.ndarray, theta: np.ndarray
+) -> list[str]:
     """A line for each group of columns that say the same, and for those that separate classes.
 
-    curvature: the posterior's at the mode, (P, P).
+    likelihood: its curvature at the mode by column, (D, D); prior: its precisions, (D,); theta: the mode,
+    (P,).
     """
-    size, several = problem.features.rows.shape[1], problem.model.n_predictors
-    prior = prior_curvature(arm, problem)
-    of_columns = np.einsum("kikj->ij", (curvature - prior).reshape(several, size, several, size)) / several
-    lines = [
-        _alike(arm.dataset, layout, group, free) for group, free in groups(of_columns, np.diag(prior)[:size])
-    ]
-    return [*lines, *_separated(arm.dataset, layout, problem.dataset, problem.fit.theta_map)]
+    lines = [_alike(table, layout, group, free) for group, free in groups(likelihood, prior)]
+    return [*lines, *_separated(table, layout, dataset, theta)]
 
 
 def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], int]]:

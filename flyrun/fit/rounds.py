@@ -314,12 +314,17 @@ class _Rounds:
                 "key": self._stored()[0].key,
                 "file": str(arm.dataset.path),
                 "lines": self.task.lines,
+                "how": f"{total:,} iterations a chain, the first {self.protocol.burn_in:,} of them burn-in "
+                "and left out",
+                "settings": self.task.settings,
+                "link": self.task.link,
+                "standardize": arm.dataset.standardize,
+                "prior_scale": arm.prior.scale if arm.prior.name == "gaussian" else None,
                 "caveats": [*self.task.caveats, *self._caveats()],
                 "layout": asdict(layout),
                 "agreed": good,
                 "budget": str(self.request.budget),
                 "iterations": total,
-                "burn_in": self.protocol.burn_in,
                 "chains": len(self.seeds),
                 "coefficients": rows,
             }

@@ -111,7 +111,9 @@ class Family:
     read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
     draw(rng, trials, p): targets y at predictors.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
-    one_mode: whether the posterior has one mode only under a normal prior.
+    one_mode: whether log_density and alone are concave, so that the posterior has one mode.
+    by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
+    outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
     """
 
     name: str
@@ -129,6 +131,8 @@ class Family:
     linear: Callable[[int], int] = lambda levels: 1
     intercept: bool = True
     one_mode: bool = True
+    by_sums: bool = False
+    outliers: bool = False
 
 
 def names() -> list[str]:

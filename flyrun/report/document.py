@@ -62,6 +62,7 @@ def as_markdown(document: Document) -> str:
 def environment(run: Run) -> dict[str, str]:
     """Versions and machine; values that differ between cells are all listed."""
     infos = [info.get("environment", {}) for arm in run.arms for info in arm.infos]
+    infos += [run.info["environment"]] if "environment" in run.info else []
     pairs = {}
     for key in (*_VERSIONS, *_MACHINE):
         values = dict.fromkeys(str(info[key]) for info in infos if info.get(key) is not None)

@@ -81,7 +81,8 @@ class Section:
     def wanted(self, run: Run) -> bool:
         """Whether a run has something to show here."""
         planned = self.planned is not None and not run.done
-        return bool(planned or self.arms(run)) and self.when(run) and self.serves(run.info)
+        of_the_run = self.table is not None and not run.arms  # it has rows of its own
+        return bool(planned or of_the_run or self.arms(run)) and self.when(run) and self.serves(run.info)
 
     def serves(self, info: dict[str, Any]) -> bool:
         """Whether a run, by its run.json, is one that this part is for."""

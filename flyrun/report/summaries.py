@@ -34,7 +34,7 @@ Sections = tuple[Section, ...]
 
 def load(run_dir: Path, sections: Sections) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    info, fit = store.read_run(run_dir), _read_json(run_dir / FIT)
+    info, fit = store.read_run(run_dir), read_fit(run_dir)
     # The file of an earlier fit of this name may lie there still.
     if fit and fit.get("key") in (None, *(arm["key"] for arm in info["arms"])):
         info["fit"] = fit
@@ -53,6 +53,11 @@ def load(run_dir: Path, sections: Sections) -> Run:
         with environment.one_thread(), contextlib.suppress(BrokenProcessPool), Pool(workers) as pool:
             return Run(info, tuple(pool.map(one, listed)), source, theirs)
     return Run(info, tuple(map(one, listed)), source, theirs)
+
+
+def read_fit(run_dir: Path) -> dict[str, Any]:
+    """What `flyrun fit` found in a run's folder; {} where nothing is."""
+    return _read_json(run_dir / FIT)
 
 
 def read_scored(run_dir: Path) -> dict[str, Any]:

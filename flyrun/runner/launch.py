@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.config.arm import Arm, Job
-from flyrun.config.schema import flat, show
 from flyrun.data import fingerprint
 from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.paths import cache_dir
@@ -206,16 +205,11 @@ def _clean(cached: list[Cell], begun: list[Cell], fresh: bool) -> None:
 def _refuse_to_replace(job: Job, entry: dict[str, Any], folder: Path) -> None:
     """Raise ConfigError where the run's table would lose finished cells of other settings."""
     for name, before, now in store.losses(folder, entry):
-        then, next_ = flat(before), flat(now)
-        keys = [key for key in {**then, **next_} if then.get(key) != next_.get(key)]
-        changes = [f"{key}={show(then.get(key))}, now {show(next_.get(key))}" for key in keys[:3]]
-        changes += [f"{len(keys) - 3} more"] if len(keys) > 3 else []
         keep, replace = ("--name ", "--fresh") if job.dashed else ("name=", "fresh=true")
-        numbered = (f"{folder.name}_{k}" for k in itertools.count(2))
-        free = next(name for name in numbered if not (folder.parent / name).exists())
+        changes = store.changes(before, now)
         raise ConfigError(
-            f"{folder}: holds finished results of arm {name} with other settings ({'; '.join(changes)}); "
-            f"{keep}{free} keeps both, {replace} replaces them"
+            f"{folder}: holds finished results of arm {name} with other settings ({changes}); "
+            f"{keep}{store.free_name(folder)} keeps both, {replace} replaces them"
         )
 
 

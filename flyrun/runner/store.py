@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun import files
 from flyrun.config.catalogue import options
-from flyrun.config.schema import did_you_mean, listing
+from flyrun.config.schema import did_you_mean, flat, listing, show
 from flyrun.errors import StoreError
 
 if TYPE_CHECKING:
@@ -140,6 +141,21 @@ def losses(run_dir: Path, entry: dict[str, Any]) -> list[tuple[str, dict[str, An
             if any(cell.state == "done" for cell in cells):
                 found.append((name, arm[what], now))
     return found
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """In which settings two differ, in words, "" where in none; where a file lies is none."""
+    then, next_ = flat(before), flat(now)
+    keys = [key for key in {**then, **next_} if then.get(key) != next_.get(key)]
+    keys = [key for key in keys if key != "dataset.path"] if "dataset.sha256" in next_ else keys
+    said = [f"{key}={show(then.get(key))}, now {show(next_.get(key))}" for key in keys[:3]]
+    return "; ".join(said + ([f"{len(keys) - 3} more"] if len(keys) > 3 else []))
+
+
+def free_name(folder: Path) -> str:
+    """A name beside a run's that no run has."""
+    numbered = (f"{folder.name}_{k}" for k in itertools.count(2))
+    return next(name for name in numbered if not (folder.parent / name).exists())
 
 
 def _known(run_dir: Path, entry: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:

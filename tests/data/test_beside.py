@@ -12,7 +12,7 @@ from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
 from flyrun.data.table import pieces as table_files
 from flyrun.errors import ConfigError, DataError
-from flyrun.fit import choose
+from flyrun.fit import read_table
 
 N = 40
 
@@ -33,7 +33,7 @@ def frame(**columns):
 def loaded(table, *words):
     """What `flyrun fit` reads of the table."""
     table.to_csv("mine.csv", index=False)
-    return data.load(choose._table(parse(["mine.csv", "--target", "y", *words])))
+    return data.load(read_table.typed_table(parse(["mine.csv", "--target", "y", *words])))
 
 
 def refused(table, *words):
@@ -67,7 +67,7 @@ def test_their_names_are_part_of_what_is_kept(monkeypatch):
     one, other = (loaded(table, "--weights", name) for name in "wv")
     assert (one.weights != other.weights).any()
     assert "v" in one.feature_names
-    settings = choose._table(parse(["mine.csv", "--target", "y"])).key_settings()
+    settings = read_table.typed_table(parse(["mine.csv", "--target", "y"])).key_settings()
     assert not {"offset", "exposure", "trials", "weights"} & settings.keys()
 
 

@@ -56,3 +56,19 @@ def test_quantiles_and_coverage_of_weighted_draws():
     found = quantiles(theta, (0.05, 0.5, 0.95), weight)[:, 0]
     np.testing.assert_allclose(found, stats.norm.ppf([0.05, 0.5, 0.95]), atol=0.02)
     assert coverage(found[:1], found[2:], _normal(2, 100_000, 1))[0] == pytest.approx(0.9, abs=0.005)
+
+
+@pytest.mark.parametrize("n", [30, 200, 226, 5000])
+def test_pareto_k_is_arvizs(n):
+    from arviz_stats.base import array_stats
+
+    rng = np.random.default_rng(n)
+    for log_weight in (
+        rng.normal(size=n),
+        3 * rng.standard_t(3, n),
+        rng.exponential(2.0, n),
+        1e-9 * rng.normal(size=n),
+    ):
+        theirs = float(array_stats.psislw(-log_weight)[1])
+        assert pareto_k(log_weight) == pytest.approx(theirs, rel=1e-9, nan_ok=True)
+    assert np.isnan(pareto_k(np.zeros(n)))

@@ -22,12 +22,14 @@ from flyrun.runner import store
 from flyrun.samplers.chain.method import Chain
 from tests.fit.reference import LOADERS, reference, stored
 
+CHAINS = ["sampler=hmc"]  # else weighted draws answer
+
 
 def fit(name, folder, monkeypatch, *words, code=(0,)):
     """The table of coefficients that a fit of one of the tables leaves; it ends with one of these codes."""
     monkeypatch.chdir(folder)
     LOADERS[name](as_frame=True).frame.to_csv(f"{name}.csv", index=False)
-    assert main(["fit", f"{name}.csv", "--target", "target", *words]) in code
+    assert main(["fit", f"{name}.csv", "--target", "target", *words, *CHAINS]) in code
     return pd.read_csv(f"results/runs/{name}/table.csv", keep_default_na=False)
 
 
@@ -196,7 +198,7 @@ def test_a_budget_without_a_draw_says_so(tmp_path, monkeypatch, capsys):
     slowed(monkeypatch, [0.05] * 4)
     monkeypatch.chdir(tmp_path)
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
-    assert main(["fit", "diabetes.csv", "--target", "target", *BRIEF, "--budget", "2s"]) == 1
+    assert main(["fit", "diabetes.csv", "--target", "target", *BRIEF, "--budget", "2s", *CHAINS]) == 1
     assert "the budget of 2 seconds ended at iteration 10, too early" in capsys.readouterr().out
 
 
@@ -250,7 +252,7 @@ def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("flyrun.fit.second_process.report", lambda folder: folder)
     monkeypatch.setattr("flyrun.report.document.show", lambda *_: print("a table"))
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
-    words = ["fit", "diabetes.csv", "--target", "target", "--budget", "620", "--workers", "1"]
+    words = ["fit", "diabetes.csv", "--target", "target", "--budget", "620", "--workers", "1", *CHAINS]
     assert main([*words, "--json"]) == 3
     printed = capsys.readouterr()
     said = [json.loads(line) for line in printed.out.splitlines()]
@@ -321,7 +323,7 @@ def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypa
     table = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
     table["y"], table["z"] = table.a + rng.normal(size=60) > 0, rng.permutation(table.b > 0)
     table.to_csv("mine.csv", index=False)
-    short = ("--budget", "600", "--workers", "1", "--drop")
+    short = ("--budget", "600", "--workers", "1", *CHAINS, "--drop")
     assert main(["fit", "mine.csv", "--target", "y", *short, "z"]) == 3
     phases = [rf"{name} \d+\.\d s" for name in ("read", "MAP and bounds", "draws", "R-hat and ESS", "report")]
     assert re.search(f"{', '.join(phases)}; \\d+\\.\\d s in all", capsys.readouterr().out)

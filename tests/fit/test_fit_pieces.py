@@ -12,7 +12,7 @@ from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import SCHEMAS
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.fit import choose, coefficients
+from flyrun.fit import choose, coefficients, read_table
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.report.sections import coefficients as fit_report
 
@@ -107,8 +107,8 @@ def test_firefly_is_chosen_where_few_rows_would_be_bright(strength, sampler, tmp
 
 
 def test_a_run_is_named_after_its_file():
-    assert choose.run_name("/data/my patients (2).csv.gz") == "my_patients_2_"
-    assert choose.run_name("..csv") == "fit"
+    assert read_table.run_name("/data/my patients (2).csv.gz") == "my_patients_2_"
+    assert read_table.run_name("..csv") == "fit"
 
 
 def test_noise_scale_is_the_maximum_likelihood_value():

@@ -13,7 +13,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
-from flyrun.fit import choose, identified
+from flyrun.fit import choose, identified, read_table
 
 N = 150
 TARGETS = ("two", "three", "numbers")
@@ -177,6 +177,6 @@ def test_an_intercept_alone_is_fitted(capsys):
 @pytest.mark.parametrize("words", [("--drop", "cm,age"), ("--drop", "age,cm", "--missing", "drop")])
 def test_dropping_every_column_leaves_the_intercept(target, words):
     assert told(people(), target, *words) == []
-    rows = data.load(choose._table(parse(["mine.csv", "--target", target, *words])))
+    rows = data.load(read_table.typed_table(parse(["mine.csv", "--target", target, *words])))
     assert rows.feature_names == ("intercept",)
     np.testing.assert_array_equal(rows.features, 1.0)

@@ -33,13 +33,9 @@ def run(given: argparse.Namespace) -> int:
         if request.check:
             return _check(request, screen)
         clock = Clock()
-        from flyrun.fit.second_process import SecondProcess  # late: errors in the words come at once
+        from flyrun.fit.answer import fit  # late: errors in the words come at once
 
-        with SecondProcess() as beside:
-            from flyrun.fit.choose import problem  # late: the other process has begun
-            from flyrun.fit.rounds import fit  # late: as above
-
-            code = fit(request, problem(request), clock, screen, beside)
+        code = fit(request, clock, screen)
     except Exception as error:
         code = explain(error)
         screen.tell("error", text=" ".join(str(error).split()))
@@ -49,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _check(request: Request, screen: "Screen") -> int:
     """Say what the columns are taken for, and fit nothing."""
-    from flyrun.fit.choose import look  # late: numba
+    from flyrun.fit.read_table import look  # late: NumPy
     from flyrun.runner import progress  # late: rich
 
     for line in look(request):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from flyrun.report.arms import Run
 from flyrun.report.colours import PALETTE
 from flyrun.report.figures import INK
-from flyrun.report.sections.coefficients import effect_per
+from flyrun.report.sections.coefficients import UNITS, effect_per
 
 MOST = 40
 
@@ -47,9 +47,9 @@ def intervals(run: Run, run_dir: Path) -> Any:
     short = [name if len(name) <= 32 else f"{name[:16]}…{name[-15:]}" for name in shown]
     axis.set_yticks(np.arange(len(shown)), short, parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
-    layout = run.info["fit"]["layout"]
+    layout, link = run.info["fit"]["layout"], run.info["fit"]["link"]
     per = effect_per(run)
-    unit = f"{per}s of the target" if layout["task"] == "regression" else "log odds"
+    unit = f"{per}s of the target" if link == "identity" else UNITS[link]
     axis.set_xlabel(f"effect: coefficient per {per} of its column, or of a level ({unit})")
     left_out = f" (the {MOST} largest of {len(largest)})" if len(largest) > MOST else ""
     axis.set_title(f"{run.info.get('title', '')}{left_out}", parse_math=False, wrap=True)

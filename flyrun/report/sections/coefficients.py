@@ -11,6 +11,13 @@ from flyrun.report.render import NOTHING, View
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.arms import unfinished
 
+#: what coefficients add up to, by the scale on which they do
+UNITS = {
+    "identity": "units of the target",
+    "log": "logs of the target's mean",
+    "logit": "log odds",
+    "probit": "units of the probit scale",
+}
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
 
 
@@ -27,56 +34,66 @@ def views(rows: list[Row]) -> list[View]:
 
 def caveats(run: Run) -> list[str]:
     """What a reader must know first; empty when the chains agree and the data speak."""
-    arm, fit, rows = run.arms[0], run.info["fit"], _rows(run)
-    lines = unfinished(run, arm)
-    if arm.fact("exact") is False:
-        lines.append("this sampler is biased: its draws do not follow the posterior exactly.")
-    lines += [f"{text}." for text in fit.get("caveats", [])]
-    unlike = [row for row in rows if not (row["rhat"] < 1.01 and row["ess_bulk"] >= 400)]
-    if unlike and fit["chains"] > 1:
-        worst = max(unlike, key=lambda row: row["rhat"])
-        lines.append(
-            f"The chains do not agree yet on {len(unlike)} of {len(rows)} coefficients: R-hat is "
-            f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
-            "same command with a longer --budget goes on from here."
-        )
-    accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
-    lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted) + _prior_like(run, rows)
+    fit, rows, lines = run.info["fit"], _rows(run), []
+    for arm in run.arms:
+        lines += unfinished(run, arm)
+        if arm.fact("exact") is False:
+            lines.append("this sampler is biased: its draws do not follow the posterior exactly.")
+    lines += [f"{text}." for text in fit.get("caveats", [])] + _unlike(fit, rows)
+    for arm in run.arms:
+        accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
+        lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted)
+    lines += _prior_like(run, rows)
     return [text[0].upper() + text[1:] for text in lines]
 
 
+def _unlike(fit: Row, rows: list[Row]) -> list[str]:
+    """That chains do not agree."""
+    unlike = [row for row in rows if not (row.get("rhat", 1.0) < 1.01 and row.get("ess_bulk", 400) >= 400)]
+    if not unlike or fit["chains"] < 2:
+        return []
+    worst = max(unlike, key=lambda row: row["rhat"])
+    return [
+        f"The chains do not agree yet on {len(unlike)} of {len(rows)} coefficients: R-hat is "
+        f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
+        "same command with a longer --budget goes on from here."
+    ]
+
+
 def lead(run: Run) -> list[str]:
-    """What was fitted to what, a line each."""
+    """What was fitted to what, and how the draws came about, a line each."""
     fit = run.info["fit"]
-    first, *others = fit["lines"]
-    length = (
-        f"{fit['iterations']:,} iterations a chain, the first {fit['burn_in']:,} of them burn-in and left"
-    )
-    return [f"{first}.", *(line[0].upper() + line[1:] + "." for line in others), f"{length} out."]
+    first, *others = [*fit["lines"], fit["how"]]
+    return [f"{first}.", *(line[0].upper() + line[1:] + "." for line in others)]
 
 
 _LEGEND = """
-A coefficient is in {{ "units of the target" if regression else "log odds" }} per unit of its column;
+A coefficient is in {{ unit }} per unit of its column;
 name[level] is that level's difference from the first. 3 % and 97 %: quantiles of the posterior, the ends of a
 94 % interval. effect: the mean per {{ per }} of a number column{% if per == "sd" %} (from one value to the
 other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the target{% endif %}, as in the
-figure, so that columns compare. ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
-the 5 % and 95 %
+figure, so that columns compare.
+{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of the 5 % and 95 %
 tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
+{% else %} ESS: how many independent draws would tell the mean as well as the weighted ones.
+{% endif %}
 
-posterior.nc holds the draws of these coefficients (beta), table.csv this table, with effects' intervals.
+posterior.nc holds the draws of these coefficients (beta){% if not chains %}: of even weight in `posterior`,
+as chains of independence Metropolis-Hastings over the weighted ones in `weighted`{% endif %}. table.csv is
+this table, with effects' intervals.
 """
 
 
 def legend(run: Run) -> list[str]:
     """What the columns mean."""
-    regression = run.info["fit"]["layout"]["task"] == "regression"
-    return words.lines(_LEGEND, regression=regression, per=effect_per(run))
+    unit = UNITS[run.info["fit"]["link"]]
+    regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
+    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains)
 
 
 def effect_per(run: Run) -> str:
     """What a number column changes by for an effect: its sd, or a unit."""
-    return "sd" if run.arms[0].setting("dataset", "standardize", default=True) else "unit"
+    return "sd" if run.info["fit"]["standardize"] else "unit"
 
 
 def _rows(run: Run) -> list[Row]:
@@ -89,8 +106,8 @@ def _label(row: Row) -> str:
 
 def _prior_like(run: Run, rows: list[Row]) -> list[str]:
     """Coefficients whose posterior is nearly as wide as their prior."""
-    prior = run.arms[0].fact("prior_scale")
-    if not prior or run.arms[0].setting("prior", "name") != "gaussian":
+    prior = run.info["fit"]["prior_scale"]
+    if not prior:
         return []
     # a contrast of two classes' coefficients has twice the prior variance
     wide = prior * (math.sqrt(2.0) if any(row["class"] for row in rows) else 1.0)
@@ -138,9 +155,10 @@ _COLUMNS = [
     Metric("sd", "sd", text=_scaled("sd")),
     Metric("q03", "3 %", text=_scaled("q03")),
     Metric("q97", "97 %", text=_scaled("q97")),
+    Metric("ess", "ESS"),
     Metric("ess_bulk", "bulk ESS"),
     Metric("ess_tail", "tail ESS"),
-    Metric("rhat", "R-hat", text=lambda row: _known(row["rhat"], ".3f")),
+    Metric("rhat", "R-hat", text=lambda row: _known(row.get("rhat", math.nan), ".3f")),
     Metric("effect_mean", "effect", text=lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
 ]
 _SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1]]

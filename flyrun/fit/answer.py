@@ -1,0 +1,64 @@
+"""`flyrun fit`: weighted draws where they are certified, else chains."""
+
+from typing import Any
+
+from flyrun.exit_codes import DONE, UNTRUSTED
+from flyrun.fit import by_weights, read_table, table_posterior
+from flyrun.fit.request import Clock, Request
+from flyrun.fit.second_process import SecondProcess, report
+from flyrun.report import document
+from flyrun.runner import progress
+
+# From so many rows on chains that are needed are Firefly's, where the model has them: compiled, they read few
+# rows an iteration.
+_FIREFLY_PAYS = 5_000
+
+
+def fit(request: Request, clock: Clock, screen: Any) -> int:
+    """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    say = progress.display(screen.console, 0).say
+    read = read_table.read(request)
+    model = read_table.model_of(request, read.layout.task)
+    if not request.fresh:
+        settings = read_table.settings_of(request, read, model)
+        read_table.refuse_to_replace(read_table.folder_of(request), settings)
+    if read_table.asks_for_chains(request) or (family := table_posterior.fitting(model)) is None:
+        return _by_rounds(request, read, clock, screen)
+    was_read = clock.seconds()
+    posterior = table_posterior.posterior_of(read.dataset, family, request.prior_scale)
+    for line in by_weights.lines(request, read, posterior):
+        say(line)
+    found = by_weights.draw(posterior)
+    if found.why:
+        say(f"weighted draws are not used, because {found.why}: chains are run instead")
+        if model == "logistic" and len(posterior.rows) >= _FIREFLY_PAYS:
+            return _by_rounds(request, read, clock, screen)
+        made = by_weights.by_hmc(request, read, posterior, found, clock)
+    else:
+        made = by_weights.by_weights(read, posterior, found)
+    was_drawn = clock.seconds()
+    for line in (made.how, *made.caveats):
+        say(line)
+    folder = by_weights.write(request, read, posterior, made)
+    text = report(folder)
+    if screen.tables is not None:
+        document.show(text, folder, screen.tables)
+    spent = {"read": was_read, "draws": was_drawn - was_read, "report": clock.seconds() - was_drawn}
+    parts = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in spent.items())
+    say(f"{parts}; {clock.seconds():.1f} s in all")
+    path = folder / by_weights.POSTERIOR
+    opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
+    say(f"posterior: {path}; open it with {opens} or ArviZ")
+    if not made.agreed:
+        screen.warn(f"the chains do not agree yet; a longer --budget goes on: see {folder / 'report.html'}")
+    screen.table(folder, posterior=path)
+    return DONE if made.agreed else UNTRUSTED
+
+
+def _by_rounds(request: Request, read: read_table.ReadTable, clock: Clock, screen: Any) -> int:
+    """The answer of compiled chains."""
+    with SecondProcess() as beside:
+        from flyrun.fit import rounds  # late: the other process has begun
+        from flyrun.fit.choose import problem  # late: numba, which weighted draws do without
+
+        return rounds.fit(request, problem(request, read), clock, screen, beside)

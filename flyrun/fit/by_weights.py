@@ -1,0 +1,168 @@
+"""A fit without compiled code: weighted draws or, where these are refused, HMC on all rows; and its files."""
+
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from flyrun import __version__, files
+from flyrun.fit import coefficients, even_draws, hmc_on_rows, identified, weighted_draws
+from flyrun.fit.read_table import MOST_SHOWN, ReadTable, folder_of, settings_of, shape, taken
+from flyrun.fit.request import Clock, Request
+from flyrun.fit.rows_posterior import Posterior
+from flyrun.report.summaries import FIT
+from flyrun.runner import environment, store
+
+POSTERIOR = "posterior.nc"
+_SEED = 0
+_FIRST = 500  # iterations a chain of the first round
+_MOST_ITERATIONS = 100_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a fit found. even: draws of even weight, (C, T, ...), by name; weighted: those with weights.
+
+    chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
+    """
+
+    how: str
+    rows: list[dict[str, Any]]
+    even: dict[str, np.ndarray]
+    weighted: dict[str, np.ndarray]
+    chains: int
+    agreed: bool
+    caveats: list[str]
+
+
+def draw(posterior: Posterior) -> weighted_draws.Weighted:
+    """Weighted draws; their `why` says why they are not to be used, if they are not."""
+    with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        return weighted_draws.fit(posterior, _SEED)
+
+
+def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted) -> Answer:
+    """The answer of weighted draws that are to be used."""
+    draws = _own_scales(posterior, found.x, read)
+    rows = coefficients.summarise_weighted(draws, found.weights, read.layout)
+    walked = even_draws.walk(found.log_weight, found.sign, np.random.default_rng(_SEED + 1))
+    even = {name: values[walked] for name, values in draws.items()}
+    kept = {} if found.independent else draws | {"log_weight": found.log_weight}
+    if (found.sign < 0).any():
+        kept["sign"] = found.sign.astype(np.int8)
+    caveats = _caveats(read, posterior, *found.moments())
+    return Answer(how(posterior, found), rows, even, kept, 0, True, caveats)
+
+
+def by_hmc(
+    request: Request, read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted, clock: Clock
+) -> Answer:
+    """The answer of chains on all rows, which go on until they agree or the budget ends."""
+    most = min(request.budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
+    x, length = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), min(_FIRST, most)
+    with threadpool_limits(1):
+        rng = np.random.default_rng(_SEED + 2)
+        chains = hmc_on_rows.Sampler(posterior, found.proposal.centre, found.proposal.root, rng)
+        while True:
+            x = np.concatenate([x, chains.draw(length)], axis=1)
+            even = _own_scales(posterior, x, read)
+            rows = coefficients.summarise_chains(even, read.layout)
+            agreed = coefficients.agreed(rows)
+            length = min(x.shape[1], most - x.shape[1])
+            if agreed or length < 1 or clock.seconds() > 0.5 * request.budget.seconds:
+                break
+    flat = x.reshape(-1, posterior.size)
+    caveats = _caveats(read, posterior, flat.mean(axis=0), np.cov(flat.T))
+    said = f"{hmc_on_rows.CHAINS} chains of {x.shape[1]:,} draws by Hamiltonian Monte Carlo on all rows"
+    return Answer(f"{said}, because {found.why}", rows, even, {}, hmc_on_rows.CHAINS, agreed, caveats)
+
+
+def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
+    """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
+    n = posterior.n_coefficients
+    beta = coefficients.Scales.of(read.layout).apply(x[..., :n].copy())
+    aux = posterior.family.read(x[..., n:])
+    if posterior.family.link == "identity":
+        aux[..., 0] *= read.layout.target.sd  # a scale of the noise, in units of the target
+    return {"beta": beta} | {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
+
+
+def _caveats(read: ReadTable, posterior: Posterior, mean: np.ndarray, covariance: np.ndarray) -> list[str]:
+    """What the table says little of, by the curvature that the draws have."""
+    width = posterior.width
+    prior = posterior.prior.sd[:width] ** -2.0
+    likelihood = np.linalg.pinv(covariance[:width, :width]) - np.diag(prior)
+    return identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, mean[:width])
+
+
+def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
+    """What was read and what is fitted to it, a line each."""
+    family, target = posterior.family, read.layout.target
+    model = f"{family.words} of {target.name}"
+    if target.levels is not None:
+        against, *others = target.levels
+        model += f" = {others[0]} ({int((read.dataset.target > 0).sum()):,} rows) against {against}"
+    unit = "sd" if read.table.standardize else "unit"
+    of_target = f"{unit} of the target " if family.link == "identity" else ""
+    prior = f"prior N(0, {request.prior_scale:g}²) {of_target}per {unit} of a column"
+    if family.intercept:
+        prior += f", N(0, {posterior.prior.sd[-1]:g}²) for the intercept"
+    own = [f"{one.name} ~ {one.prior}" for one in posterior.auxiliary]
+    shown = [*shape(read.table, read.layout), *taken(read.layout, MOST_SHOWN)]
+    return [*shown, model, "; ".join([prior, *own])]
+
+
+def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:
+    """How the draws were made and what they cost, in one line."""
+    if found.independent:
+        return f"{len(found.x):,} independent draws in closed form; every row is read once"
+    cost = f"{found.rate:,.0f} likelihoods a draw"
+    if found.rate == len(posterior.rows):
+        cost = f"all {len(posterior.rows):,} likelihoods a draw"
+    k_hat = f"k̂ {found.k_hat:.2f}" if np.isfinite(found.k_hat) else "even weights"
+    return f"{len(found.x):,} weighted draws, {found.effective:,.0f} effective, {k_hat}; {cost}"
+
+
+def write(request: Request, read: ReadTable, posterior: Posterior, made: Answer) -> Path:
+    """posterior.nc, fit.json and run.json, of which the report is made; their folder."""
+    folder, table, layout = folder_of(request), read.table, read.layout
+    attrs = {
+        "flyrun": __version__,
+        "file": str(table.path),
+        "target": layout.target.name,
+        "model": posterior.family.name,
+    }
+    fit = {
+        "settings": settings_of(request, read, posterior.family.name),
+        "file": str(table.path),
+        "lines": lines(request, read, posterior),
+        "how": made.how,
+        "caveats": made.caveats,
+        "layout": asdict(layout),
+        "link": posterior.family.link,
+        "chains": made.chains,
+        "agreed": made.agreed,
+        "standardize": table.standardize,
+        "prior_scale": request.prior_scale,
+        "queries": posterior.queries,
+        "coefficients": made.rows,
+    }
+    entry = {
+        "name": folder.name,
+        "experiment": folder.name,
+        "title": f"{Path(request.file).name}: {layout.target.name}",
+        "command": shlex.join(["flyrun", "fit", *request.words]),
+        "started": store.now(),
+        "figures": ["coefficients"],
+        "arms": [],
+        "environment": environment.describe() | {"finished": store.now()},
+    }
+    with files.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        coefficients.write_draws(folder / POSTERIOR, made.even, made.weighted, layout, attrs)
+        files.write_json(folder / FIT, fit)
+        files.write_json(folder / store.RUN, entry)
+    return folder

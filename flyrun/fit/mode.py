@@ -1,0 +1,54 @@
+"""The mode of a posterior, by Newton steps that are halved until they lead up."""
+
+import numpy as np
+
+from flyrun.fit.rows_posterior import Expansion, Posterior
+
+_MOST = 100  # steps
+_NEAR = 1e-6  # what a step would gain, in nats, where the search ends: far below the Monte Carlo error
+
+
+def find(posterior: Posterior) -> tuple[np.ndarray, Expansion]:
+    """The mode, (P,), and the log likelihood to second order about it.
+
+    Directions that bend the wrong way are taken to bend as much the other way, so that each step leads up.
+    """
+    with np.errstate(all="ignore"):  # steps too long, which are halved
+        return _climb(posterior, posterior.start())
+
+
+def _climb(posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, Expansion]:
+    likelihood, prior = posterior.likelihood_at(x), posterior.prior_at(x)
+    for _ in range(_MOST):
+        slope = likelihood.slope + prior.slope
+        step = rising(likelihood.curvature + prior.curvature, slope)
+        gain = float(slope @ step)
+        if not gain > _NEAR:
+            break
+        value, share = likelihood.value + prior.value, 1.0
+        while share > 1e-8:
+            there = x + share * step
+            found = posterior.likelihood_at(there), posterior.prior_at(there)
+            reached = found[0].value + found[1].value
+            finite = np.isfinite(reached) and np.isfinite(found[0].curvature).all()
+            if finite and reached >= value + 1e-4 * share * gain - 1e-13 * abs(value):
+                break
+            share *= 0.3
+        else:
+            break  # as far as digits reach
+        x, (likelihood, prior) = there, found
+    return x, likelihood
+
+
+def rising(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """A step that leads up: Newton's where the curvature is positive definite."""
+    values, vectors = np.linalg.eigh(curvature)
+    size = np.maximum(np.abs(values), 1e-10 * np.abs(values).max())
+    return vectors @ ((vectors.T @ slope) / size)
+
+
+def covariance(curvature: np.ndarray) -> np.ndarray:
+    """The inverse of a curvature, (P, P), each direction taken to bend down as much as it bends at all."""
+    values, vectors = np.linalg.eigh(curvature)
+    size = np.maximum(np.abs(values), 1e-10 * np.abs(values).max())
+    return (vectors / size) @ vectors.T

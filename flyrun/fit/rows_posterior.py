@@ -1,0 +1,294 @@
+"""The posterior of a table's coefficients and auxiliary numbers: density and derivatives, by blocks of rows.
+
+x, (P,), holds the coefficients of each linear predictor in turn, then the auxiliary numbers without bounds.
+Every density of a row that is looked at is counted: `queries`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.family import Auxiliary, Family
+
+_NUMBERS = 1 << 19  # predictors of a block: they stay in a core's cache
+_ROWS = 8_192  # of a block where derivatives are wanted
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table. features: (N, D), float32 or float64; target: y, (N,).
+
+    trials, offset, weights: (N,) or one number for all rows. weights: how often a row is there.
+    """
+
+    features: np.ndarray
+    target: np.ndarray
+    trials: Any = 1.0
+    offset: Any = 0.0
+    weights: Any = 1.0
+
+    def __len__(self) -> int:
+        """N."""
+        return len(self.target)
+
+    def take(self, which: slice | np.ndarray) -> "Rows":
+        """Some of them, features as float64."""
+        others = (
+            value[which] if np.ndim(value) else value
+            for value in (self.target, self.trials, self.offset, self.weights)
+        )
+        return Rows(self.features[which].astype(np.float64, copy=False), *others)
+
+    def whole(self, name: str) -> np.ndarray:
+        """trials, offset or weights of all rows, (N,)."""
+        return np.broadcast_to(np.asarray(getattr(self, name), np.float64), (len(self),))
+
+
+@dataclass(frozen=True)
+class CoefficientPrior:
+    """Of the coefficients, (P,) each without the auxiliary numbers': normal, or Laplace of the same sd."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    kind: str = "gaussian"
+
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        """(S,) of theta (S, P)."""
+        z = (theta - self.mean) / self.sd
+        level = -np.log(self.sd).sum()
+        if self.kind == "laplace":
+            return level - (np.sqrt(2.0) * np.abs(z) + 0.5 * np.log(2.0)).sum(axis=1)
+        return level - 0.5 * ((z * z).sum(axis=1) + z.shape[1] * np.log(2 * np.pi))
+
+    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slope and minus the second derivative, (P,) each; a Laplace prior's corner is rounded for it."""
+        z = (theta - self.mean) / self.sd
+        if self.kind == "laplace":
+            reach = np.sqrt(z * z + 0.01)
+            return -np.sqrt(2.0) * z / reach / self.sd, np.sqrt(2.0) * 0.01 / reach**3 / self.sd**2
+        return -z / self.sd, 1.0 / self.sd**2
+
+
+@dataclass
+class Expansion:
+    """Second order about a point x0: value, slope (P,) and minus the second derivatives (P, P)."""
+
+    at: np.ndarray
+    value: float
+    slope: np.ndarray
+    curvature: np.ndarray
+
+    def change(self, x: np.ndarray) -> np.ndarray:
+        """By how much the function changes from x0 to x, (S,), as far as this knows."""
+        away = x - self.at
+        return away @ self.slope - 0.5 * ((away @ self.curvature) * away).sum(axis=1)
+
+
+@dataclass
+class Posterior:
+    """Of rows under a family and priors. levels: of the target, 0 of numbers; auxiliary: their priors."""
+
+    family: Family
+    rows: Rows
+    prior: CoefficientPrior
+    levels: int = 0
+    sd: float = 1.0
+    queries: int = 0
+    auxiliary: tuple[Auxiliary, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out sizes, and which rows are alike."""
+        self.auxiliary = self.family.auxiliary(self.levels, self.sd)
+        self.linear = self.family.linear(self.levels)
+        self.width = self.rows.features.shape[1]
+        self.n_coefficients = self.linear * self.width
+        self.size = self.n_coefficients + len(self.auxiliary)
+        self._alike = _alike(self.rows) if self.family.alone_derivatives else None
+
+    def predictors(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
+        """Of rows as `take` gives them at x (S, P): K arrays, of linear ones (n, S), of others (S,)."""
+        offset = rows.offset[:, None] if np.ndim(rows.offset) else rows.offset
+        blocks = (x[:, k * self.width : (k + 1) * self.width] for k in range(self.linear))
+        return [rows.features @ block.T + offset for block in blocks] + self.auxiliaries(x)
+
+    def auxiliaries(self, x: np.ndarray) -> list[np.ndarray]:
+        """The auxiliary numbers in x (S, P), (S,) each."""
+        return list(x[:, self.n_coefficients :].T)
+
+    def blocks(self, size: int) -> Iterator[slice]:
+        """All rows, so many at a time."""
+        return (slice(first, first + size) for first in range(0, len(self.rows), size))
+
+    # -- values --------------------------------------------------------------------------------------------
+
+    def log_prior(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P)."""
+        total = self.prior.log_density(x[:, : self.n_coefficients])
+        for one, a in zip(self.auxiliary, self.auxiliaries(x), strict=True):
+            total = total + one.prior.log_density(a)
+        return total
+
+    def log_likelihood(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P), by all rows; −inf where it is no number."""
+        total = np.zeros(len(x))
+        with np.errstate(all="ignore"):
+            for block in self.blocks(max(64, _NUMBERS // len(x))):
+                rows = self.rows.take(block)
+                y, trials = _column(rows.target), _column(rows.trials)
+                each = self.family.log_density(y, trials, self.predictors(rows, x))
+                total += rows.weights @ each if np.ndim(rows.weights) else rows.weights * each.sum(axis=0)
+            total += self._alone(x)
+        self.queries += len(x) * len(self.rows)
+        return np.where(np.isnan(total), -np.inf, total)
+
+    def _alone(self, x: np.ndarray) -> np.ndarray:
+        if self._alike is None:
+            return np.zeros(len(x))
+        y, trials, weights = self._alike
+        step, parts = max(1, (4 * _NUMBERS) // len(y)), []
+        for first in range(0, len(x), step):
+            a = self.auxiliaries(x[first : first + step])
+            parts.append(
+                weights
+                @ np.broadcast_to(self.family.alone(y[:, None], trials[:, None], a), (len(y), len(a[0])))
+            )
+        return np.concatenate(parts)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P): prior and likelihood, up to terms of the target alone."""
+        return self.log_prior(x) + self.log_likelihood(x)
+
+    def of_rows(self, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
+        """Log likelihood, (n,), of rows at predictors of their own."""
+        with np.errstate(all="ignore"):
+            found = self.family.log_density(rows.target, rows.trials, predictors)
+            found = found + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
+        self.queries += len(found)
+        return rows.weights * found
+
+    def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (S,) and its slope (S, P) at x (S, P), by all rows."""
+        n = self.n_coefficients
+        total, slope = self.log_prior(x), np.empty(x.shape)
+        slope[:, :n] = self.prior.derivatives(x[:, :n])[0]
+        for j, one in enumerate(self.auxiliary):
+            slope[:, n + j] = one.prior.derivatives(x[:, n + j])[0]
+        with np.errstate(all="ignore"):
+            for block in self.blocks(max(64, _NUMBERS // len(x))):
+                rows = self.rows.take(block)
+                y, trials, weights = (_column(v) for v in (rows.target, rows.trials, rows.weights))
+                p = self.predictors(rows, x)
+                total += (weights * self.family.log_density(y, trials, p)).sum(axis=0)
+                for j, each in enumerate(self.family.derivatives(y, trials, p)[0]):
+                    whole = np.broadcast_to(weights * each, (len(rows), len(x)))
+                    slope[:, self._place(j)] += (
+                        whole.T @ rows.features if j < self.linear else whole.sum(axis=0)[:, None]
+                    )
+            if self._alike is not None:
+                y, trials, weights = (value[:, None] for value in self._alike)
+                a = self.auxiliaries(x)
+                total += (weights * self.family.alone(y, trials, a)).sum(axis=0)
+                for j, each in enumerate(self.family.alone_derivatives(y, trials, a)[0]):  # type: ignore[misc]
+                    slope[:, n + j] += (weights * each).sum(axis=0)
+        self.queries += len(x) * len(self.rows)
+        return np.where(np.isnan(total), -np.inf, total), slope
+
+    # -- derivatives ---------------------------------------------------------------------------------------
+
+    def row_derivatives(self, rows: Rows, predictors: list[Any]) -> tuple[list[Any], list[list[Any]]]:
+        """Slopes by K predictors and minus second derivatives, K by K, of each row, whole and weighted."""
+        with np.errstate(all="ignore"):
+            found = self.family.derivatives(rows.target, rows.trials, predictors)
+            slopes = [rows.weights * value for value in found[0]]
+            bends = [[rows.weights * value for value in line] for line in found[1]]
+            if self.family.alone_derivatives:
+                more = self.family.alone_derivatives(rows.target, rows.trials, predictors[self.linear :])
+                for j, slope in enumerate(more[0]):
+                    slopes[self.linear + j] = slopes[self.linear + j] + rows.weights * slope
+                    for k, value in enumerate(more[1][j]):
+                        into = bends[self.linear + j]
+                        into[self.linear + k] = into[self.linear + k] + rows.weights * value
+        return slopes, bends
+
+    def likelihood_at(self, x: np.ndarray) -> Expansion:
+        """The log likelihood to second order about x, (P,), by all rows."""
+        size, linear, width = self.size, self.linear, self.width
+        value, slope, curvature = 0.0, np.zeros(size), np.zeros((size, size))
+        for block in self.blocks(_ROWS):
+            rows = self.rows.take(block)
+            p = [one[:, 0] if one.ndim > 1 else one for one in self.predictors(rows, x[None])]
+            with np.errstate(all="ignore"):
+                value += float(np.sum(rows.weights * self.family.log_density(rows.target, rows.trials, p)))
+                slopes, bends = self.family.derivatives(rows.target, rows.trials, p)
+            n = len(rows)
+            for j in range(len(p)):
+                whole = np.broadcast_to(rows.weights * slopes[j], (n,))
+                at = self._place(j)
+                slope[at] += whole @ rows.features if j < linear else whole.sum()
+                for k in range(j, len(p)):
+                    bend = np.broadcast_to(rows.weights * bends[j][k], (n,))
+                    if k < linear:
+                        part = rows.features.T @ (rows.features * bend[:, None])
+                    elif j < linear:
+                        part = (bend @ rows.features)[:, None]
+                    else:
+                        part = np.full((1, 1), bend.sum())
+                    curvature[at, self._place(k)] += part
+        if self._alike is not None:
+            y, trials, weights = self._alike
+            a = list(x[self.n_coefficients :])
+            more = self.family.alone_derivatives(y, trials, a)  # type: ignore[misc]
+            value += float(np.sum(weights * self.family.alone(y, trials, a)))
+            for j, own in enumerate(more[0]):
+                slope[self.n_coefficients + j] += np.sum(weights * own)
+                for k in range(j, len(a)):
+                    part = np.sum(weights * more[1][j][k])
+                    curvature[self.n_coefficients + j, self.n_coefficients + k] += part
+        self.queries += len(self.rows)
+        upper = np.triu(curvature)
+        for j in range(linear):  # blocks on the diagonal came whole
+            at = slice(j * width, (j + 1) * width)
+            upper[at, at] = np.triu(curvature[at, at])
+        return Expansion(x, value, slope, upper + np.triu(upper, 1).T)
+
+    def prior_at(self, x: np.ndarray) -> Expansion:
+        """The log prior to second order about x, (P,)."""
+        slope, bend = np.empty(self.size), np.empty(self.size)
+        n = self.n_coefficients
+        slope[:n], bend[:n] = self.prior.derivatives(x[:n])
+        for j, one in enumerate(self.auxiliary):
+            slope[n + j], bend[n + j] = one.prior.derivatives(x[n + j])
+        return Expansion(x, float(self.log_prior(x[None])[0]), slope, np.diag(bend))
+
+    def _place(self, k: int) -> slice:
+        """Where the k-th predictor's numbers are in x."""
+        if k < self.linear:
+            return slice(k * self.width, (k + 1) * self.width)
+        return slice(self.n_coefficients + k - self.linear, self.n_coefficients + k - self.linear + 1)
+
+    def start(self) -> np.ndarray:
+        """Where a search for the mode begins, (P,): the intercept, or cutpoints, as if no column mattered."""
+        rows = self.rows
+        p = self.family.start(rows.target, rows.whole("trials"), rows.whole("offset"), rows.whole("weights"))
+        x = np.zeros(self.size)
+        if self.family.intercept:
+            x[np.arange(self.linear) * self.width + self.width - 1] = p[: self.linear]
+        x[self.n_coefficients :] = p[self.linear :]
+        return x
+
+
+def _column(value: Any) -> Any:
+    return value[:, None] if np.ndim(value) else value
+
+
+def _alike(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of one target and trials as one: y, trials and the sum of weights, (U,) each."""
+    if np.ndim(rows.trials):
+        pairs, place = np.unique(np.stack([rows.target, rows.trials]), axis=1, return_inverse=True)
+        y, trials = pairs
+    else:
+        y, place = np.unique(rows.target, return_inverse=True)
+        trials = np.broadcast_to(rows.trials, y.shape)
+    return y, trials, np.bincount(place.ravel(), rows.whole("weights"), minlength=len(y))

@@ -1,0 +1,38 @@
+"""From a person's table to the posterior of one family's numbers."""
+
+import numpy as np
+
+from flyrun.data.dataset import Dataset
+from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.models.family import Family, family, names
+
+#: sd of the prior on an intercept, per unit of the linear predictor
+INTERCEPT_SD = 10.0
+
+
+def fitting(model: str) -> Family | None:
+    """The family of a model's name; None where it has none."""
+    return family(model) if model in names() else None
+
+
+def posterior_of(dataset: Dataset, one: Family, prior_scale: float) -> Posterior:
+    """The posterior of a table's rows under a family."""
+    levels = dataset.n_classes
+    target, offset = dataset.target, dataset.offset
+    if dataset.task == "binary":
+        # a folded row holds the sign of its target: it succeeds with the chance of its margin
+        offset = offset if offset is None or not dataset.folded else offset * target
+        target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
+    rows = Rows(
+        np.asarray(dataset.features),
+        target,
+        1.0 if dataset.trials is None else dataset.trials,
+        0.0 if offset is None else offset,
+        1.0 if dataset.weights is None else dataset.weights,
+    )
+    width = dataset.features.shape[1]
+    sd = np.full(width, prior_scale)
+    if one.intercept:
+        sd[-1] = max(INTERCEPT_SD, prior_scale)
+    sd = np.tile(sd, one.linear(levels))
+    return Posterior(one, rows, CoefficientPrior(np.zeros_like(sd), sd), levels)

@@ -1,0 +1,327 @@
+"""Exact weighted draws of a posterior: a Gaussian or t about its mode, weights, and what certifies them.
+
+Part of the draws always come from a wider, heavier t: k̂ judges the weights that were drawn, not those that
+were not, and a proposal that is too narrow never visits what it misses (Hesterberg 1995, defensive mixtures).
+Where draws × rows are few a weight reads all rows; elsewhere few rows, drawn for it: Π(1 + r_j/(λ p_j)) over
+K ~ Poisson(λ) rows has the mean exp Σ r_n, r_n what a row's log likelihood is beyond its second order about
+the mode (Wagner 1988).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln, logsumexp
+
+from flyrun.diagnostics.psis import HEAVY, pareto_k
+from flyrun.fit import gaussian_noise, hmc_on_rows, mode
+from flyrun.fit.rows_posterior import Expansion, Posterior
+
+DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
+ENOUGH = 400  # effective draws from which weights are trusted
+_WANTED = 1_000  # effective draws that rounds aim at
+_WIDE, _WIDTH, _WIDE_FREEDOM = 0.2, 2.0, 4.0
+_FREEDOM = 8.0
+_ROUNDS = 8
+_ALL_ROWS = 40_000_000  # draws × rows up to which a weight reads all rows
+_AT_MOST = 400_000_000  # the same where few rows a draw do not serve
+_MOST_DRAWS = 20_000  # of a round, where rows are few
+_PROBES = 6  # points at which remainders of all rows are looked at
+_LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
+_FARTHEST = 64.0  # times λ, of a draw far out
+_LEAST_SHARE = 0.02  # of a row's chance, by the mean's
+# Below so many rows a parameter draws are held against HMC; more of them where outliers count little.
+_FEW, _FEW_WITH_OUTLIERS = 20, 200
+_CHECKED = 500  # iterations of each of these chains
+_SHIFTED, _WIDENED = 0.15, 0.05  # how far a mean, in sds, and the log of an sd may differ
+_EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ; freedom: 0 is a Gaussian."""
+
+    centre: np.ndarray
+    root: np.ndarray
+    freedom: float = _FREEDOM
+
+    @staticmethod
+    def of(centre: np.ndarray, shape: np.ndarray, freedom: float = _FREEDOM) -> "Mixture":
+        """With this shape, (P, P)."""
+        jitter = 1e-12 * np.diag(np.diag(shape))
+        return Mixture(centre, np.linalg.cholesky(shape + jitter), freedom)
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws, (n, P), and which are of the wide part."""
+        wide = rng.random(n) < _WIDE
+        noise = rng.standard_normal((n, len(self.centre)))
+        stretch = np.ones(n)
+        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, _WIDE_FREEDOM, _WIDTH)):
+            if freedom:
+                stretch[part] = width * np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
+        return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
+
+    def square(self, x: np.ndarray) -> np.ndarray:
+        """Squared distance from the centre by the shape, (n,)."""
+        return (solve_triangular(self.root, (x - self.centre).T, lower=True) ** 2).sum(axis=0)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """(n,) of x (n, P)."""
+        size, square = len(self.centre), self.square(x)
+        narrow = _log_t(square, size, self.freedom) + math.log(1.0 - _WIDE)
+        wide = _log_t(square / _WIDTH**2, size, _WIDE_FREEDOM) - size * math.log(_WIDTH) + math.log(_WIDE)
+        return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
+
+
+def _log_t(square: np.ndarray, size: int, freedom: float) -> np.ndarray:
+    """Log density of a standard t of this freedom in `size` dimensions at a squared distance; 0: Gaussian."""
+    if not freedom:
+        return -0.5 * square - 0.5 * size * math.log(2 * math.pi)
+    level = gammaln((freedom + size) / 2) - gammaln(freedom / 2) - 0.5 * size * math.log(freedom * math.pi)
+    return level - 0.5 * (freedom + size) * np.log1p(square / freedom)
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Draws x (S, P) with log weights (S,), and how they came about.
+
+    sign: −1 where few rows gave a negative weight. rate: rows a draw on average. kappa: of few rows, Σ of the
+    remainders' sds. why: why they are not to be trusted; "" where they are. independent: of the posterior
+    itself, so that all weights are the same.
+    """
+
+    x: np.ndarray
+    log_weight: np.ndarray
+    sign: np.ndarray
+    k_hat: float
+    rounds: int
+    proposal: Mixture
+    rate: float
+    kappa: float = 0.0
+    why: str = ""
+    independent: bool = False
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of sum 1, (S,)."""
+        w = self.sign * np.exp(self.log_weight - self.log_weight.max())
+        return w / w.sum()
+
+    @property
+    def effective(self) -> float:
+        """Effective draws, (Σw)²/Σw²."""
+        return float(1.0 / (self.weights**2).sum())
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (P,) and covariance (P, P)."""
+        w = self.weights
+        centre = w @ self.x
+        away = self.x - centre
+        return centre, (away * w[:, None]).T @ away
+
+    @property
+    def log_evidence(self) -> float:
+        """log of the integral of the density, up to terms of the target alone."""
+        w = self.sign * np.exp(self.log_weight - self.log_weight.max())
+        return float(np.log(max(w.mean(), 1e-300)) + self.log_weight.max())
+
+
+def fit(posterior: Posterior, seed: int = 0) -> Weighted:
+    """Weighted draws of a posterior; `why` says what speaks against them."""
+    rng = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):  # draws far out, whose density is 0
+        return _fit(posterior, rng)
+
+
+def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
+    if posterior.family.by_sums:
+        x = gaussian_noise.draw(posterior, rng, DRAWS)
+        proposal = Mixture.of(x.mean(axis=0), np.cov(x.T))
+        nothing, ones = np.zeros(DRAWS), np.ones(DRAWS)
+        return Weighted(x, nothing, ones, -math.inf, 1, proposal, 0.0, independent=True)
+    at, likelihood = mode.find(posterior)
+    shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
+    draws = int(DRAWS / (1.0 - _WIDE))
+    if draws * len(posterior.rows) <= _ALL_ROWS:
+        found = by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
+        return found if found.why or not in_doubt(posterior) else held_against_hmc(posterior, found, rng)
+    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0), likelihood, rng, draws)
+    if found.why and draws * len(posterior.rows) <= _AT_MOST:
+        return by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
+    return found
+
+
+def by_all_rows(posterior: Posterior, proposal: Mixture, rng: np.random.Generator, draws: int) -> Weighted:
+    """Rounds of draws, each about the weighted moments of the one before, until enough are effective."""
+    most = max(draws, min(_MOST_DRAWS, _ALL_ROWS // len(posterior.rows)))
+    for number in range(1, _ROUNDS + 1):
+        x, _ = proposal.draw(rng, draws)
+        log_weight = posterior.log_density(x) - proposal.log_density(x)
+        found = Weighted(
+            x, log_weight, np.ones(draws), _shape(log_weight), number, proposal, float(len(posterior.rows))
+        )
+        if found.k_hat <= HEAVY and found.effective >= _WANTED:
+            break
+        if number < _ROUNDS:
+            proposal = _moved(found)
+            draws = min(most, 2 * draws) if number > 1 else draws
+    return replace(found, why=doubts(found))
+
+
+def in_doubt(posterior: Posterior) -> bool:
+    """Whether rows are so few that weights alone do not tell whether draws missed a region."""
+    fewest = _FEW_WITH_OUTLIERS if posterior.family.outliers else _FEW
+    return len(posterior.rows) < fewest * posterior.size
+
+
+def held_against_hmc(posterior: Posterior, found: Weighted, rng: np.random.Generator) -> Weighted:
+    """The same draws, refused where a short run of HMC has another mean or sd of a coordinate."""
+    mean, covariance = found.moments()
+    root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
+    chains, sd = hmc_on_rows.Sampler(posterior, mean, root, rng), np.sqrt(np.diag(covariance))
+    draws, why = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), ""
+    for length in (_CHECKED, 3 * _CHECKED):  # a short run that differs may only be too short
+        draws = np.concatenate([draws, chains.draw(length)], axis=1)
+        flat = draws.reshape(-1, posterior.size)
+        off, ratio = np.abs(flat.mean(axis=0) - mean) / sd, sd / flat.std(axis=0)
+        worst = float(ratio[np.abs(np.log(ratio)).argmax()])
+        if off.max() <= _SHIFTED and abs(math.log(worst)) <= _WIDENED:
+            return found
+        why = f"an sd is {worst:.2f} times and a mean {off.max():.2f} sds from that of a short run of HMC"
+    return replace(found, why=why)
+
+
+def doubts(found: Weighted) -> str:
+    """Why weights are not to be trusted; "" where they are."""
+    if not found.k_hat <= HEAVY:
+        return f"the weights' tail is heavy (Pareto k̂ {found.k_hat:.2f}, at most {HEAVY:g} is asked for)"
+    if found.effective < ENOUGH:
+        return f"only {found.effective:,.0f} of {len(found.x):,} weighted draws are effective"
+    return ""
+
+
+def _shape(log_weight: np.ndarray) -> float:
+    """k̂ of log weights; of weights whose largest are alike, which have no tail, −∞."""
+    k_hat = pareto_k(np.where(np.isfinite(log_weight), log_weight, log_weight.max() - 1e4))
+    return -math.inf if math.isnan(k_hat) else k_hat
+
+
+def _moved(found: Weighted) -> Mixture:
+    """The proposal about the weighted moments, so far as effective draws know them."""
+    size = len(found.proposal.centre)
+    tempered = found.log_weight
+    if found.effective < 5 * size:  # one draw holds all: flatten until several speak
+        for _ in range(60):
+            tempered = tempered * 0.8
+            w = np.exp(tempered - logsumexp(tempered))
+            if 1.0 / (w**2).sum() >= 5 * size:
+                break
+    w = np.exp(tempered - logsumexp(tempered))
+    share = min(1.0, 1.0 / (w**2).sum() / (10.0 * size))
+    centre = w @ found.x
+    away = found.x - centre
+    before = found.proposal
+    shape = share * ((away * w[:, None]).T @ away) + (1.0 - share) * (before.root @ before.root.T)
+    return Mixture.of(before.centre + share * (centre - before.centre), shape)
+
+
+def by_few_rows(
+    posterior: Posterior, proposal: Mixture, likelihood: Expansion, rng: np.random.Generator, draws: int
+) -> Weighted:
+    """Draws whose weights read few rows each. likelihood: to second order about the proposal's centre."""
+    share, kappa = _shares(posterior, proposal, likelihood, rng)
+    cumulative = np.cumsum(share)
+    x, wide = proposal.draw(rng, draws)
+    rate = max(_LEAST_RATE, _PER_KAPPA * kappa**2)
+    far = np.clip(proposal.square(x) / len(proposal.centre), 1.0, None) ** 1.5
+    rates = rate * np.minimum(far, _FARTHEST)
+    count = rng.poisson(rates)
+    which = np.repeat(np.arange(draws), count)
+    picked = np.minimum(
+        np.searchsorted(cumulative, rng.random(count.sum()) * cumulative[-1]), len(cumulative) - 1
+    )
+    left = np.empty(len(picked))
+    step = 1 << 15
+    for first in range(0, len(picked), step):
+        part = slice(first, first + step)
+        left[part] = _remainders(posterior, likelihood.at, picked[part], x[which[part]])
+    term = left / (rates[which] * share[picked])
+    factor = 1.0 + term
+    with np.errstate(divide="ignore"):
+        total = np.bincount(which, np.log(np.abs(factor)), minlength=draws)
+    sign = 1.0 - 2.0 * (np.bincount(which, factor < 0.0, minlength=draws) % 2)
+    known = likelihood.value + likelihood.change(x) + posterior.log_prior(x) - proposal.log_density(x)
+    log_weight = known + total
+    half = rng.random(len(picked)) < 0.5
+    sums = [known + 2.0 * np.bincount(which[own], term[own], minlength=draws) for own in (half, ~half)]
+    k_hat = _shape_by_halves(sums, wide)
+    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, float(count.mean()), kappa)
+    return replace(found, why=doubts(found))
+
+
+def _shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
+    """k̂ of log weights each of which two independent halves of its rows estimate, (S,) each.
+
+    The halves' covariance is the variance of the log weights without the noise of subsampling, to which their
+    mean is shrunk: the noise's own tail says nothing of the proposal. −∞ where weights are even.
+    """
+    one, two = (values[~wide] for values in sums)
+    variance = float(np.mean((one - one.mean()) * (two - two.mean())))
+    if variance < _EVEN:
+        return -math.inf
+    both = 0.5 * (one + two)
+    both = both - both.mean()
+    return _shape(both * math.sqrt(min(1.0, variance / both.var())))
+
+
+def _shares(
+    posterior: Posterior, proposal: Mixture, likelihood: Expansion, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Each row's chance, (N,), by its remainder's size at a few points, and κ, the sum of these sizes."""
+    noise = rng.standard_normal((_PROBES, len(proposal.centre)))
+    x = proposal.centre + noise @ proposal.root.T
+    both = np.concatenate([likelihood.at[None], x])
+    square = np.empty(len(posterior.rows))
+    for block in posterior.blocks(4_096):
+        rows = posterior.rows.take(block)
+        p = posterior.predictors(rows, both)
+        at = [one[:, 0] if one.ndim > 1 else one[0] for one in p]
+        slopes, bends = posterior.row_derivatives(rows, at)
+        base, total = posterior.of_rows(rows, at), np.zeros(len(rows))
+        for s in range(1, _PROBES + 1):
+            there = [one[:, s] if one.ndim > 1 else one[s] for one in p]
+            total += (posterior.of_rows(rows, there) - base - _second_order(slopes, bends, at, there)) ** 2
+        square[block] = total
+    size = np.sqrt(square / _PROBES)
+    kappa = float(size.sum())
+    if not kappa > 0.0:
+        return np.full(len(size), 1.0 / len(size)), 0.0
+    size = size + _LEAST_SHARE * size.mean()
+    return size / size.sum(), kappa
+
+
+def _remainders(posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """What picked rows' log likelihoods are at x, one row of it each, beyond second order about `at`."""
+    rows = posterior.rows.take(picked)
+    centre = [one[:, 0] if one.ndim > 1 else one[0] for one in posterior.predictors(rows, at[None])]
+    width = posterior.width
+    there: list[Any] = []
+    for k in range(posterior.linear):
+        eta = np.einsum("nd,nd->n", rows.features, x[:, k * width : (k + 1) * width])
+        there.append(eta + rows.offset)
+    there += posterior.auxiliaries(x)
+    slopes, bends = posterior.row_derivatives(rows, centre)
+    found = posterior.of_rows(rows, there) - posterior.of_rows(rows, centre)
+    return found - _second_order(slopes, bends, centre, there)
+
+
+def _second_order(slopes: list, bends: list, at: list, there: list) -> Any:
+    away = [b - a for a, b in zip(at, there, strict=True)]
+    total = sum(slope * step for slope, step in zip(slopes, away, strict=True))
+    for j, step in enumerate(away):
+        total = total - 0.5 * bends[j][j] * step * step
+        for k in range(j + 1, len(away)):
+            total = total - bends[j][k] * step * away[k]
+    return total

@@ -1,0 +1,227 @@
+"""Weighted draws of a table's posterior: against quadrature, closed forms and calibration, with controls."""
+
+import numpy as np
+import pytest
+import xarray
+from scipy import stats
+from scipy.special import logsumexp
+
+from flyrun.cli.main import main
+from flyrun.fit import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_draws
+from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.models.family import family, names
+
+ALONE = [name for name in names() if family(name).linear(3) == 1 and family(name).intercept]
+
+
+def posterior(name, rows, width, sd=1.0, levels=0):
+    return Posterior(family(name), rows, CoefficientPrior(np.zeros(width), np.full(width, sd)), levels)
+
+
+def simulated(name, n, width, rng, scale=1.0):
+    """A posterior of rows made from its own prior, and where they were made, x (P,)."""
+    one = family(name)
+    features = np.column_stack([rng.standard_normal((n, width - 1)), np.ones(n)])
+    beta = scale * rng.standard_normal(width)
+    aux = [auxiliary.prior.draw(rng) for auxiliary in one.auxiliary(0, 1.0)]
+    trials = rng.integers(1, 6, n) if one.target == "successes" else np.ones(n, int)
+    y = np.asarray(one.draw(rng, trials, [np.minimum(features @ beta, 12.0), *aux]), float)
+    rows = Rows(features, y, trials.astype(float) if one.target == "successes" else 1.0)
+    return posterior(name, rows, width, scale), np.append(beta, aux)
+
+
+@pytest.mark.parametrize("name", names())
+def test_derivatives_of_a_posterior_are_those_of_its_density(name):
+    rng = np.random.default_rng(0)
+    made, x = simulated(name, 50, 3, rng)
+    rows = made.rows
+    offset, weights = rng.normal(size=50), rng.integers(1, 4, 50).astype(float)
+    rows = Rows(rows.features, rows.target, rows.trials, offset, weights)
+    made = posterior(name, rows, 3)
+    found, prior = made.likelihood_at(x), made.prior_at(x)
+    value, slope = made.value_and_slope(x[None])
+    assert value[0] == pytest.approx(made.log_density(x[None])[0], rel=1e-12)
+    np.testing.assert_allclose(slope[0], found.slope + prior.slope, rtol=1e-9, atol=1e-9)
+    step = 1e-5 * np.eye(len(x))
+    rise = (made.log_density(x + step) - made.log_density(x - step)) / 2e-5
+    np.testing.assert_allclose(slope[0], rise, rtol=1e-6, atol=1e-5)
+    bend = (made.value_and_slope(x - step)[1] - made.value_and_slope(x + step)[1]) / 2e-5
+    np.testing.assert_allclose(found.curvature + prior.curvature, bend, rtol=1e-6, atol=1e-5)
+    queries = made.queries
+    made.log_density(x[None])
+    assert made.queries == queries + 50
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_weight_of_two_is_a_row_that_is_there_twice(name):
+    made, x = simulated(name, 40, 3, np.random.default_rng(1))
+    rows, twice = made.rows, np.r_[np.arange(40), np.arange(10)]
+    weights = np.r_[np.full(10, 2.0), np.ones(30)]
+    trials = rows.trials[twice] if np.ndim(rows.trials) else rows.trials
+    by_weight = posterior(name, Rows(rows.features, rows.target, rows.trials, 0.0, weights), 3)
+    doubled = posterior(name, Rows(rows.features[twice], rows.target[twice], trials), 3)
+    at = x + np.random.default_rng(0).normal(size=(5, len(x)))
+    np.testing.assert_allclose(by_weight.log_density(at), doubled.log_density(at), rtol=1e-11)
+    # a weight says how often, not how precisely: the control
+    assert np.abs(by_weight.log_density(at) - made.log_density(at)).min() > 0.01
+
+
+def quadrature(made):
+    """Mean and sd of both coordinates of a posterior of two, by a grid about the mode."""
+    at, likelihood = mode.find(made)
+    root = np.linalg.cholesky(mode.covariance(likelihood.curvature + made.prior_at(at).curvature))
+    line = np.linspace(-9, 9, 181)
+    x = at + np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2) @ root.T
+    log = made.log_density(x)
+    w = np.exp(log - logsumexp(log))
+    return w @ x, np.sqrt(w @ (x - w @ x) ** 2)
+
+
+@pytest.mark.parametrize("name", ["logistic", "binomial", "poisson"])
+def test_draws_are_of_the_posterior_by_quadrature(name):
+    made, _ = simulated(name, 15, 2, np.random.default_rng(3), 1.5)
+    mean, sd = quadrature(made)
+    found = weighted_draws.fit(made)
+    assert not found.why
+    got, covariance = found.moments()
+    error = 4.5 / np.sqrt(found.effective)
+    assert np.abs(got - mean).max() < error * sd.max()
+    assert np.abs(np.sqrt(np.diag(covariance)) / sd - 1).max() < error
+    unweighted = found.x[: len(found.x) // 2].mean(axis=0)
+    assert np.abs(unweighted - mean).max() > error * sd.min()  # weights are what makes them so
+    even = found.x[even_draws.walk(found.log_weight, found.sign, np.random.default_rng(0))]
+    assert np.abs(even.mean(axis=(0, 1)) - mean).max() < 2 * error * sd.max()
+    chains = hmc_on_rows.Sampler(made, *_about(found), np.random.default_rng(0)).draw(1500).reshape(-1, 2)
+    assert np.abs(chains.mean(axis=0) - mean).max() < 0.1 * sd.max()
+    assert np.abs(chains.std(axis=0) / sd - 1).max() < 0.07
+
+
+def _about(found):
+    return found.proposal.centre, found.proposal.root
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_few_rows_a_draw_weigh_as_all_rows_do(name, monkeypatch):
+    made, _ = simulated(name, 1500, 4, np.random.default_rng(5), 0.5)
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    proposal = weighted_draws.Mixture.of(at, shape, 0.0)
+    few = weighted_draws.by_few_rows(made, proposal, likelihood, np.random.default_rng(0), 2000)
+    assert not few.why
+    assert few.rate < 300
+    exact = made.log_density(few.x) - proposal.log_density(few.x)
+    near = exact > exact.max() - 3
+    off = (few.log_weight - exact)[near]  # up to one constant, and the noise of few rows
+    assert np.abs(np.median(off)) < 0.1
+    assert off.std() < 1.5 * few.kappa / np.sqrt(weighted_draws._LEAST_RATE) + 0.02
+    # unbiased: the mean of the ratio of weights is 1
+    ratio = np.exp(off) * few.sign[near]
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(near.sum())
+    # what the rows' second order leaves out matters: the control
+    plain = likelihood.value + likelihood.change(few.x) + made.log_prior(few.x) - proposal.log_density(few.x)
+    assert (plain - exact)[near].std() > 1.5 * off.std() or name == "gaussian"
+
+
+def test_normal_noise_in_closed_form_is_what_weights_give():
+    made, _ = simulated("gaussian", 30, 4, np.random.default_rng(2))
+    x = gaussian_noise.draw(made, np.random.default_rng(0), 20_000)
+    exact = made.log_density(x)
+    proposal = weighted_draws.Mixture.of(x.mean(axis=0), np.cov(x.T))
+    found = weighted_draws.by_all_rows(made, proposal, np.random.default_rng(1), 20_000)
+    mean, covariance = found.moments()
+    error = 4.5 * np.sqrt(1 / found.effective + 1 / len(x))
+    sd = np.sqrt(np.diag(covariance))
+    assert np.abs((x.mean(axis=0) - mean) / sd).max() < error
+    assert np.abs(x.std(axis=0) / sd - 1).max() < error
+    assert np.isfinite(exact).all()
+    # more columns than rows
+    wide, _ = simulated("gaussian", 12, 20, np.random.default_rng(2))
+    assert np.isfinite(gaussian_noise.draw(wide, np.random.default_rng(0), 1000)).all()
+
+
+def test_even_draws_follow_the_weights():
+    rng = np.random.default_rng(0)
+    n = 40_000
+    which = rng.integers(0, 3, n)
+    target, proposed = np.array([0.7, 0.2, 0.1]), np.full(3, 1 / 3)
+    walked = even_draws.walk(np.log(target / proposed)[which], np.ones(n), rng)
+    share = np.bincount(which[walked].ravel(), minlength=3) / walked.size
+    np.testing.assert_allclose(share, target, atol=0.02)
+
+
+SETS, ROWS, LEVEL = 300, 40, 1e-3
+
+
+def ranks(name, draw, seed=11):
+    """Where the numbers that made a set of rows are among draws of its posterior: (sets, P)."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(SETS):
+        made, x = simulated(name, ROWS, 3, rng)
+        values, w = draw(made, np.random.default_rng(number))
+        found.append(w @ (values < x))
+    return np.array(found)
+
+
+def uniform(u):
+    """Least p of Kolmogorov-Smirnov tests of each column."""
+    return min(stats.kstest(column, "uniform").pvalue for column in u.T) * u.shape[1]
+
+
+def by_weights(made, rng):
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    found = weighted_draws.by_all_rows(made, weighted_draws.Mixture.of(at, shape), rng, 1250)
+    return found.x, found.weights
+
+
+def in_closed_form(made, rng):
+    return gaussian_noise.draw(made, rng, 1000), np.full(1000, 1e-3)
+
+
+def unweighted(made, rng):
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    return rng.multivariate_normal(at, shape, 1000), np.full(1000, 1e-3)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_fit_gives_is_calibrated(name):
+    """Simulation-based calibration (Talts et al. 2018), 300 sets of 40 rows."""
+    u = ranks(name, in_closed_form if family(name).by_sums else by_weights)
+    assert uniform(u) > LEVEL
+    assert 0.86 < ((u > 0.05) & (u < 0.95)).mean() < 0.94
+
+
+@pytest.mark.parametrize("name", sorted({"negative_binomial", "gaussian", "student_t"} & set(names())))
+def test_without_weights_it_would_not_be(name):
+    assert uniform(ranks(name, unweighted)) < LEVEL
+
+
+def test_a_table_is_answered_without_chains(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = rng.random(300) < 1 / (1 + np.exp(-(x @ [1.0, -0.5] + 0.3)))
+    lines = [f"{a:.6f},{b:.6f},{'yes' if c else 'no'}" for (a, b), c in zip(x, y, strict=True)]
+    (tmp_path / "mine.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    monkeypatch.setattr("flyrun.report.figures.saved", lambda figure: (b"", "<svg></svg>"))
+    assert main(["fit", "mine.csv", "--target", "y"]) == 0
+    said = capsys.readouterr().out
+    assert "weighted draws" in said
+    assert "R-hat" not in said
+    assert "all 300 likelihoods a draw" in said
+    folder = tmp_path / "results/runs/mine"
+    with xarray.open_datatree(folder / "posterior.nc", engine="h5netcdf") as tree:
+        even, every = tree["posterior"]["beta"], tree["weighted"]
+        assert dict(even.sizes) == {"chain": 4, "draw": 1000, "coefficient": 3}
+        w = np.exp(every["log_weight"].values - every["log_weight"].values.max())
+        mean = w @ every["beta"].values / w.sum()
+        np.testing.assert_allclose(even.values.mean(axis=(0, 1)), mean, atol=0.02)
+        assert list(even["coefficient"].values) == ["a", "b", "intercept"]
+    assert main(["report", "mine"]) == 0
+    page = (folder / "report.md").read_text()
+    assert "independence Metropolis-Hastings" in page
+    # other settings leave it where it is
+    assert main(["fit", "mine.csv", "--target", "y", "--drop", "b"]) == 2
+    assert "--name mine_2 keeps both" in capsys.readouterr().err
