@@ -149,13 +149,12 @@ class PartitionTrees(Combination):
 
 @option("sampler", "weierstrass_rejection")
 class WeierstrassRejection(Combination):
-    """Pairs of shards' draws that are near each other, smoothed by kernels.
-
-    bandwidth is that of the kernels, in the shards' variances.
-    """
+    """Averages of pairs of shards' draws that are near each other, by kernels as wide as `accepted` says."""
 
     paper: ClassVar[str] = "Wang and Dunson 2013"
-    bandwidth: float = setting(0.1, "of the kernels, in units of the shards' variances", **_WIDTH)
+    accepted: float = setting(
+        0.1, "share of the pairs that is kept: less, and kernels are narrower", at_least=1e-4, at_most=0.9
+    )
 
 
 @option("sampler", "weierstrass_gibbs")

@@ -1,46 +1,55 @@
 """The Weierstrass rejection sampler (Wang & Dunson 2013), two shards at a time up a binary tree.
 
-A pair of draws is kept with probability exp(−Σ_j |θ_j − θ̄|²/2h²), for a draw of N(θ̄, h²/2): exact draws
-of the product of both densities, each smoothed by N(0, h²). h² is `bandwidth` times the mean of both
-covariances.
+A pair of draws makes Σ W_j θ_j, W_j = (C_1⁻¹ + C_2⁻¹)⁻¹C_j⁻¹, and is kept with probability
+exp(−dᵀ(C_1 + C_2)⁻¹d/2h), d = θ_1 − θ_2. h is what keeps the share `accepted` of the pairs, as its authors
+tune it. As h → 0 that is the product of both densities; of Gaussians it is for every h, as the average then
+does not depend on d. In many dimensions h is wide, and the rule little more than consensus with full weights.
 """
 
 import numpy as np
+from scipy.optimize import brentq
 
 from flyrun.config.sampler.combinations import WeierstrassRejection
-from flyrun.errors import FlyrunError
 from flyrun.samplers.combinations.binary_tree import up_a_tree
 from flyrun.samplers.combinations.moments import covariances
 
 LABEL, MOMENTS = "Weierstrass rejection", False
-_TRIES = 2_000  # pairs for a draw wanted, after which it is given up
-_AT_ONCE = 1 << 20  # numbers
+_FIRST = 20_000  # pairs that h is found by
 
 
 def combine(draws: np.ndarray, config: WeierstrassRejection, rng: np.random.Generator) -> np.ndarray:
-    """(T, P) of draws (J, T, P). FlyrunError where hardly any pair is kept."""
-    return up_a_tree(draws, lambda one, other: pair(one, other, config.bandwidth, rng))
+    """(T, P) of draws (J, T, P)."""
+    return up_a_tree(draws, lambda one, other: pair(one, other, config.accepted, rng))
 
 
-def pair(one: np.ndarray, other: np.ndarray, bandwidth: float, rng: np.random.Generator) -> np.ndarray:
+def pair(one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (T, P) of two densities."""
-    n, size = one.shape
-    root = np.linalg.cholesky(bandwidth * covariances(np.stack([one, other])).mean(axis=0))
-    whitened = np.linalg.inv(root).T
-    ours, theirs = one @ whitened, other @ whitened
-    made: list[np.ndarray] = []
-    kept = tried = 0
-    batch = max(n, _AT_ONCE // size)
-    while kept < n:
-        if tried >= _TRIES * n:
-            raise FlyrunError(
-                f"sampler=weierstrass_rejection: {kept:,} of {tried:,} pairs of draws in {size} dimensions "
-                "were kept; raise sampler.bandwidth, or choose another rule"
-            )
-        first, second = ours[rng.integers(n, size=batch)], theirs[rng.integers(n, size=batch)]
-        # |θ_1 − θ̄|² + |θ_2 − θ̄|² = |θ_1 − θ_2|²/2
-        keep = rng.standard_exponential(batch) > 0.25 * ((first - second) ** 2).sum(axis=1)
-        made.append(0.5 * (first[keep] + second[keep]))
-        kept, tried = kept + int(keep.sum()), tried + batch
-    centre = np.concatenate(made)[:n]
-    return (centre + rng.standard_normal((n, size)) * np.sqrt(0.5)) @ root.T
+    n = len(one)
+    ours, theirs = covariances(np.stack([one, other]))
+    both = np.linalg.inv(ours + theirs)
+    share, whiten = theirs @ both, np.linalg.cholesky(both)
+
+    def tried(count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Averages (count, P) of pairs, and squares of how far their draws are apart, (count,)."""
+        first, second = one[rng.integers(n, size=count)], other[rng.integers(n, size=count)]
+        apart = first - second
+        return second + apart @ share.T, ((apart @ whiten) ** 2).sum(axis=1)
+
+    made, apart = tried(max(n, _FIRST))
+    width = bandwidth(apart, accepted)
+    kept: list[np.ndarray] = []
+    while True:
+        kept.append(made[rng.standard_exponential(len(made)) > 0.5 * apart / width])
+        if sum(map(len, kept)) >= n:
+            return np.concatenate(kept)[:n]
+        made, apart = tried(max(n, _FIRST))
+
+
+def bandwidth(apart: np.ndarray, accepted: float) -> float:
+    """h at which exp(−apart/2h) is `accepted` on average, of squared distances (M,)."""
+    scale = max(float(np.median(apart)), np.finfo(float).tiny)
+
+    def over(log_h: float) -> float:
+        return float(np.exp(-0.5 * apart / (scale * np.exp(log_h))).mean()) - accepted
+
+    return scale * float(np.exp(brentq(over, -60.0, 60.0)))

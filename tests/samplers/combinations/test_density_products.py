@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.errors import FlyrunError
 from flyrun.samplers.combinations import (
     consensus,
     gaussian_product,
@@ -21,7 +20,7 @@ from flyrun.samplers.combinations import (
 )
 
 J, T = 2, 4_000
-OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, bandwidth=0.01)
+OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, accepted=0.1)
 
 
 def combined(rule, draws, **options):
@@ -61,7 +60,7 @@ def test_averages_fall_between_two_modes(two_modes, rule):
 
 def test_wide_kernels_smear_two_modes(two_modes):
     draws, cdf = two_modes
-    assert ks(combined(weierstrass_rejection, draws, bandwidth=1.0), cdf) > 0.06
+    assert ks(combined(weierstrass_rejection, draws, accepted=0.9), cdf) > 0.06
 
 
 def test_the_chain_on_choices_stays_in_a_mode_of_many_shards():
@@ -121,12 +120,36 @@ def test_gaussian_shards_of_two_coordinates(rule):
     np.testing.assert_allclose(made.std(axis=0) / sd, wide, atol=0.1)
 
 
-def test_rejection_gives_up_in_many_dimensions():
-    draws = np.random.default_rng(0).standard_normal((2, 200, 40))
-    with pytest.raises(
-        FlyrunError, match=r"0 of .* pairs of draws in 40 dimensions were kept; raise sampler.b"
-    ):
-        combined(weierstrass_rejection, draws)
+@pytest.fixture(scope="module")
+def unlike_gaussians():
+    """Two Gaussians of 51 coordinates that are unlike in shape: draws, and the moments of their product."""
+    rng = np.random.default_rng(4)
+    roots, means = rng.standard_normal((2, 51, 51)), rng.standard_normal((2, 51))
+    draws = means[:, None] + rng.standard_normal((2, T, 51)) @ roots.transpose(0, 2, 1)
+    precisions = np.linalg.inv(roots @ roots.transpose(0, 2, 1))
+    covariance = np.linalg.inv(precisions.sum(axis=0))
+    return draws, covariance @ np.einsum("jpq,jq->p", precisions, means), np.sqrt(np.diag(covariance))
+
+
+def test_rejection_is_right_of_gaussians_in_many_dimensions(unlike_gaussians):
+    draws, mean, sd = unlike_gaussians
+    made = combined(weierstrass_rejection, draws)
+    assert np.abs((made.mean(axis=0) - mean) / sd).max() < 0.15
+    np.testing.assert_allclose(made.std(axis=0) / sd, 1.0, atol=0.08)
+
+
+def test_rejection_with_even_weights_is_wrong_there(unlike_gaussians, monkeypatch):
+    draws, mean, sd = unlike_gaussians
+    even = np.stack([np.cov(draws.reshape(-1, 51).T)] * 2)
+    monkeypatch.setattr(weierstrass_rejection, "covariances", lambda _: even)
+    assert np.abs((combined(weierstrass_rejection, draws).mean(axis=0) - mean) / sd).max() > 0.5
+
+
+@pytest.mark.parametrize("accepted", [0.01, 0.1, 0.5])
+def test_kernels_are_as_wide_as_the_share_says(accepted):
+    apart = np.random.default_rng(0).chisquare(8, size=5_000)
+    kept = np.exp(-0.5 * apart / weierstrass_rejection.bandwidth(apart, accepted)).mean()
+    assert kept == pytest.approx(accepted, rel=1e-6)
 
 
 def test_the_share_of_choices_accepted_falls_with_dimension():
