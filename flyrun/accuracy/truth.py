@@ -98,19 +98,30 @@ def with_draws(arm: Arm) -> bool:
 
 
 def together(arm: Arm) -> Answer:
-    """Moments of the draws of all seeds of an arm together, (1, D)."""
+    """Moments of the draws of all seeds of an arm together, (1, D).
+
+    error: the larger of what effective draws say and what the seeds' means differ by, as chains that stay in
+    modes of their own have many effective draws of what they saw.
+    """
     means, sds = drawn(arm)[:2]
+    sd = np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         error = 1 / np.sqrt(np.sum([cell.ess for cell in arm.cells], axis=0))
-    sd = np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
+        if len(means) > 1:
+            error = np.fmax(error, means.std(axis=0, ddof=1) / np.sqrt(len(means)) / sd)
     return Answer(means.mean(axis=0)[None], sd[None], error[None])
+
+
+def apart(arm: Arm) -> bool:
+    """Whether every seed has a target of its own, as a split of the data has: they are judged one by one."""
+    return any(info.get("facts", {}).get("one_target") is False for info in arm.infos)
 
 
 def drawn(arm: Arm) -> Answer:
     """Moments of each seed's draws, (S, D)."""
-    return Answer(
-        *(np.array([getattr(cell, name) for cell in arm.cells]) for name in ("draws_mean", "draws_sd"))
-    )
+    mean, sd = (np.array([getattr(cell, name) for cell in arm.cells]) for name in ("draws_mean", "draws_sd"))
+    with np.errstate(divide="ignore"):
+        return Answer(mean, sd, 1 / np.sqrt([cell.ess for cell in arm.cells]))
 
 
 def handed_in(arm: Arm, truth: Truth) -> Answer | None:
@@ -131,7 +142,8 @@ def chains_alone(run: Run) -> bool:
 def answer_of(run: Run, arm: Arm, truth: Truth) -> Answer | None:
     """What an arm is judged by: in a run of chains alone all its draws together, which tell a small bias.
 
-    Else what each seed handed in, as a density has no draws to put together. None where there is no answer.
+    Else what each seed handed in, as a density has no draws to put together; or each seed's draws, where it
+    has a target of its own. None where there is no answer.
     """
     if truth.source == f"arm {arm.name}":
         return None
@@ -139,5 +151,5 @@ def answer_of(run: Run, arm: Arm, truth: Truth) -> Answer | None:
         return handed_in(arm, truth)
     if truth.classes > 1 or not (with_draws(arm) and arm.has("ess")):
         return None
-    answer = together(arm)
+    answer = drawn(arm) if apart(arm) else together(arm)
     return answer if answer.mean.shape[-1] == len(truth.mean) else None

@@ -53,6 +53,46 @@ def test_beside_a_density_each_seed_is_judged_by_what_it_hands_in():
     assert "off_error" not in chain
 
 
+def _seeds(name, means, sds, exact, size=400.0, **facts):
+    """An arm of one seed for each of the means."""
+    arms = [_arm(name, exact, mean, sd, 50.0, size) for mean, sd in zip(means, sds, strict=True)]
+    infos = tuple({**one.infos[0], "facts": {**one.infos[0]["facts"], **facts}} for one in arms)
+    cells = tuple(one.cells[0] for one in arms)
+    return ArmResult(
+        name, len(arms), infos, cells, arms[0].pooled, dict.fromkeys(range(len(arms)), "done"), {}, {}
+    )
+
+
+def test_splits_are_judged_one_by_one_in_absolute_value_with_their_own_spread():
+    """Errors of mu of −.46, .17 and .88 sds: together they are .2 off, which says nothing of any split."""
+    means = [[1.0 - 0.046, 2.0], [1.017, 2.0], [1.088, 2.0]]
+    split = _seeds("rejection", means, [[0.1, 0.2]] * 3, False, one_target=False)
+    row = accuracy.SECTION.cells_of(Run({}, (REGULAR, split), ""), split)
+    each = np.array([0.46, 0.17, 0.88])
+    assert row["off_worst"] == pytest.approx(each.mean())
+    assert row["off_worst_error"] == pytest.approx(each.std(ddof=1) / np.sqrt(3))
+    assert row["off"] == pytest.approx(each.mean() / np.sqrt(2))
+    assert row["off_error"] == pytest.approx(each.std(ddof=1) / np.sqrt(6))
+    assert (row["judged"], row["off_worst_of"], row["off_the_truth"]) == ("each split", "mu", False)
+    assert "+" not in accuracy._worst(row)
+
+
+def test_splits_that_are_surely_off_are_marked():
+    split = _seeds("full", [[1.1, 2.0], [0.9, 2.0], [1.1, 2.0]], [[0.1, 0.2]] * 3, False, one_target=False)
+    row = accuracy.SECTION.cells_of(Run({}, (REGULAR, split), ""), split)
+    assert row["off_the_truth"]
+    assert row["off_worst"] == pytest.approx(1.0)  # signed, they would have been a third of that off
+
+
+def test_what_seeds_differ_by_is_in_the_error_of_draws_put_together():
+    """Chains that stay in modes of their own have many effective draws, and tell little."""
+    stuck = _seeds("stuck", [[0.9, 2.0], [1.1, 2.0], [1.13, 2.0]], [[0.02, 0.2]] * 3, False)
+    row = accuracy.SECTION.cells_of(Run({}, (REGULAR, stuck), ""), stuck)
+    assert row["off_worst"] == pytest.approx(0.4333, rel=1e-3)
+    assert row["off_worst_error"] > 0.7
+    assert not row["off_the_truth"] or "mean" not in row["off_z_of"]
+
+
 def test_it_is_shown_where_an_arm_is_biased_and_that_arm_has_no_speedup():
     both = Run({}, (REGULAR, BIASED), "")
     assert accuracy.SECTION.wanted(both)

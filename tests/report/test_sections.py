@@ -107,7 +107,7 @@ def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     )
     page = _Page((mixed / "report.html").read_text())
     assert not page.open
-    assert page.tags.count("table") == 5
+    assert page.tags.count("table") == 6
     views_of = {view.title: [row[0] for row in view.rows] for view in Page(load(mixed)).views}
     assert views_of["How far answers are from the posterior"] == ["regular", "is", "vb", "later"]
     assert views_of["Cost"] == ["regular", "later"]  # what is not finished is in every table
@@ -121,7 +121,12 @@ def test_arms_without_any_draws_have_a_report(tmp_path):
     assert result.table["total_queries"].tolist() == [5000, 5000]
     assert {"experiment", "update", "seeds", "exact", "off"} <= set(result.table.columns) | {"off"}
     assert any("No exact arm of this run has draws" in text for text in result.warnings)
-    assert [section.name for section in shown(load(root), SECTIONS)] == ["arms", "accuracy", "weights"]
+    assert [section.name for section in shown(load(root), SECTIONS)] == [
+        "arms",
+        "accuracy",
+        "weights",
+        "convergence",
+    ]
 
 
 def test_chains_alone_show_no_estimates(tmp_path):

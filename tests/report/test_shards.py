@@ -42,4 +42,5 @@ def test_what_is_off_is_marked_in_every_output(made):
     assert table.loc["full_J_8"]["ks"] > 0.1
     for name in ("report.md", "report.html"):
         assert "off the truth: " in (made / name).read_text()
+    assert table.loc["full_J_8"]["judged"] == "each split"
     assert "seeds have targets of their own" in (made / "report.md").read_text()

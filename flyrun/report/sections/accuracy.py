@@ -4,15 +4,16 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+from scipy.stats import t
 
 from flyrun.accuracy.posterior_errors import Answer, Errors, Truth, errors, rms
-from flyrun.accuracy.truth import answer_of, chains_alone, exact_arm, truth_of, with_draws
+from flyrun.accuracy.truth import answer_of, apart, chains_alone, exact_arm, truth_of, with_draws
 from flyrun.config.schema import listing
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, Metric, put, word
-from flyrun.report.render import NOTHING, known, plain, plus_minus
+from flyrun.report.render import NOTHING, known, number, plain, plus_minus
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 
@@ -71,7 +72,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
     if not math.isnan(expected := arm.fact_mean("expected_sd_ratio")):
         row["expected_sd_ratio"] = expected
     if alone:
-        row["ks"] = _kolmogorov_smirnov(run, arm)
+        row["ks"], row["ks_error"] = _kolmogorov_smirnov(run, arm)
     truth = truth_of(run, arm)
     if truth is None:
         return row
@@ -79,8 +80,13 @@ def _row(run: Run, arm: ArmResult) -> Row:
     answer = answer_of(run, arm, truth)
     if answer is not None:
         row |= distances(errors(answer, truth))
-        row |= _significance(answer, truth, arm.pooled.names) if alone else {}
+        if alone:
+            judge = _by_split if apart(arm) else _significance
+            row |= judge(answer, truth, arm.pooled.names) | {"judged": _JUDGED[apart(arm)]}
     return row
+
+
+_JUDGED = {False: "all draws", True: "each split"}
 
 
 def distances(one: Errors) -> Row:
@@ -113,6 +119,7 @@ def _significance(answer: Answer, truth: Truth, names: list[str]) -> Row:
     limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(off)))
     return {
         "off_error": float(rms(error)),
+        "off_by_chance": float(rms(error)),
         "off_worst": float(off[worst]),
         "off_worst_error": float(error[worst]),
         "off_worst_of": names[worst],
@@ -120,6 +127,36 @@ def _significance(answer: Answer, truth: Truth, names: list[str]) -> Row:
         "off_z_of": f"{what} of {names[farthest]}",
         "off_the_truth": bool(abs(both[what][farthest]) > limit),
     }
+
+
+def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
+    """Of splits that are judged one by one: standard errors over them, and the coordinate that is the worst
+    on average; far off, where means or sds are surely more than twice as far off as chance makes them.
+    """
+    one, n = errors(answer, truth), len(answer.mean)
+    size = np.abs(one.off).mean(axis=0)
+    row: Row = {"off_worst_of": names[int(np.argmax(size))], "off_by_chance": float(rms(one.error).mean())}
+    surely = t.ppf(0.975, n - 1) if n > 1 else math.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = {"mean": (one.rms, one.error), "sd": (rms(np.log(one.ratio)), one.error / math.sqrt(2.0))}
+        far = {}
+        for what, (each, error) in both.items():
+            chance = rms(error).mean()
+            far[what] = each.mean() / chance, each.mean() - surely * _se(each) > 2 * chance
+    what = max(far, key=lambda name: far[name])
+    return row | {
+        "off_error": _se(one.rms),
+        "off_worst_error": _se(one.worst),
+        "sd_ratio_error": _se(one.sd_ratio),
+        "off_z": float(far[what][0]),
+        "off_z_of": f"{what}s, over chance",
+        "off_the_truth": any(bool(sure) for _, sure in far.values()),
+    }
+
+
+def _se(each: np.ndarray) -> float:
+    """Standard error of the mean over seeds; NaN of one."""
+    return float(np.std(each, ddof=1) / math.sqrt(len(each))) if len(each) > 1 else math.nan
 
 
 def _costs(arm: ArmResult) -> Row:
@@ -143,19 +180,19 @@ def _costs_of_draws(arm: ArmResult) -> Row:
     }
 
 
-def _kolmogorov_smirnov(run: Run, arm: ArmResult) -> float:
+def _kolmogorov_smirnov(run: Run, arm: ArmResult) -> tuple[float, float]:
     """Distance of draws' distribution functions from those of the exact arm, to 0.005: the largest over
-    coordinates, mean over seeds; NaN where it is not known.
+    coordinates, mean over seeds and its standard error; NaN where it is not known.
     """
     base = exact_arm(run, arm)
     if base is None or base is arm or not (base.has("quantiles") and arm.has("quantiles")):
-        return math.nan
+        return math.nan, math.nan
     right = np.mean([cell.quantiles for cell in base.cells], axis=0)
     found = []
     for cell in arm.cells:
         columns = zip(np.array(cell.quantiles).T, right.T, strict=True)
         found.append(max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns))
-    return float(np.mean(found))
+    return float(np.mean(found)), _se(np.array(found))
 
 
 def _off(row: Row) -> str:
@@ -166,18 +203,31 @@ def _off(row: Row) -> str:
 def _worst(row: Row) -> str:
     if not known(row.get("off_worst_error")):
         return plus_minus(row.get("off_worst"), row.get("off_worst_sd"))
-    return f"{row['off_worst']:+.2f} ± {row['off_worst_error']:.2f}, {row['off_worst_of']}"
+    signed = "" if row.get("judged") == _JUDGED[True] else "+"  # over splits signs would cancel
+    return f"{row['off_worst']:{signed}.2f} ± {row['off_worst_error']:.2f}, {row['off_worst_of']}"
 
 
 def _farthest(row: Row) -> str:
     if not known(row.get("off_z")):
         return NOTHING
-    return "off the truth: " * bool(row["off_the_truth"]) + f"{row['off_z']:+.1f}, {row['off_z_of']}"
+    signed = "" if row.get("judged") == _JUDGED[True] else "+"
+    return "off the truth: " * bool(row["off_the_truth"]) + f"{row['off_z']:{signed}.1f}, {row['off_z_of']}"
+
+
+def _ratio(row: Row) -> str:
+    error = row.get("sd_ratio_error")
+    return plus_minus(row.get("sd_ratio"), error if known(error) else row.get("sd_ratio_sd"))
+
+
+def _ks(row: Row) -> str:
+    value, error = row.get("ks"), row.get("ks_error")
+    return plus_minus(value, error) if known(error) else number(value, 2)
 
 
 METRICS = [
     word("answers", "answers"),
     EXACT,
+    word("judged", "judged by", means="all draws of all seeds together, or each split of the data by itself"),
     Metric(
         "off", "off (sds)", by_seed=True, text=_off,
         means="error of the mean, in sds of the posterior, root mean square over coordinates",
@@ -187,19 +237,25 @@ METRICS = [
     Metric("off_worst_error"),
     Metric("off_worst_of"),
     Metric(
-        "sd_ratio", "sd ratio", by_seed=True,
+        "sd_ratio", "sd ratio", by_seed=True, text=_ratio,
         means="sds over the posterior's, geometric mean over coordinates, least and most",
     ),
+    Metric("sd_ratio_error"),
     Metric("sd_ratio_least", "least"),
     Metric("sd_ratio_most", "most"),
     Metric(
         "expected_sd_ratio", "by the step", means="as expected of a Gaussian posterior and such steps"
     ),
-    Metric("ks", "KS", means="Kolmogorov-Smirnov distance from the exact arm, largest coordinate", digits=2),
+    Metric(
+        "ks", "KS", text=_ks,
+        means="Kolmogorov-Smirnov distance from the exact arm, largest coordinate, ± its error over seeds",
+    ),
+    Metric("ks_error"),
     Metric(
         "off_z", "farthest (its se)", text=_farthest,
         means="the mean or sd that is most of its own standard errors off; off the truth: by more than 3, or "
-        "by what is as rare for the largest of so many",
+        "by what is as rare for the largest of so many. Of splits, root mean squares over what chance makes "
+        "of them; off the truth: at 95 % more than twice that",
     ),
     Metric("off_z_of"),
     Metric("off_the_truth"),
@@ -225,7 +281,9 @@ METRICS = [
 _LEGEND = """
 {% if truths %}
 {% if alone %}
-All draws of an arm are judged together (off ± Monte Carlo error) against {{ truths }}.
+All draws of an arm are judged together against {{ truths }}, ± Monte Carlo error, or what seeds differ by
+where that is more. Where every seed has a split of the data of its own, each is judged by itself, in absolute
+value, mean ± standard error over splits.
 {% else %}
 Each seed is judged by what it hands in (off ± sd over seeds) against {{ truths }}.
 {% endif %}

@@ -16,7 +16,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, Metric, put, table
-from flyrun.report.render import View, number, plain
+from flyrun.report.render import NOTHING, View, known, number, plain
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import accuracy
 
@@ -71,6 +71,8 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {"exact_coordinates": one.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
     row |= accuracy.distances(one)
     put(row, "off_median", np.median(np.abs(one.off), axis=1))
+    row["off_far"] = int((np.abs(one.off) > _FAR).sum())
+    row["off_told"] = one.off.size
     if np.isfinite(evidence).all():
         put(row, "evidence_off", evidence - arm.pooled.exact_evidence)
     for name in ("total_queries", "total_seconds"):
@@ -78,13 +80,23 @@ def _row(run: Run, arm: ArmResult) -> Row:
     return row
 
 
-_OF_SEVERAL = ("off", "off_worst", "sd_ratio_least", "sd_ratio_most")
+_FAR = 1.0  # sds: a mean that is further off has ended elsewhere
+
+
+def _far(row: Row) -> str:
+    return f"{row['off_far']:,.0f} of {row['off_told']:,.0f}" if known(row.get("off_far")) else NOTHING
+
+
+_OF_SEVERAL = ("off_median", "off_worst", "sd_ratio_least", "sd_ratio_most")
 METRICS = [
     Metric(
-        "off_median", "off (sds), median", by_seed=True,
-        means="distance of the mean from the exact one, by quadrature, in sds of the posterior",
+        "off", "off (sds)", by_seed=True,
+        means="distance of the mean from the exact one, by quadrature, in sds of the posterior, root mean "
+        "square over all coordinates",
     ),
-    Metric("off", "rms", by_seed=True),
+    Metric("off_far", "beyond 1", text=_far, means="means of all seeds further off than that"),
+    Metric("off_told"),
+    Metric("off_median", "median", by_seed=True),
     Metric("off_worst", "worst", by_seed=True),
     Metric(
         "sd_ratio", "sd ratio", by_seed=True,
@@ -113,28 +125,27 @@ def _views(rows: list[Row]) -> list[View]:
 
 
 def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Errors of means in sds of the exact posterior, and ratios of sds, medians over coordinates and means
-    over seeds, against the number of rows a coordinate; bands: one sd over seeds.
+    """Errors of means in sds of the exact posterior, root mean square over all coordinates, and ratios of
+    sds, their geometric mean, against rows a coordinate; lines: means over seeds, bands: one sd.
     """
 
-    def medians(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
+    def of_all(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
         one = _errors(arm)
-        return np.median(np.abs(one.off), axis=1), np.median(one.ratio, axis=1)
+        return one.rms, one.sd_ratio
 
     labels = "rows a coordinate", "off, sds", "sd ratio"
-    return by_size.draw(by_size.lines_of(arms, _rows), _rows, medians, styles, labels, title)
+    return by_size.draw(by_size.lines_of(arms, _rows), _rows, of_all, styles, labels, title)
 
 
 def _rows(arm: ArmResult) -> float:
     return float(arm.fact("n_data")) / len(arm.pooled.exact_mean)
 
 
-_FAR = 1.0  # sds: half of the coordinates are further from the exact mean
-
-
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    off = float(np.median(np.abs(_errors(arm).off), axis=1).mean())
-    return [f"half of its means are {number(off, 2)} sds off or more: it has ended elsewhere."] * (off > _FAR)
+    off = np.abs(_errors(arm).off)
+    far = int((off > _FAR).sum())
+    text = f"{far:,} of {off.size:,} means are more than 1 sd off, the farthest {number(off.max(), 2)}: "
+    return [text + "there it has ended elsewhere."] * bool(far)
 
 
 SECTION = Section(

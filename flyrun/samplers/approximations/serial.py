@@ -36,7 +36,7 @@ class SerialSites(SiteMethod):
         rng, step = generator(state["rng"]), int(state["step"][0]) + 1
         covariance, mean = self.spread(state), state["mean"].copy()
         precision, linear = state["site_precision"].copy(), state["site_linear"].copy()
-        sd, share, queries, kept = np.sqrt(np.diag(covariance)), self.arm.sampler.damping, 0, 0
+        sd, share, queries, kept = np.sqrt(np.diag(covariance)), float(state["share"][0]), 0, 0
         whole = Factors(self.arm.model.code, self.problem.model)
         for n in rng.permutation(self.n_data):
             row = self.problem.features.rows[n].astype(np.float64)

@@ -3,7 +3,8 @@
 q(θ) ∝ prior × Π_n exp(−½ u_nᵀT_n u_n + ν_nᵀu_n), u_n the little that datum n sees of θ: a *site* stands in
 for its likelihood. A pass looks at every row where q has it, takes new sites by the method's rule, moves a
 share of the way (damping) and builds q anew: P = P₀ + Σ T_n ⊗ x_n x_nᵀ. A prior that is no Gaussian has a
-site for every coordinate. Minka (2001); Opper & Archambeau (2009); Khan & Lin (2017).
+site for every coordinate. Where no bound rises, passes may go round for ever: then they damp themselves.
+Minka (2001); Opper & Archambeau (2009); Khan & Lin (2017).
 """
 
 import time
@@ -21,6 +22,8 @@ from flyrun.samplers.approximations.method import GaussianAnswer, Stand, refuse_
 from flyrun.samplers.method import Arm, Records, State
 
 _HALVINGS = 6
+_SLOWEST = 0.95  # what passes that settle move, over what the one before did, at the most
+_LEAST, _UNSETTLED = 1 / 16, 1e-3  # share of the way that damping leaves; sds moved that need it
 _FAR = 1e3  # posterior sds that a pass may move the mean, from the second on
 
 
@@ -106,6 +109,7 @@ class SiteMethod(GaussianAnswer):
             "site_precision": sites.precision, "site_linear": sites.linear,
             "prior_precision": prior.precision, "prior_linear": prior.linear,
             "evidence": np.full(1, np.nan), "kept": np.zeros(1, np.int64), "step": np.zeros(1, np.int64),
+            "share": np.full(1, float(self.arm.sampler.damping)), "peak": np.full(1, np.inf),
         }  # fmt: skip
 
     @property
@@ -155,10 +159,22 @@ class SiteMethod(GaussianAnswer):
         told = {name: np.zeros(n) for name in self.recorded}
         for i in range(n):
             state, summed, moved = self._pass(state)
+            state |= self._damped(state, moved)
             values = summed.queries, self.n_data, moved, summed.kept, state["evidence"][0]
             for name, value in zip(self.recorded, values, strict=False):
                 told[name][i] = value
         return state, told
+
+    def _damped(self, state: State, moved: float) -> State:
+        """The share of the way that the next pass goes: half of it where this one moved the mean as far as
+        any before, but for _SLOWEST a pass.
+        """
+        share, peak = float(state["share"][0]), _SLOWEST * float(state["peak"][0])
+        if state["step"][0] < 2:  # in sds of the start, which may be the prior's
+            return {}
+        if moved > max(peak, _UNSETTLED) and not self.rule.bound:
+            share = min(share, max(share / 2, _LEAST))
+        return {"share": np.full(1, share), "peak": np.full(1, moved if np.isinf(peak) else max(peak, moved))}
 
     def _pass(self, state: State) -> tuple[State, Pass, float]:
         covariance, step = self.spread(state), int(state["step"][0]) + 1
@@ -172,7 +188,7 @@ class SiteMethod(GaussianAnswer):
             have = Sites(old.precision[block], old.linear[block])
             return self.rule.of_rows(factors, at, have)
 
-        share = self.arm.sampler.damping
+        share = float(state["share"][0])
         try:
             sites, summed = self._over_rows(rule, old, share)
         except np.linalg.LinAlgError:
@@ -199,7 +215,7 @@ class SiteMethod(GaussianAnswer):
             "prior_precision": prior.precision, "prior_linear": prior.linear,
             "evidence": np.full(1, evidence), "kept": state["kept"] + summed.kept, "step": state["step"] + 1,
         }  # fmt: skip
-        return {**settled, **new}, summed, moved
+        return {**state, **settled, **new}, summed, moved
 
     def _prior_update(self, mean: np.ndarray, sd: np.ndarray, own: Sites) -> Update:
         if not self.penalty.rate:
@@ -252,8 +268,13 @@ class SiteMethod(GaussianAnswer):
         return super().estimates(state) | ({name: state["evidence"][0]} if known else {})
 
     def more(self, state: State | None) -> dict[str, Any]:
-        """Sites that had to stay as they were, counted over passes; and the certificate."""
-        return ({} if state is None else {"kept_sites": int(state["kept"][0])}) | super().more(state)
+        """Sites that had to stay as they were, counted over passes, and the damping at the end; and the
+        certificate.
+        """
+        if state is None:
+            return super().more(state)
+        told = {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
+        return told | super().more(state)
 
 
 def _between(old: Sites, new: Sites, share: float) -> Sites:

@@ -8,8 +8,10 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Gaussians
 from flyrun.models.problem import scores
+from flyrun.samplers.approximations import sites
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from tests.samplers.approximations.exact import after, by_grid, method_of
+from tests.samplers.approximations.problems import method_of as problem_of
 
 
 def _normal(tmp_path):
@@ -192,3 +194,27 @@ def test_what_does_not_fit_is_one_line(tmp_path):
         method_of(tmp_path, "sampler=jaakkola_jordan", words=_normal(tmp_path))
     with pytest.raises(ConfigError, match=r"sampler\.schedule=parallel"):
         method_of(tmp_path, "sampler=ep", "sampler.schedule=serial", "prior=laplace")
+
+
+CLUTTER = [
+    "dataset=clutter", "dataset.n_data=20", "dataset.n_sets=20",
+    "model=clutter", "prior=gaussian", "prior.scale=10",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damps", [True, False])
+def test_passes_that_go_round_damp_themselves(tmp_path, monkeypatch, damps):
+    """Undamped they move .1 to 1.7 sds for ever."""
+    if not damps:
+        monkeypatch.setattr(sites, "_UNSETTLED", np.inf)
+    method = problem_of(tmp_path, "sampler=ep", words=CLUTTER)
+    state, records = method.advance(method.init(0), 100)
+    assert (records["moved"][-20:].max() < 1e-3) == damps
+    assert (method.facts(state).more["damping"] < 1) == damps
+
+
+def test_passes_that_settle_are_not_damped(tmp_path):
+    method = method_of(tmp_path, "sampler=ep")
+    state, records = method.advance(method.init(0), 12)
+    assert records["moved"][-1] < 1e-4
+    assert state["share"][0] == 1.0
