@@ -24,6 +24,7 @@ from flyrun.report.draws import Draws
 from flyrun.report.section import Row
 
 SHOWN = (1.0, 10.0, 100.0, 1000.0)
+MOST = SHOWN[-1]
 #: budgets, mostly a factor √2 apart; curves go on where a chain did
 PASSES = np.union1d(0.01 * 2.0 ** (np.arange(41) / 2), SHOWN)
 #: queries after set-up, for what is compared over numbers of data
@@ -59,7 +60,8 @@ def pool(chains: list[Draws]) -> Row:
     mse, worst, se: (2, T), of means and of variances, worst the largest over coordinates; critical,
     critical_se: by queries on the longest path, where several workers share them.  bias, spread: (T,),
     squared bias and variance over seeds of the means, and early: (2, T), of means over all iterations. NaN
-    before a seed's first estimate.
+    before a seed's first estimate.  ended: passes after which the first seed ended.  end, half: squared bias
+    and variance, (2,), at the end, or after MOST passes, and half of the way there from set-up.
     """
     name = store.matching(chains[0].info.get("settings", {}))
     found = [one for draws in chains if (one := _estimates(draws)) is not None]
@@ -85,6 +87,16 @@ def pool(chains: list[Draws]) -> Row:
         for one, off, cost in zip(found, offs, setup, strict=True)
     ]
     bias, spread = _parts(off_mean)
+    ends = [min(one.queries[-1], MOST * gold.facts["n_data"]) for one in found]
+    ways = {"end": ends, "half": [(cost + end) / 2 for cost, end in zip(setup, ends, strict=True)]}
+    parts = {
+        name: _parts(
+            np.array(
+                [at_budget(one.queries, at, off[0]) for one, off, at in zip(found, offs, to, strict=True)]
+            )
+        )
+        for name, to in ways.items()
+    }
     shared = [
         [at_budget(one.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
         for one, off in zip(found, offs, strict=True)
@@ -100,6 +112,8 @@ def pool(chains: list[Draws]) -> Row:
         "bias": bias,
         "spread": spread,
         "early": _parts(off_all),
+        "ended": min(one.queries[-1] for one in found) / gold.facts["n_data"],
+        **parts,
         "setup": np.mean(setup),
         "workers": bool(any(one.span[-1] < one.queries[-1] for one in found)),
         "critical": np.mean(shared, axis=0),
@@ -118,10 +132,10 @@ def _se(each: list[Any]) -> np.ndarray:
 
 
 def _parts(off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared bias, without what few seeds add to it, and variance over seeds, (T,), of errors (S, T, D)."""
+    """Squared bias, without what few seeds add to it, and variance over seeds, (…), of errors (S, …, D)."""
     n = len(off)
     spread = off.var(axis=0, ddof=1) if n > 1 else np.zeros(off.shape[1:])
-    return (off.mean(axis=0) ** 2 - spread / n).mean(axis=1), spread.mean(axis=1)
+    return (off.mean(axis=0) ** 2 - spread / n).mean(axis=-1), spread.mean(axis=-1)
 
 
 def _at_the_end(chains: list[Draws], gold: Gold) -> Row:

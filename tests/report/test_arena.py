@@ -84,8 +84,33 @@ def test_a_shift_is_bias(pooled):
     rng = np.random.default_rng(1)
     found = pooled([_cell(rng.standard_normal((512, D)) + 0.3) for _ in range(8)])
     assert found["bias"][-4] == pytest.approx(0.09, rel=0.1)
-    assert arena.regime(_arm(found, exact=False)) == "asymptotic bias"
-    assert arena.regime(_arm(found)) == "transient bias"  # an exact one has no other
+    assert arena.regime(_arm(found, exact=False)) == "bias that did not fall"
+
+
+@pytest.mark.parametrize(
+    ("power", "said"), [(1.0, "still falling when it ended"), (0.0, "bias that did not fall")]
+)
+def test_a_bias_that_falls_to_the_end_is_no_limit(pooled, power, said):
+    """Of errors .3·k^−power the first would be nearer after twice as many passes."""
+    noise = 1e-3 * np.random.default_rng(2).standard_normal((4, 64, D))
+    cells = [_cell(one) for one in noise]
+    for cell, one in zip(cells, noise, strict=True):
+        mean = 0.3 * np.arange(1, 65.0)[:, None] ** -power + one
+        known = {name: cell.values("", name) for name in ("queries", "span", "seconds")}
+        known |= {"mean": mean, "mean_all": mean, "square": mean**2 + 1}
+        cell.values = lambda group, name, known=known: known.get(name)
+    found = pooled(cells)
+    assert found["ended"] == 64
+    assert arena.regime(_arm(found, exact=False)) == said
+
+
+def test_what_ended_before_a_budget_has_no_error_there_and_says_so(pooled):
+    arm = _arm(pooled([_cell(one) for one in np.random.default_rng(1).standard_normal((4, 40, D))]))
+    row = arena.SECTION.row(None, arm)
+    assert {"error_1", "error_10"} <= row.keys()
+    assert not {"error_100", "error_1000"} & row.keys()
+    assert arena.standing(arm, 10).ended is None
+    assert arena.standing(arm, 100).text.endswith(", ended after 40)")
 
 
 def test_no_arm_scores_below_the_floor(pooled):

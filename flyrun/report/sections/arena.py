@@ -11,23 +11,24 @@ from flyrun.diagnostics.psis import heavy
 from flyrun.gold import store
 from flyrun.report import words
 from flyrun.report.arena_curves import Z, curves, regimes
-from flyrun.report.arena_errors import PASSES, SHOWN, errors_of, held, pool
+from flyrun.report.arena_errors import MOST, PASSES, SHOWN, errors_of, held, pool
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.metrics import Metric, k_hat, per_cent, said, table, word
 from flyrun.report.render import NOTHING, View, known, number
 from flyrun.report.section import Row, Section
 
-MOST = SHOWN[-1]
+FALLING = 0.75  # what is left of a squared bias that still falls, of what it was half of the way before
 NOISE = 3.0  # floors: nearer than that is not told from the truth
 
 
 class _Standing(NamedTuple):
-    """An arm at a budget."""
+    """An arm at a budget. ended: passes after which it did, where that was before."""
 
     arm: ArmResult
     error: float
     se: float
     floor: float
+    ended: float | None = None
 
     @property
     def at_floor(self) -> bool:
@@ -37,7 +38,8 @@ class _Standing(NamedTuple):
     @property
     def text(self) -> str:
         """What it is worth."""
-        return f"{self.arm.own_name} ({'at least ' * self.at_floor}{number(1 / self.error, 2)})"
+        ended = "" if self.ended is None else f", ended after {number(self.ended, 2)}"
+        return f"{self.arm.own_name} ({'at least ' * self.at_floor}{number(1 / self.error, 2)}{ended})"
 
 
 def standing(arm: ArmResult, passes: float) -> _Standing | None:
@@ -49,7 +51,13 @@ def standing(arm: ArmResult, passes: float) -> _Standing | None:
     floors = np.array(arena["floors"])
     judged = np.where(errors < NOISE * floors, NOISE * floors, errors - floors)
     worse = int(np.argmax(judged))
-    return _Standing(arm, float(judged[worse]), float(se[worse]), float(floors[worse]))
+    ended = None if _ran(arm, passes) else float(arena["ended"])
+    return _Standing(arm, float(judged[worse]), float(se[worse]), float(floors[worse]), ended)
+
+
+def _ran(arm: ArmResult, passes: float) -> bool:
+    """Whether every seed ran so far; a step may be a little longer than what is left of a budget."""
+    return passes <= 1.01 * errors_of(arm)["ended"]
 
 
 def tied(one: _Standing, other: _Standing) -> bool:
@@ -65,29 +73,25 @@ def tied(one: _Standing, other: _Standing) -> bool:
 
 
 def regime(arm: ArmResult) -> str:
-    """What an arm's error is made of at its largest budget."""
+    """What an arm's error is made of where it ended, or after MOST passes."""
     last = standing(arm, MOST)
     if last is None:
         return "no estimate yet"
     if last.at_floor:
         return "at the floor"
-    arena = errors_of(arm)
-    end, before = (int(np.searchsorted(PASSES, passes)) for passes in (MOST, MOST / 4))
-    bias, spread = (np.array(arena[name], float) for name in ("bias", "spread"))
-    if bias[end] <= spread[end]:
+    (bias, spread), (before, _) = (np.array(errors_of(arm)[name], float) for name in ("end", "half"))
+    if bias <= spread:
         return "variance"
-    # A bias that two doublings of the budget leave where it is stays.
-    fell = np.isnan(bias[before]) or bias[end] < 0.5 * bias[before]
-    return "transient bias" if arm.fact("exact") is not False or fell else "asymptotic bias"
+    return "still falling when it ended" if bias < FALLING * before else "bias that did not fall"
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
     if not held([arm]):
         return {}
     arena = errors_of(arm)
-    row: Row = {"reference": arena["gold"], "regime": regime(arm)}
+    row: Row = {"reference": arena["gold"], "regime": regime(arm), "ended": arena["ended"]}
     for passes in SHOWN:
-        if one := standing(arm, passes):
+        if _ran(arm, passes) and (one := standing(arm, passes)):
             row |= {f"error_{passes:g}": one.error, f"error_{passes:g}_se": one.se}
     if one := standing(arm, MOST):
         worst = float(np.max(np.array(arena["worst"], float)[:, np.searchsorted(PASSES, MOST)]))
@@ -112,15 +116,17 @@ def _error(passes: float) -> Metric:
 
 _RANKING = [
     *map(_error, SHOWN),
+    Metric("ended", "ended after", digits=2, means="passes"),
     Metric(
         "draws_worth", f"draws' worth, {MOST:,g} passes", digits=2,
-        means="1/error: so many independent exact draws would do as well",
+        means="1/error: so many independent exact draws would do as well; where it ended before, then",
     ),
     Metric("worst", "worst coordinate", means="the largest squared error of any", digits=2),
     word(
         "regime", "regime",
-        means="what the error is made of: transient bias, which more passes take away; variance; asymptotic "
-        "bias, which stays; or at the floor of the reference",
+        means="what the error is made of there: variance; a bias that the last half of the way took a "
+        "quarter of, or more, so that it was still falling when it ended; a bias that did not fall; or none that the "
+        "reference can tell, at the floor",
     ),
 ]  # fmt: skip
 _END = [
