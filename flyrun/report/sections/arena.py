@@ -125,8 +125,8 @@ _RANKING = [
     word(
         "regime", "regime",
         means="what the error is made of there: variance; a bias that the last half of the way took a "
-        "quarter of, or more, so that it was still falling when it ended; a bias that did not fall; or none that the "
-        "reference can tell, at the floor",
+        "quarter of, or more, so that it was still falling when it ended; a bias that did not fall; or none "
+        "that the reference can tell, at the floor",
     ),
 ]  # fmt: skip
 _END = [

@@ -2,8 +2,10 @@
 
 Shard k sees the others through its cavity, q without the shard's own site (T_k, H_k); moments of the cavity
 times its rows' likelihoods make the site anew, T_k = S_k⁻¹ − P_cavity. Angelino, Johnson & Adams (2016),
-Algorithm 21. Moments are by EP within the shard, by draws that correct these, or by draws alone: then the
-sum of K sites is as noisy as 2√(K·P/draws) of the precision, and soon no Gaussian.
+Algorithm 21. Moments are by EP within the shard, by draws that correct these, or by draws alone. The last are
+noisy, so that precisions are shrunk towards cavities' and steps fall from round to round (after Vehtari et
+al. 2020). Where sites make no Gaussian a round is tried again with half of the step, and a shard whose
+moments are of none keeps its site.
 """
 
 import contextlib
@@ -20,10 +22,12 @@ from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.rows_under_gaussian import Fitted, Natural, Shard
 from flyrun.samplers.approximations.sites import Sites
-from flyrun.samplers.approximations.tilted_draws import corrected, drawn, raw
+from flyrun.samplers.approximations.tilted_draws import corrected, drawn, raw, shrunk
 from flyrun.samplers.method import Arm, Method, Records, State
 
 _ENOUGH = 400  # draws over shards times parameters, at which raw moments are noisy by a tenth
+_DECAY = 0.7  # of steps by draws alone, (round)^−decay: their noise averages out
+_HALVINGS = 6
 
 
 def build(arm: Arm, problem: Problem) -> Method:
@@ -72,6 +76,7 @@ class ParallelEp(StreamedGaussian):
             "seen_precision": np.repeat(state["precision"][None], stale, axis=0),
             "seen_linear": np.repeat(state["linear"][None], stale, axis=0),
             "seen_span": np.zeros(stale), "span": np.zeros(1),
+            "kept": np.zeros(1, np.int64), "share": np.full(1, float(self.config.damping)),
         }  # fmt: skip
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
@@ -81,12 +86,18 @@ class ParallelEp(StreamedGaussian):
             state, told["queries"][i], told["visits"][i], told["span"][i] = self._round(state)
         return state, told
 
+    def _share(self, step: int) -> float:
+        """Of the way that a shard's site moves in a round."""
+        fall = (step + 1.0) ** -_DECAY if self.config.moments == "mcmc" else 1.0
+        return float(self.config.damping * fall)
+
     def _round(self, state: State) -> tuple[State, int, int, float]:
-        step, span, damping = int(state["step"][0]), float(state["span"][0]), self.config.damping
+        step, span = int(state["step"][0]), float(state["span"][0])
         rng, key = generator(state["rng"]), int(state["key"][0])
         new = {name: values.copy() for name, values in state.items()}
         queries, visits, longest = 0, 0, span
-        for k in np.flatnonzero((step + 1) % (self.ages + 1) == 0).tolist():
+        turns = np.flatnonzero((step + 1) % (self.ages + 1) == 0).tolist()
+        for k in turns:
             view, begun = Natural(state["precision"], state["linear"]), span
             if self.ages[k]:
                 place = (step - self.ages[k]) % self.config.stale
@@ -100,9 +111,11 @@ class ParallelEp(StreamedGaussian):
             luck = np.random.Generator(np.random.PCG64([key, step, k]))
             shard = Shard(self.arm, self.problem, index)
             found, local = self._tilted(step, k, shard, cavity, rows, luck)
-            site = found.plus(cavity, -1.0)
-            new["site_precision"][k] = (1 - damping) * own.precision + damping * site.precision
-            new["site_linear"][k] = (1 - damping) * own.linear + damping * site.linear
+            if found is None:
+                new["kept"] = new["kept"] + 1
+            else:
+                site = found.plus(cavity, -1.0)
+                new["site_precision"][k], new["site_linear"][k] = site
             new["row_precision"][index], new["row_linear"][index] = local.sites
             queries, visits = queries + local.queries, visits + local.visits
             longest = max(longest, begun + local.queries)
@@ -110,43 +123,62 @@ class ParallelEp(StreamedGaussian):
             place = step % self.config.stale
             new["seen_precision"][place], new["seen_linear"][place] = state["precision"], state["linear"]
             new["seen_span"][place] = span
-        new["precision"] = self.prior_precision + new["site_precision"].sum(axis=0)
-        new["linear"] = new["site_linear"].sum(axis=0)
-        try:
-            Natural(new["precision"], new["linear"]).moments()
-        except np.linalg.LinAlgError:
-            raise self._lost(step, "the shards' product") from None
+        if new["kept"][0] - state["kept"][0] == len(turns):
+            raise self._lost(step, "what every shard makes of its draws")
+        new |= self._summed(state, new, step)
         new["span"], new["step"] = np.array([longest]), state["step"] + 1
         return new, queries, visits, longest - span
 
+    def _summed(self, old: State, new: State, step: int) -> State:
+        """The sites a share of the way to the new ones, and q; half of the share where it is no Gaussian."""
+        share = self._share(step)
+        for _ in range(_HALVINGS + 1):
+            sites = {
+                name: (1 - share) * old[name] + share * new[name] if share < 1 else new[name]
+                for name in ("site_precision", "site_linear")
+            }
+            q = Natural(
+                self.prior_precision + sites["site_precision"].sum(axis=0), sites["site_linear"].sum(axis=0)
+            )
+            with contextlib.suppress(np.linalg.LinAlgError):
+                q.moments()
+                return {**sites, "precision": q.precision, "linear": q.linear, "share": np.full(1, share)}
+            share /= 2
+        raise self._lost(step, "the shards' product")
+
     def _tilted(
         self, step: int, k: int, shard: Shard, cavity: Natural, rows: Sites | None, rng: np.random.Generator
-    ) -> tuple[Natural, Fitted]:
-        """The Gaussian of a cavity × likelihoods, and the rows' local sites with what it all took."""
-        what = f"the cavity of shard {k + 1}"
+    ) -> tuple[Natural | None, Fitted]:
+        """The Gaussian of a cavity × likelihoods, None where draws have made none, and the rows' local sites
+        with what it all took.
+        """
         try:
             cavity.moments()
-            what = f"the Gaussian by moments of shard {k + 1}"
             local = shard.fitted(cavity, self.rule, self.config.inner, rows)
-            found, draws = self.moments(shard, cavity, local.gaussian, rng)
+        except np.linalg.LinAlgError:
+            if rows is None or self.config.moments != "mcmc":
+                raise self._lost(step, f"the cavity of shard {k + 1}") from None
+            return None, Fitted(cavity, rows, 0, 0)
+        draws = 0 if self.config.moments == "sites" else self.config.draws
+        asked, read = draws * len(shard), min(draws, 1) * len(shard)
+        local = local._replace(queries=local.queries + asked, visits=local.visits + read)
+        try:
+            found = self.moments(shard, cavity, local.gaussian, rng)
             found.moments()
         except np.linalg.LinAlgError:
-            raise self._lost(step, what) from None
-        asked, read = draws * len(shard), min(draws, 1) * len(shard)
-        return found, local._replace(queries=local.queries + asked, visits=local.visits + read)
+            return None, local
+        return found, local
 
-    def moments(
-        self, shard: Shard, cavity: Natural, local: Natural, rng: np.random.Generator
-    ) -> tuple[Natural, int]:
-        """The Gaussian with the moments of cavity × likelihoods, and how many draws it took.
+    def moments(self, shard: Shard, cavity: Natural, local: Natural, rng: np.random.Generator) -> Natural:
+        """The Gaussian with the moments of cavity × likelihoods.
 
         local: the one by local EP, that they are drawn from. LinAlgError where there is none.
         """
         kind, n = self.config.moments, self.config.draws
         if kind == "sites":
-            return local, 0
+            return local
         draws = drawn(shard, cavity, local, rng, n, paired=kind == "control")
-        return (corrected(draws) if kind == "control" else raw(draws, rng)), n
+        return corrected(draws) if kind == "control" else shrunk(*raw(draws, rng), cavity.precision)
 
     @property
     def _enough(self) -> int:
@@ -172,6 +204,10 @@ class ParallelEp(StreamedGaussian):
         ]
 
     def more(self, state: State | None) -> dict[str, Any]:
-        """The schedule, rounds that every shard takes; and the certificate."""
-        schedule = {"shards": self.config.shards, "rounds_by_shard": (self.ages + 1).tolist()}
-        return schedule | super().more(state)
+        """The schedule, rounds that every shard takes; sites that stayed as they were, the share of the way
+        that the last round went; and the certificate.
+        """
+        told = {"shards": self.config.shards, "rounds_by_shard": (self.ages + 1).tolist()}
+        if state is not None:
+            told |= {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
+        return told | super().more(state)

@@ -23,7 +23,7 @@ from flyrun.samplers.method import Arm, Records, State
 
 _HALVINGS = 6
 _SLOWEST = 0.95  # what passes that settle move, over what the one before did, at the most
-_LEAST, _UNSETTLED = 1 / 16, 1e-3  # share of the way that damping leaves; sds moved that need it
+_LEAST, _UNSETTLED = 1 / 16, 0.03  # share of the way that damping leaves; sds moved that need it
 _FAR = 1e3  # posterior sds that a pass may move the mean, from the second on
 
 

@@ -53,8 +53,8 @@ def corrected(draws: Weighted) -> Natural:
     return of_moments(draws.mean + shift, covariance)
 
 
-def raw(draws: Weighted, rng: np.random.Generator) -> Natural:
-    """The same by moments of a chain; where it is worth fewer draws than P + 3 it is no Gaussian.
+def raw(draws: Weighted, rng: np.random.Generator) -> tuple[Natural, float]:
+    """The same by moments of a chain, and how many draws it is worth; of fewer than P + 3 it is no Gaussian.
 
     Independence Metropolis-Hastings with q's draws as proposals. A state that is held for h steps counts h;
     the inverse of the covariance is made smaller by what it is too large on average.
@@ -73,7 +73,28 @@ def raw(draws: Weighted, rng: np.random.Generator) -> Natural:
     covariance = around.T @ (share[:, None] * around)
     found = of_moments(draws.mean + shift, covariance)
     less = (worth - size - 2.0) / worth  # that of (worth − 1), and a covariance by n in place of n − 1
-    return Natural(less * found.precision, less * found.linear)
+    return Natural(less * found.precision, less * found.linear), worth
+
+
+def shrunk(found: Natural, worth: float, towards: np.ndarray) -> Natural:
+    """Of a Gaussian by so many draws, with a precision of the least expected squared error: α of its own and
+    β of another's, `towards` (P, P), in whose coordinates errors count (Bodnar, Gupta & Parolya 2016).
+
+    Its mean stays. LinAlgError where either is no Gaussian.
+    """
+    mean, _ = found.moments()
+    root = np.linalg.cholesky(towards)
+    back = np.linalg.inv(root)
+    size, few = len(mean), (len(mean) + 2.0) / worth
+    inverse = back @ found.precision @ back.T / (1.0 - few)  # of the covariance, with what it is too large by
+    trace, square = np.trace(inverse), (inverse**2).sum()
+    apart = size * square - trace**2  # 0 where one is a multiple of the other
+    own = 1.0 - few - trace**2 * size / (worth * apart) if apart > 1e-12 * size * square else 0.0
+    own = min(max(own, 0.0), 1.0 - few)
+    other = trace / size * (1.0 - few - own)
+    precision = root @ (own * inverse + other * np.eye(size)) @ root.T
+    precision = (precision + precision.T) / 2
+    return Natural(precision, precision @ mean)
 
 
 def of_moments(mean: np.ndarray, covariance: np.ndarray) -> Natural:

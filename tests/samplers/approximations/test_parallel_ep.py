@@ -7,9 +7,10 @@ import pytest
 
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models.problem import log_densities
+from flyrun.samplers.approximations import parallel_ep
 from flyrun.samplers.approximations.parallel_ep import ParallelEp
 from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard
-from flyrun.samplers.approximations.tilted_draws import corrected, drawn, of_moments, raw
+from flyrun.samplers.approximations.tilted_draws import corrected, drawn, of_moments, raw, shrunk
 from tests.samplers.approximations.problems import (
     LARGE,
     SMALL,
@@ -48,7 +49,7 @@ class ByGrid(ParallelEp):
         share = np.exp(log_p - log_p.max())
         share /= share.sum()
         centre = share @ theta
-        return of_moments(centre, (theta - centre).T @ (share[:, None] * (theta - centre))), 0
+        return of_moments(centre, (theta - centre).T @ (share[:, None] * (theta - centre)))
 
 
 class KeepsItsOwn(ByGrid):
@@ -113,7 +114,7 @@ def test_draws_that_correct_moments_are_less_noisy_than_draws_alone(tmp_path):
         found = [made(drawn(shard, cavity, near, rng, 500, paired)).precision for _ in range(20)]
         return np.sqrt(np.mean([(np.linalg.solve(known, one) - np.eye(3)) ** 2 for one in found]))
 
-    alone = noise(False, lambda draws: raw(draws, rng))
+    alone = noise(False, lambda draws: raw(draws, rng)[0])
     unpaired, paired = noise(False, corrected), noise(True, corrected)
     assert paired < unpaired < alone, (paired, unpaired, alone)
 
@@ -126,28 +127,59 @@ def test_the_inverse_of_few_draws_is_made_smaller_by_what_it_is_too_large(tmp_pa
     sets = [drawn(shard, cavity, near, rng, n, False) for _ in range(1_500)]
     for draws in sets[:5]:  # of even weights: nothing to correct
         np.testing.assert_allclose(corrected(draws).precision, precision, rtol=1e-6)
-    ratio = np.array([np.trace(np.linalg.solve(precision, raw(one, rng).precision)) / 3 for one in sets])
+    ratio = np.array([np.trace(np.linalg.solve(precision, raw(one, rng)[0].precision)) / 3 for one in sets])
     error = 4 * ratio.std() / np.sqrt(len(ratio))
     assert abs(ratio.mean() - 1) < error
     assert ratio.mean() * (n - 1) / (n - 5) - 1 > error
 
 
-def test_moments_by_draws_alone_are_refused_where_they_are_too_noisy(tmp_path):
-    few = ("shards=8", "draws=20")
-    method = _pep(tmp_path, *few, "moments=mcmc", words=LARGE)
+FEW = ("shards=8", "draws=20")
+
+
+def test_moments_by_few_draws_are_shrunk_and_their_noise_averages_out(tmp_path):
+    method = _pep(tmp_path, *FEW, "moments=mcmc", words=LARGE)
     (note,) = method.notes()
     assert "sampler.moments=control" in note
+    known = _end(method_of(tmp_path, "sampler=ep", words=LARGE), 6)
+    early, late = (divergence(_end(method, n), known) for n in (2, 40))
+    assert late < 0.2 < early
+    assert divergence(_end(_pep(tmp_path, *FEW, "moments=control", words=LARGE), 6), known) < 0.05
+    enough = _pep(tmp_path, "shards=2", "moments=mcmc", "draws=2400", words=LARGE)
+    assert enough.notes() == []
+    assert divergence(_end(enough, 6), known) < 0.05
+
+
+def test_moments_by_few_draws_as_they_are_lead_to_no_gaussian(tmp_path, monkeypatch):
+    """The negative control: no shrinkage, whole steps, no second try."""
+    monkeypatch.setattr(parallel_ep, "shrunk", lambda found, worth, towards: found)
+    monkeypatch.setattr(parallel_ep, "_HALVINGS", 0)
+    monkeypatch.setattr(parallel_ep, "_DECAY", 0.0)
+    method = _pep(tmp_path, *FEW, "moments=mcmc", words=LARGE)
     assert method.warm_up() > 0  # which is no cell, so that other arms go on
     with pytest.raises(
         FlyrunError, match=r"is not positive definite; try sampler\.moments=control"
     ) as caught:
-        method.advance(method.init(0), 6)
+        method.advance(method.init(0), 12)
     assert "\n" not in str(caught.value)
-    known = _end(method_of(tmp_path, "sampler=ep", words=LARGE), 6)
-    assert divergence(_end(_pep(tmp_path, *few, "moments=control", words=LARGE), 6), known) < 0.05
-    enough = _pep(tmp_path, "shards=2", "moments=mcmc", "draws=2400", words=LARGE)
-    assert enough.notes() == []
-    assert divergence(_end(enough, 6), known) < 0.05
+
+
+def test_a_shrunk_precision_is_nearer_the_truth_and_nothing_without_noise():
+    rng, size, n = np.random.default_rng(7), 10, 40
+    root = np.linalg.cholesky(np.diag(np.linspace(0.5, 2.0, size)))
+    truth = np.linalg.inv(root @ root.T)
+    off = []
+    for _ in range(200):
+        made = rng.standard_normal((n, size)) @ root.T
+        inverse = np.linalg.inv(made.T @ made / n) * (n - size - 2) / n
+        drawn_one = Natural(inverse, np.zeros(size))
+        both = (drawn_one, shrunk(drawn_one, n, np.eye(size)))
+        off.append([((one.precision - truth) ** 2).sum() for one in both])
+    alone, mended = np.mean(off, axis=0)
+    assert mended < 0.6 * alone
+    known = Natural(truth, truth @ np.arange(size))
+    same = shrunk(known, 1e12, np.eye(size))
+    np.testing.assert_allclose(same.precision, truth, atol=1e-8)
+    np.testing.assert_allclose(same.linear, known.linear, atol=1e-7)
 
 
 @pytest.mark.parametrize("more", [(), ("moments=control",), ("moments=mcmc", "draws=3000", "shards=2")])
