@@ -15,12 +15,11 @@ UNSETTLED = 0.05
 
 def summarise(draws: Draws) -> Row:
     """moved_last_half: from half of the steps to their end, in sds of the answer; {} of a single step."""
-    values = [draws.values("estimate", name) for name in ("step", "mean", "square")]
-    if draws.info.get("answers") != "density" or any(value is None for value in values):
+    step, mean, square = (draws.values("estimate", name) for name in ("step", "mean", "square"))
+    if draws.info.get("answers") != "density" or step is None or mean is None or square is None:
         return {}
-    step, mean, square = values
-    half = int(np.searchsorted(step, step[-1] / 2, side="right")) - 1  # type: ignore[index]
-    return {} if mean.ndim != 2 or half < 0 else {"moved_last_half": _moved(mean, square, half)}  # type: ignore
+    half = int(np.searchsorted(step, step[-1] / 2, side="right")) - 1
+    return {} if mean.ndim != 2 or half < 0 else {"moved_last_half": _moved(mean, square, half)}
 
 
 def _moved(mean: np.ndarray, square: np.ndarray, half: int) -> float:
