@@ -19,6 +19,7 @@ from flyrun.runner import environment, store
 POSTERIOR = "posterior.nc"
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
+_MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
 
 
@@ -53,6 +54,7 @@ def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weig
     kept = {} if found.independent else draws | {"log_weight": found.log_weight}
     if (found.sign < 0).any():
         kept["sign"] = found.sign.astype(np.int8)
+    kept = {name: values[:_MOST_STORED] for name, values in kept.items()}  # any of them stand for all
     caveats = _caveats(read, posterior, *found.moments())
     return Answer(how(posterior, found), rows, even, kept, 0, True, caveats)
 
@@ -82,10 +84,14 @@ def by_hmc(
 
 def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
     """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
-    n = posterior.n_coefficients
-    beta = coefficients.Scales.of(read.layout).apply(x[..., :n].copy())
-    aux = posterior.family.read(x[..., n:])
-    if posterior.family.link == "identity":
+    family, n = posterior.family, posterior.n_coefficients
+    theta, aux = x[..., :n].copy(), family.read(x[..., n:])
+    if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
+        theta = np.concatenate([theta, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    beta = coefficients.Scales.of(read.layout).apply(theta)
+    if not family.intercept:
+        beta, aux = beta[..., :-1], aux - beta[..., -1:]
+    if family.link == "identity":
         aux[..., 0] *= read.layout.target.sd  # a scale of the noise, in units of the target
     return {"beta": beta} | {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
 
@@ -95,6 +101,8 @@ def _caveats(read: ReadTable, posterior: Posterior, mean: np.ndarray, covariance
     width = posterior.width
     prior = posterior.prior.sd[:width] ** -2.0
     likelihood = np.linalg.pinv(covariance[:width, :width]) - np.diag(prior)
+    if not posterior.family.intercept:
+        likelihood, prior = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
     return identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, mean[:width])
 
 
@@ -102,7 +110,9 @@ def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     """What was read and what is fitted to it, a line each."""
     family, target = posterior.family, read.layout.target
     model = f"{family.words} of {target.name}"
-    if target.levels is not None:
+    if family.target == "ordered":
+        model += f": {' < '.join(target.levels or [])}"
+    elif target.levels is not None:
         against, *others = target.levels
         model += f" = {others[0]} ({int((read.dataset.target > 0).sum()):,} rows) against {against}"
     unit = "sd" if read.table.standardize else "unit"

@@ -124,9 +124,10 @@ def _rows(told: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
     is divided by (its sd; of two values their difference), in log odds or in sds of the target.
     """
     effect = 1.0 / Scales.of(layout).factor
-    names, width = layout.names, len(layout.names)
     levels = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
-    order = [k * width + d for k in range(len(levels)) for d in (width - 1, *range(width - 1))]
+    names = layout.names[: len(told["mean"]) // len(levels)]  # ordered classes have no intercept
+    width, plain = len(names), len(layout.names) - 1
+    order = [k * width + d for k in range(len(levels)) for d in (*range(plain, width), *range(plain))]
     rows = []
     for i in order:
         row = {"class": levels[i // width], "coefficient": names[i % width]}
@@ -170,7 +171,7 @@ def write_draws(
     attrs: dict[str, Any],
 ) -> None:
     """A netCDF tree: `posterior`, draws (C, T, ...) of even weight, and `weighted`, (S, ...), if any."""
-    own = {"coefficient": layout.names}
+    own: dict[str, Any] = {"coefficient": layout.names[: even["beta"].shape[-1]]}
     if even["beta"].ndim == 4:
         own = {"class": (layout.target.levels or [])[1:]} | own
     chains, length = even["beta"].shape[:2]

@@ -9,6 +9,7 @@ import numpy as np
 
 CHAINS = 4
 _LEFT_OUT = 0.2  # of each chain
+_MOST = 1_000  # draws of a chain that are kept, evenly spaced; up to twice as many
 
 
 def walk(log_weight: np.ndarray, sign: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -24,4 +25,5 @@ def walk(log_weight: np.ndarray, sign: np.ndarray, rng: np.random.Generator) -> 
         there = way[:, step]
         here = np.where(luck[:, step] < usable[there] - usable[here], there, here)
         found[:, step] = here
-    return found[:, int(_LEFT_OUT * each) :]
+    kept = found[:, int(_LEFT_OUT * each) :]
+    return kept[:, :: max(1, kept.shape[1] // _MOST)]

@@ -74,7 +74,7 @@ def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
 def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) -> list[str]:
     """Of classes: columns that tell one from all others in every row, or that all columns together do."""
     levels = layout.target.levels
-    if levels is None:
+    if levels is None or layout.task == "ordered":
         return []
     lines, by_classes = [], dict[tuple[int, ...], list[int]]()
     for column, classes in separating(dataset, len(levels)).items():

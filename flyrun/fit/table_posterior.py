@@ -24,13 +24,13 @@ def posterior_of(dataset: Dataset, one: Family, prior_scale: float) -> Posterior
         offset = offset if offset is None or not dataset.folded else offset * target
         target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
     rows = Rows(
-        np.asarray(dataset.features),
+        np.asarray(dataset.features) if one.intercept else dataset.features[:, :-1],
         target,
         1.0 if dataset.trials is None else dataset.trials,
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
     )
-    width = dataset.features.shape[1]
+    width = rows.features.shape[1]
     sd = np.full(width, prior_scale)
     if one.intercept:
         sd[-1] = max(INTERCEPT_SD, prior_scale)

@@ -34,6 +34,8 @@ _FARTHEST = 64.0  # times λ, of a draw far out
 _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 # Below so many rows a parameter draws are held against HMC; more of them where outliers count little.
 _FEW, _FEW_WITH_OUTLIERS = 20, 200
+# So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
+_DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
 _CHECKED = 500  # iterations of each of these chains
 _SHIFTED, _WIDENED = 0.15, 0.05  # how far a mean, in sds, and the log of an sd may differ
 _EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
@@ -145,6 +147,9 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
     draws = int(DRAWS / (1.0 - _WIDE))
     if draws * len(posterior.rows) <= _ALL_ROWS:
+        if in_doubt(posterior):
+            many = min(_DOUBTFUL // len(posterior.rows), _DOUBTFUL // posterior.size, _MOST_IN_DOUBT)
+            draws = max(draws, many)
         found = by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
         return found if found.why or not in_doubt(posterior) else held_against_hmc(posterior, found, rng)
     found = by_few_rows(posterior, Mixture.of(at, shape, 0.0), likelihood, rng, draws)
