@@ -1,8 +1,9 @@
 """Choices of model: a likelihood of rows, or the factors of a graph."""
 
+import importlib
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.schema import SCALE, SCHEMAS, Choice, option, setting
+from flyrun.config.schema import SCALE, SCHEMAS, Choice, chosen_by, option, setting
 
 
 class Model(Choice):
@@ -17,6 +18,10 @@ class Model(Choice):
     local_bounds: ClassVar[bool] = False
     #: whether its posterior has one mode alone, which any climb ends at
     one_mode: ClassVar[bool] = False
+    #: whether Newton's steps alone climb to its mode, without bounds
+    climbs: ClassVar[bool] = False
+    #: whether it has numbers beside the coefficients that are the same for every datum
+    auxiliary: ClassVar[bool] = False
     #: whether its data have a hidden label each, given which it is Gaussian
     labelled: ClassVar[bool] = False
     #: orders of its Taylor polynomials whose remainders have bounds
@@ -117,6 +122,76 @@ class StudentT(Likelihood):
         **SCALE,
         at_least_one=True,
     )
+
+
+class FamilyModel(Likelihood):
+    """A likelihood of a family in models/families, compiled."""
+
+    home: ClassVar[str] = "flyrun.models.families"
+    beside: ClassVar[tuple[str, ...]] = ("offset", "weights")
+    bounds: ClassVar[bool] = False
+    one_mode: ClassVar[bool] = True
+    climbs: ClassVar[bool] = True
+
+    @property
+    def code(self) -> Any:
+        """The family, compiled."""
+        return importlib.import_module("flyrun.models.compiled_families").of(self.name)
+
+
+class WithAuxiliary(FamilyModel):
+    """One with numbers beside the coefficients, which are sampled with them."""
+
+    auxiliary: ClassVar[bool] = True
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the sampler must move them too."""
+        if arm.sampler.auxiliary:
+            return super().unfit(arm)
+        fitting = chosen_by("sampler", lambda cls: getattr(cls, "auxiliary", False))
+        return (
+            f"sampler={arm.sampler.name}: moves coefficients alone, and model={self.name} has others; "
+            f"choose one of {fitting}"
+        )
+
+
+@option("model", "binomial")
+class Binomial(FamilyModel):
+    """Successes of trials: y_n ~ Binomial(k_n, 1/(1 + exp(-θᵀx_n))); without trials one each."""
+
+    task: ClassVar[str] = "successes"
+    beside: ClassVar[tuple[str, ...]] = ("offset", "trials", "weights")
+
+
+@option("model", "poisson")
+class Poisson(FamilyModel):
+    """Counts: y_n ~ Poisson(exp(θᵀx_n))."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "negative_binomial")
+class NegativeBinomial(WithAuxiliary):
+    """Counts of mean mu = exp(βᵀx_n) and variance mu + mu²/phi; log phi is sampled with β."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "gamma")
+class Gamma(WithAuxiliary):
+    """Numbers above 0, of mean exp(βᵀx_n) and a shape whose log is sampled with β."""
+
+    task: ClassVar[str] = "positive"
+
+
+@option("model", "ordinal")
+class Ordinal(WithAuxiliary):
+    """Classes in order: P(y_n <= k) = 1/(1 + exp(βᵀx_n - c_k)); cutpoints c are sampled with β.
+
+    The data need no bias: cutpoints stand in for it.
+    """
+
+    task: ClassVar[str] = "ordered"
 
 
 @option("model", "mixture")

@@ -14,10 +14,83 @@ from flyrun.numerics.rows import first_dot, first_four_dots, row_dot
 
 
 class Penalty(NamedTuple):
-    """A log prior density as ½·ridge·|θ|² + rate·Σ|θ_d| below its value at 0."""
+    """A log prior density as ½·ridge·|θ|² + rate·Σ|θ_d| below its value at 0, and that of auxiliary numbers.
+
+    It is of the first `size` components of θ (None: of all); of the others `aux` is the log density.
+    """
 
     ridge: float
     rate: float
+    size: int | None = None
+    aux: Any = None  # aux_prior.AuxPrior
+
+    def of(self, theta: np.ndarray) -> float:
+        """What it takes off at θ, (P,), less the log density of the auxiliary numbers."""
+        own = theta[: self.size]
+        lost = float(0.5 * self.ridge * own @ own + self.rate * np.abs(own).sum())
+        return lost if self.aux is None else lost - float(self.aux.log_density(theta[self.size :]).sum())
+
+    def score(self, theta: np.ndarray) -> np.ndarray:
+        """Minus its gradient at θ, (..., P)."""
+        slopes = self.smooth_score(theta)
+        slopes[..., : self.size] -= self.rate * np.sign(theta[..., : self.size])
+        return slopes
+
+    def smooth_score(self, theta: np.ndarray) -> np.ndarray:
+        """The same without the absolute values."""
+        slopes = -self.ridge * theta[..., : self.size]
+        if self.aux is None:
+            return slopes
+        return np.concatenate([slopes, self.aux.slopes(theta[..., self.size :])], axis=-1)
+
+    def ridges(self, theta: np.ndarray) -> np.ndarray:
+        """Its second derivatives at θ, (P,): they are along the components. Of absolute values none."""
+        bends = self.gaussian_ridges(len(theta))
+        if self.aux is not None:
+            bends[self.size :] = self.aux.bends(theta[self.size :])
+        return bends
+
+    def gaussian_ridges(self, n_params: int) -> np.ndarray:
+        """The ridge of every component, (P,)."""
+        return self._own(self.ridge, n_params)
+
+    def rates(self, n_params: int) -> np.ndarray:
+        """The rate of every component, (P,)."""
+        return self._own(self.rate, n_params)
+
+    def _own(self, value: float, n_params: int) -> np.ndarray:
+        """(P,): the value, and 0 of auxiliary numbers."""
+        found = np.full(n_params, value)
+        found[n_params if self.size is None else self.size :] = 0.0
+        return found
+
+    def sites(self, n_params: int) -> tuple[np.ndarray, np.ndarray]:
+        """Gaussians that stand in for what is none: precisions (P, 1, 1), linear terms (P, 1).
+
+        Of absolute values the one of their variance, of auxiliary numbers the one at their prior's mode.
+        """
+        precision, linear = np.full((n_params, 1, 1), 0.5 * self.rate**2), np.zeros((n_params, 1))
+        if self.aux is not None:
+            top = self.aux.mode()
+            precision[self.size :, 0, 0] = self.aux.bends(top)
+            linear[self.size :, 0] = self.aux.bends(top) * top
+        return precision, linear
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the prior is Gaussian."""
+        return self.rate == 0.0 and self.aux is None
+
+    def beyond_ridge(self, thetas: np.ndarray) -> np.ndarray:
+        """The log density without the ridge and up to a constant of the coefficients, (n,), at (n, P)."""
+        own = thetas[:, : self.size]
+        found = -self.rate * np.abs(own).sum(axis=1)
+        return found if self.aux is None else found + self.aux.log_density(thetas[:, self.size :]).sum(axis=1)
+
+    def weakened(self, share: float) -> "Penalty":
+        """Of the prior to the power `share`."""
+        aux = None if self.aux is None else self.aux.power(share)
+        return Penalty(share * self.ridge, share * self.rate, self.size, aux)
 
 
 @inlined

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models.features import Features, Model
+from flyrun.models.features import Features, Model, gram
 from flyrun.models.kronecker import kronecker
 from flyrun.models.likelihood import bent, enter, log_bound, quadratic
-from flyrun.models.passes import added, block_predictors, over_blocks, weighted_gram
+from flyrun.models.passes import added, block_predictors, over_blocks
 from flyrun.numerics.compiled import jit
 
 
@@ -38,17 +38,17 @@ def collapse(bound: Any, model: Model, features: Features, centre: np.ndarray | 
         eta, rows = block_predictors(model, features, centre, block), features.rows[block].astype(np.float64)
         values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
         _log_bounds(bound, model, np.arange(block.start, block.stop), eta, values, slopes)
-        return _gram(rows, bent(bound, model, block)), slopes.T @ rows, values.sum()
+        return _gram(features, rows, bent(bound, model, block)), slopes.T @ rows, values.sum()
 
-    gram, linear, constant = added(over_blocks(len(features.rows), work))
-    gram = (gram + gram.T) / 2.0
-    for_all = len(gram) < linear.size  # classes
-    made = kronecker(gram, linear, constant) if for_all else quadratic(gram, linear.ravel(), constant)
+    product, linear, constant = added(over_blocks(len(features.rows), work))
+    product = (product + product.T) / 2.0
+    for_all = len(product) < linear.size  # classes
+    made = kronecker(product, linear, constant) if for_all else quadratic(product, linear.ravel(), constant)
     return made._replace(centre=np.array(centre, np.float64))
 
 
-def _gram(rows: np.ndarray, weight: Any) -> np.ndarray:
+def _gram(features: Features, rows: np.ndarray, weight: Any) -> np.ndarray:
     """Σ_n w_n ⊗ x_n x_nᵀ. rows: (n, D); weight: 1.0, (n,) or (n, K, K)."""
     if np.ndim(weight) == 3:
-        return weighted_gram(rows, weight)
+        return gram(features, rows, weight)
     return rows.T @ (rows * weight[:, None] if np.ndim(weight) else rows)

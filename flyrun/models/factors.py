@@ -13,6 +13,7 @@ from scipy.linalg import null_space
 from scipy.special import logsumexp, roots_hermitenorm
 
 from flyrun.models import passes
+from flyrun.models.features import predicted, variances
 
 _WIDE = 0.5  # curvature times variance, from where on nodes are laid about the top of the product
 _LOOKS = 30  # of Newton's method for that top, at most
@@ -215,27 +216,28 @@ def _tops(factors: Factors, mean: np.ndarray, inner: np.ndarray) -> tuple[np.nda
 
 
 class Projection:
-    """From a Gaussian of θ, (P,), P = K·D, to those of the rows' u_n, and from sites of these back to θ."""
+    """From a Gaussian of θ, (P,), to those of the rows' u_n, and from sites of these back to θ."""
 
-    def __init__(self, n_predictors: int, basis: np.ndarray):
-        self.n_predictors, self.basis, self.k = n_predictors, basis, basis.shape[1]
+    def __init__(self, features: Any, basis: np.ndarray):
+        self.features, self.basis = features, basis
+        self.n_predictors, self.k = basis.shape
 
     def marginals(self, rows: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Gaussians:
         """Of rows (n, D) under N(mean, covariance), as `reduced` gives them."""
-        size = rows.shape[1]
-        variance = np.empty((len(rows), self.k, self.k))
-        blocks = covariance.reshape(self.k, size, self.k, size)
-        for i in range(self.k):
-            for j in range(i + 1):
-                both = np.einsum("nd,nd->n", rows @ blocks[i, :, j], rows)
-                variance[:, i, j] = variance[:, j, i] = both
-        return Gaussians(rows @ mean.reshape(self.k, size).T, variance)
+        variance = variances(self.features, rows, covariance)
+        return Gaussians(predicted(self.features, rows, mean), variance)
+
+    def seen(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """u_n of rows (n, D) at θ, (P,): (n, k)."""
+        if self.k == self.n_predictors:
+            return predicted(self.features, rows, theta)
+        return rows @ (theta.reshape(-1, rows.shape[1]).T @ self.basis)
 
     def reduced(self, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (k·D,) and covariance of CᵀΘ."""
-        size = len(mean) // self.n_predictors
+        """Mean (k·D,) and covariance of CᵀΘ; of θ itself where C is the identity."""
         if self.k == self.n_predictors:
             return mean, covariance
+        size = len(mean) // self.n_predictors
         parts = covariance.reshape(self.n_predictors, size, self.n_predictors, size)
         both = np.einsum("ki,kdle,lj->idje", self.basis, parts, self.basis, optimize=True)
         little = self.basis.T @ mean.reshape(self.n_predictors, size)
@@ -243,9 +245,9 @@ class Projection:
 
     def back(self, gram: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Precision (P, P) and linear term (P,) in θ, of those in CᵀΘ: (k·D, k·D), (k·D,)."""
-        size = len(linear) // self.k
         if self.k == self.n_predictors:
             return gram, linear
+        size = len(linear) // self.k
         parts = gram.reshape(self.k, size, self.k, size)
         both = np.einsum("ki,idje,lj->kdle", self.basis, parts, self.basis, optimize=True)
         whole = self.n_predictors * size

@@ -77,10 +77,18 @@ class Normal(NamedTuple):
 
 
 class Auxiliary(NamedTuple):
-    """An auxiliary number. name: of what people read, as phi; prior: of a."""
+    """An auxiliary number. name: of what people read, as phi; prior: of a; own: the name of a, where it is
+    not as `sampled` makes it.
+    """
 
     name: str
     prior: LogGamma | Normal
+    own: str = ""
+
+    @property
+    def sampled(self) -> str:
+        """The name of a."""
+        return self.own or (f"log_{self.name}" if isinstance(self.prior, LogGamma) else self.name)
 
 
 def _nothing(y: Any, trials: Any, a: Sequence[Any]) -> Any:
@@ -105,6 +113,8 @@ class Family:
     derivatives(y, trials, p): its slopes by p, K of them, and minus its second derivatives, K by K.
     alone(y, trials, a), alone_derivatives(y, trials, a): the same of the part that depends on auxiliary
     numbers alone, apart so that rows of equal y and trials share it.
+    slopes_into(y, trials, p, out): its slopes by p into out[0], out[1] …, for a family whose number of
+    predictors the data decide; nothing is apart from it.
     auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
     linear(levels): how many linear predictors there are.
     start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
@@ -127,6 +137,7 @@ class Family:
     auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
     alone: Callable[[Any, Any, Sequence[Any]], Any] = _nothing
     alone_derivatives: Callable[[Any, Any, Sequence[Any]], Derivatives] | None = None
+    slopes_into: Callable[[Any, Any, Sequence[Any], Any], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     linear: Callable[[int], int] = lambda levels: 1
     intercept: bool = True

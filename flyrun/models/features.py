@@ -3,13 +3,16 @@
 Everything a likelihood knows of θ is η_n, a vector of K numbers (K = 1 for regression and two classes), so a
 likelihood's derivative is K slopes and the chain rule to θ is `pull_back`. Both work on a block of data named
 by their indices: long enough for vector instructions, short enough for the nearest cache.
+
+The last functions here are the same in NumPy, for passes over all rows: of a block's rows, (n, D) float64,
+and k ≤ K combinations of the predictors. Their bodies for `object` are of Θ, (k, D), row after row.
 """
 
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from flyrun.numerics.compiled import implements, inlined
+from flyrun.numerics.compiled import generic, implements, inlined
 from flyrun.numerics.prefetch import prefetch_row
 from flyrun.numerics.rows import add_four_rows, add_row, four_dots, row_dot
 
@@ -29,6 +32,67 @@ def pull_back(features, index, slopes, gradient):
 @inlined
 def expect(features, n):
     """Hint that datum n is predicted soon, so that its row is on its way from memory meanwhile."""
+
+
+@generic
+def n_params(features, n_predictors):
+    """P."""
+
+
+@generic
+def predicted(features, rows, theta):
+    """The predictors of rows at θ, (P,), or at one (…, P) for each of (…, n, D): (…, n, k)."""
+
+
+@generic
+def pulled(features, rows, slopes):
+    """Σ_n Σ_k slopes[n, k]·∂η_nk/∂θ, (P,). slopes: (n, k)."""
+
+
+@generic
+def gram(features, rows, weight):
+    """Σ_n Σ_km weight[n, k, m]·∂η_nk/∂θ ∂η_nm/∂θᵀ, (P, P). weight: (n, k, k), each symmetric."""
+
+
+@generic
+def variances(features, rows, covariance):
+    """How the predictors vary, (n, k, k), where θ does by covariance, (P, P)."""
+
+
+implements(n_params, object)(lambda features, n_predictors: n_predictors * features.rows.shape[1])
+
+
+@implements(predicted, object)
+def _predicted(features, rows, theta):
+    each = theta.reshape(*theta.shape[:-1], -1, rows.shape[-1])
+    return rows @ each.T if each.ndim == 2 else np.einsum("nsd,nkd->nsk", rows, each)
+
+
+implements(pulled, object)(lambda features, rows, slopes: (slopes.T @ rows).ravel())
+
+
+@implements(gram, object)
+def _gram(features, rows, weight):
+    k, size = weight.shape[1], rows.shape[1]
+    total = np.empty((k, size, k, size))
+    for i in range(k):
+        for j in range(i + 1):
+            product = rows.T @ (rows * weight[:, i, j, None])
+            total[i, :, j], total[j, :, i] = product, product
+    return total.reshape(k * size, k * size)
+
+
+@implements(variances, object)
+def _variances(features, rows, covariance):
+    size = rows.shape[1]
+    k = len(covariance) // size
+    variance = np.empty((len(rows), k, k))
+    blocks = covariance.reshape(k, size, k, size)
+    for i in range(k):
+        for j in range(i + 1):
+            both = np.einsum("nd,nd->n", rows @ blocks[i, :, j], rows)
+            variance[:, i, j] = variance[:, j, i] = both
+    return variance
 
 
 class Features(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from flyrun.models import passes
-from flyrun.models.features import Features, Model
+from flyrun.models.features import Features, Model, gram
 from flyrun.models.likelihood import bent, enter, log_bound
 from flyrun.models.local_bounds import Ellipsoid, enter_region
 from flyrun.numerics.compiled import implements
@@ -105,7 +105,7 @@ def within(
         values, _ = passes.values_and_slopes(part, at)
         tangent = np.column_stack([at, p, values, np.where(local, factor, 0.0)])
         (everywhere,) = module.map_bound(part, at)
-        lost = passes.weighted_gram(rows, -np.expm1(-ranges)[:, None, None] * bend)
+        lost = gram(features, rows, -np.expm1(-ranges)[:, None, None] * bend)
         return tangent, everywhere, np.where(local, *expect), lost
 
     n_data = len(features.rows)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from flyrun.children import cores
-from flyrun.models.features import Features, Model, predict
+from flyrun.models.features import Features, Model, gram, n_params, predict, predicted, pulled
 from flyrun.models.likelihood import log_likelihood
 from flyrun.numerics.compiled import jit
 from flyrun.threads import in_order
@@ -69,7 +69,7 @@ def gathered(n_data: int, work: Callable[[slice], np.ndarray]) -> np.ndarray:
 
 def compile_for(model: Model, features: Features) -> None:
     """Compile what the passes need, so that it does not count as their time."""
-    theta = np.zeros(features.rows.shape[1] * model.n_predictors)
+    theta = np.zeros(n_params(features, model.n_predictors))
     eta = block_predictors(model, features, theta, slice(0, 0))
     values_and_slopes(model, eta)
     sums_over(model, features, np.arange(0), theta[None])
@@ -174,17 +174,6 @@ class Look(NamedTuple):
     rounding: float = np.nan
 
 
-def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Σ_n w_n ⊗ x_n x_nᵀ, (K·D, K·D). rows: (n, D); weight: (n, K, K), each symmetric."""
-    n_predictors, size = weight.shape[1], rows.shape[1]
-    total = np.empty((n_predictors, size, n_predictors, size))
-    for k in range(n_predictors):
-        for m in range(k + 1):
-            product = rows.T @ (rows * weight[:, k, m, None])
-            total[k, :, m], total[m, :, k] = product, product
-    return total.reshape(n_predictors * size, n_predictors * size)
-
-
 def predictor_variance(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """How η_n varies, (n, K, K), where θ does by covariance, (K, D, K, D). rows: (n, D)."""
     n_predictors = len(covariance)
@@ -202,7 +191,7 @@ def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> t
         values, slopes = values_and_slopes(
             module.part(model, block), block_predictors(model, features, theta, block)
         )
-        return values.sum(), (slopes.T @ features.rows[block].astype(np.float64)).ravel()
+        return values.sum(), pulled(features, features.rows[block].astype(np.float64), slopes)
 
     value, gradient = added(over_blocks(len(features.rows), work))
     return float(value), gradient
@@ -210,15 +199,20 @@ def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> t
 
 def look(module: Any, model: Model, features: Features, theta: np.ndarray) -> Look:
     """One pass, N queries."""
-    sizes = np.abs(theta.reshape(model.n_predictors, -1).T)
+    sizes = np.abs(theta)
 
     def work(block: slice) -> tuple[float, np.ndarray, np.ndarray, float]:
         part, eta = module.part(model, block), block_predictors(model, features, theta, block)
         rows, (values, slopes) = features.rows[block].astype(np.float64), values_and_slopes(part, eta)
         bend = module.curvature(part, eta)
         moved = slopes**2 + np.abs(np.einsum("nkk->nk", bend))  # by a predictor, squared
-        rounded = _UNIT_ROUNDOFF * (np.abs(rows) @ sizes)
-        return values.sum(), (slopes.T @ rows).ravel(), weighted_gram(rows, bend), (moved * rounded**2).sum()
+        rounded = _UNIT_ROUNDOFF * predicted(features, np.abs(rows), sizes)
+        return (
+            values.sum(),
+            pulled(features, rows, slopes),
+            gram(features, rows, bend),
+            (moved * rounded**2).sum(),
+        )
 
     value, gradient, curvature, rounding = added(over_blocks(len(features.rows), work))
     return Look(float(value), gradient, (curvature + curvature.T) / 2.0, float(np.sqrt(rounding)))

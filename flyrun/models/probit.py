@@ -63,7 +63,7 @@ def _fraction(x):
 
 
 @plain_jit
-def _value_and_slope(margin):
+def value_and_slope(margin):
     """log Φ and φ/Φ at one margin."""
     if margin < _TAIL:
         slope = _fraction(-margin)[0] - margin
@@ -77,7 +77,7 @@ def _value_and_slope(margin):
 @implements(log_likelihood, Probit)
 def _log_likelihood(model, index, eta, values, slopes):
     for i in range(index.shape[0]):
-        values[i], slope = _value_and_slope(eta[i, 0])
+        values[i], slope = value_and_slope(eta[i, 0])
         if slopes is not None:
             slopes[i, 0] = slope
 
@@ -166,7 +166,7 @@ def _subtract_expansion(model, index, centres, eta, order, values):
     for i in range(index.shape[0] if order > 0 else 0):
         margin = centres[index[i], 0]
         away = eta[i, 0] - margin
-        slope = _value_and_slope(margin)[1]
+        slope = value_and_slope(margin)[1]
         taken = slope
         if order > 1:
             d, e, g = _fraction(-margin) if margin < _TAIL else (slope + margin, 0.0, 0.0)

@@ -24,16 +24,18 @@ from flyrun.data import mapped
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
+from flyrun.models.aux_prior import Beside
 from flyrun.models.base_density import dense, draw_base, log_base
 from flyrun.models.collapse import collapse
-from flyrun.models.features import Features
+from flyrun.models.features import Features, n_params
 from flyrun.models.fits.lasso_fit import find_lasso_map
 from flyrun.models.fits.map_fit import MapFit, find_map
 from flyrun.models.fits.modes import Modes, find_modes
 from flyrun.models.fits.newton_fit import find_newton_map
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.models.likelihood import quadratic
-from flyrun.models.shard_prior import Powered, priors_of
+from flyrun.models.shard_prior import Powered, priors_of, with_aux
+from flyrun.models.with_aux import WithAux
 from flyrun.numerics import code_digest
 from flyrun.numerics.compiled import jit, outer_jit
 
@@ -82,7 +84,10 @@ class Problem(NamedTuple):
     def coordinates(self) -> tuple[str, ...]:
         """Names of θ's components, (P,)."""
         names, several = self.dataset.feature_names, self.model.n_predictors
-        if (own := getattr(self.model, "names", ())) and len(names) == 1:
+        own = getattr(self.model, "names", ())
+        if isinstance(self.features, WithAux):
+            return (*names, *own)
+        if own and len(names) == 1:
             return own
         return tuple(f"{k}:{name}" for k in range(several) for name in names) if several > 1 else tuple(names)
 
@@ -113,7 +118,7 @@ def log_priors(prior: Any, thetas: np.ndarray) -> np.ndarray:
 
 def draw_prior(problem: Problem, rng: np.random.Generator, n: int) -> np.ndarray:
     """n draws from the prior, (n, P)."""
-    thetas = np.empty((n, problem.features.rows.shape[1] * problem.model.n_predictors))
+    thetas = np.empty((n, n_params(problem.features, problem.model.n_predictors)))
     _draw_priors(problem.prior, rng, thetas)
     return thetas
 
@@ -149,8 +154,7 @@ def scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
 
 def prior_scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
     """∇ log prior, (G, P), at positions (G, P)."""
-    penalty = priors_of(arm).penalty(problem.prior)
-    return -penalty.ridge * thetas - penalty.rate * np.sign(thetas)
+    return priors_of(arm).penalty(problem.prior).score(thetas)
 
 
 def look_at_map(arm: Arm, problem: Problem) -> passes.Look:
@@ -193,16 +197,21 @@ def posterior_curvature(arm: Arm, problem: Problem, theta: np.ndarray | None = N
     """
     at = problem.fit.theta_map if theta is None else theta
     look = passes.look(arm.model.code, problem.model, problem.features, at)
-    return prior_curvature(arm, problem) + problem.power * look.curvature
+    return prior_curvature(arm, problem, at) + problem.power * look.curvature
 
 
-def prior_curvature(arm: Arm, problem: Problem) -> np.ndarray:
+def prior_curvature(arm: Arm, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
     """The prior's part of `posterior_curvature`."""
-    size = problem.fit.theta_map.size
-    nothing, prior, exponent = quadratic(np.zeros((size, size)), np.zeros(size), 0.0), problem.prior, 1.0
+    at = problem.fit.theta_map if theta is None else theta
+    prior, exponent, size, whole = problem.prior, 1.0, at.size, np.zeros((at.size, at.size))
+    if isinstance(prior, Beside):
+        prior, size = prior.coefficients, prior.size
+        whole[size:, size:] = np.diag(problem.prior.aux.bends(at[size:]))
+    nothing = quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
     if isinstance(prior, Powered):
         prior, exponent = prior
-    return exponent * dense(arm.prior.code.pseudo_prior(prior, nothing)).precision
+    whole[:size, :size] = exponent * dense(arm.prior.code.pseudo_prior(prior, nothing)).precision
+    return whole
 
 
 def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
@@ -223,7 +232,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
             remedy = f"choose {able}, or leave it out" if able else "leave it out"
             name = min(unknown)
             raise ConfigError(f"dataset.{name}: model={arm.model.name} takes no {name}; {remedy}")
-        if needs_map and not (arm.model.bounds or arm.model.one_mode):
+        if needs_map and not (arm.model.bounds or arm.model.one_mode or arm.model.climbs):
             raise ConfigError(
                 f"model={arm.model.name}: arm {arm.name} needs the mode, which this model has no bounds to "
                 "look for by; choose bound=none, protocol.init=prior and a sampler that needs none"
@@ -231,7 +240,8 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
         fit, stored = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
         power = _shards(arm) if _raises_likelihood(arm) else 1.0
-        prior = priors_of(arm).prior(fit.scale)
+        priors = priors_of(arm)
+        prior = with_aux(priors, priors.prior(fit.scale), model, features)
     return Problem(dataset, model, features, prior, fit, power, stored)
 
 
@@ -250,7 +260,7 @@ def bind_model(config: Any, dataset: Dataset, scale: float) -> tuple[Any, Any]:
     if not np.isnan(scale):
         settings["scale"] = scale
     target = None if dataset.folded else dataset.target
-    return config.code.bind(dataset.features, target, **settings)
+    return config.code.bind(dataset.features, target, **settings, **dataset.beside)
 
 
 def _fit(arm: Arm, dataset: Dataset, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
@@ -325,11 +335,12 @@ class _Search:
 
     def _fit(self, prior_scale: float, model_scale: float) -> MapFit:
         model, features = self._model(model_scale)
-        size = features.rows.shape[1] * model.n_predictors
+        size = n_params(features, model.n_predictors)
         first = self.theta if self.theta.size else np.zeros(size)
-        prior = self.priors.prior(prior_scale)
-        penalty, normaliser = self.priors.penalty(prior), _log_prior(prior, np.zeros(size))
-        if model.n_predictors == 1:
+        prior = with_aux(self.priors, self.priors.prior(prior_scale), model, features)
+        penalty = self.priors.penalty(prior)
+        normaliser = _log_prior(prior, np.zeros(size)) + penalty.of(np.zeros(size))
+        if model.n_predictors == 1 or isinstance(features, WithAux):
             found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
         elif self.priors.SMOOTH:
             found = find_map(self.module, model, features, penalty, normaliser, first)
@@ -349,7 +360,7 @@ class _Search:
         if self.module.LOG_CONCAVE or self.arm.model.one_mode:
             return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
-        prior = self.priors.prior(prior_scale)
+        prior = with_aux(self.priors, self.priors.prior(prior_scale), model, features)
         normaliser = _log_prior(prior, np.zeros(found.theta.size))
         modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
         self.queries += modes.queries

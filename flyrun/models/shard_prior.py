@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
+from flyrun.models.aux_prior import AuxPrior, Beside
 from flyrun.models.base_density import Penalty, draw_base, log_base
 from flyrun.numerics.compiled import implements
 
@@ -63,9 +64,34 @@ class Part:
         return self.code.pseudo_prior(prior, bounds)
 
 
+class WithAux:
+    """Stands for the coefficients' prior's module, where a model has auxiliary numbers beside them."""
+
+    def __init__(self, of_coefficients: Any, exponent: float):
+        self.inner, self.exponent, self.SMOOTH = of_coefficients, exponent, of_coefficients.SMOOTH
+
+    def prior(self, scale: float) -> Any:
+        """The prior of the coefficients."""
+        return self.inner.prior(scale)
+
+    def beside(self, prior: Any, aux: AuxPrior, size: int) -> Beside:
+        """The prior of size coefficients and of the auxiliary numbers, this one to the power."""
+        return Beside(prior, aux.power(self.exponent), size)
+
+    def penalty(self, prior: Beside) -> Penalty:
+        """What the prior takes off the log density."""
+        return self.inner.penalty(prior.coefficients)._replace(size=prior.size, aux=prior.aux)
+
+
+def with_aux(priors: Any, prior: Any, model: Any, features: Any) -> Any:
+    """The prior of a bound model's θ, from the one of its coefficients."""
+    return priors.beside(prior, model.aux, features.rows.shape[1]) if isinstance(priors, WithAux) else prior
+
+
 def priors_of(arm: Arm, shards: float | None = None) -> Any:
     """The prior's module, or its `Part` for one of J `shards`: as a rule those of an arm that raises it."""
     if shards is None:
         shard = arm.dataset.shard
         shards = shard[1] if shard is not None and arm.dataset.shards_power == "prior" else 1.0
-    return arm.prior.code if shards == 1.0 else Part(arm, 1.0 / shards)
+    found = arm.prior.code if shards == 1.0 else Part(arm, 1.0 / shards)
+    return WithAux(found, 1.0 / shards) if arm.model.auxiliary else found

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi, zeta
+from scipy.special import erfcx, gammaln, log_ndtr, psi, zeta
 
 
 def log_gamma(x: Any) -> Any:
@@ -24,6 +24,16 @@ def trigamma(x: Any) -> Any:
 def softplus(x: Any) -> Any:
     """log(1 + eˣ), which overflows nowhere."""
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def log_normal_cdf(x: Any) -> Any:
+    """log Φ(x)."""
+    return log_ndtr(x)
+
+
+def mills(x: Any) -> Any:
+    """φ(x)/Φ(x), the slope of log Φ."""
+    return np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
 
 
 def sigmoid(x: Any) -> Any:

@@ -62,7 +62,7 @@ def test_softmax_is_seen_in_one_dimension_less_and_shifts_do_not_matter():
     model, features = softmax.bind(rng.standard_normal((4, 2)), np.array([0, 1, 2, 1]))
     factors = Factors(softmax, model)
     assert factors.basis.shape == (3, 2)
-    projection = Projection(3, factors.basis)
+    projection = Projection(features, factors.basis)
     root = rng.standard_normal((6, 6)) * 0.3
     mean, covariance = rng.standard_normal(6), root @ root.T
     at = projection.marginals(features.rows, *projection.reduced(mean, covariance))
@@ -78,7 +78,7 @@ def test_softmax_is_seen_in_one_dimension_less_and_shifts_do_not_matter():
 def test_sites_go_back_to_parameters_as_they_came():
     rng = np.random.default_rng(1)
     basis = Factors(softmax, SimpleNamespace(n_predictors=3)).basis
-    projection = Projection(3, basis)
+    projection = Projection(None, basis)
     gram, linear = rng.standard_normal((4, 4)), rng.standard_normal(4)
     precision, slope = projection.back(gram, linear)
     theta = rng.standard_normal(6)

@@ -25,6 +25,7 @@ class Proposing(Approximation):
     freedom: of the t; null for the Gaussian. Its weights make the draws the posterior's.
     """
 
+    auxiliary: ClassVar[bool] = True
     gaussian: ClassVar[bool] = False
     approximation: str = setting("laplace", "or another with a Gaussian for answer, such as ep")
     steps: int = setting(3, "of the approximation", at_least=0)
@@ -58,6 +59,7 @@ class Laplace(Approximation):
     Take protocol.iterations=1 protocol.burn_in=0.
     """
 
+    auxiliary: ClassVar[bool] = True
     paper: ClassVar[str] = "Laplace 1774; MacKay 2003, chapter 27"
 
 
@@ -85,6 +87,7 @@ class SiteLoop(Approximation):
 class ByQuadrature(SiteLoop):
     """Expectations over what each datum sees of the parameters."""
 
+    auxiliary: ClassVar[bool] = True
     points: int = setting(
         5,
         "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",

@@ -19,6 +19,8 @@ class Sampler(Choice):
     #: groups that its arms need besides the model's
     needs: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
+    #: whether it takes models with numbers beside the coefficients, `Model.auxiliary`
+    auxiliary: ClassVar[bool] = False
     #: whether an arm alone is called after its bound
     of_bound: ClassVar[bool] = False
 

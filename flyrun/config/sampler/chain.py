@@ -13,6 +13,7 @@ class ThetaUpdate(Sampler):
     family: ClassVar[str] = "flyrun.samplers.chain.method"
     needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
+    auxiliary: ClassVar[bool] = True
     of_bound: ClassVar[bool] = True
     #: the shape of its steps, and how many a move takes, where it has such settings
     metric = "identity"

@@ -38,28 +38,30 @@ def find_lasso_map(touching: Callable[[np.ndarray], Quadratic], n_data: int, sca
     return MapFit(theta, float(value + prior), step * n_data)
 
 
-def lasso(precision: np.ndarray, linear: np.ndarray, rate: float, first: np.ndarray) -> np.ndarray:
-    """The θ that maximises hᵀθ − ½θᵀPθ − rate·Σ|θ_d|, by feature-sign search (Lee, Battle, Raina & Ng 2007).
+def lasso(
+    precision: np.ndarray, linear: np.ndarray, rate: float | np.ndarray, first: np.ndarray
+) -> np.ndarray:
+    """The θ that maximises hᵀθ − ½θᵀPθ − Σ rate_d·|θ_d|: feature-sign search (Lee, Battle, Raina & Ng 2007).
 
     precision: P, (P, P), positive definite; linear: h, (P,). Solves on the coordinates that are not 0 with
     their signs given, stops on the way where a sign would change, and frees the most pressing coordinate once
     the others have settled. Finite, and exact up to rounding.
     """
-    theta = first.copy()
+    theta, rates = first.copy(), np.broadcast_to(rate, first.shape)
     signs = np.sign(theta)
-    slack = 1e-10 * (rate + np.abs(linear).max())
+    slack = 1e-10 * (rates.max() + np.abs(linear).max())
     for _ in range(100 * len(theta)):
         pull = linear - precision @ theta
         active = np.flatnonzero(signs)
-        if np.all(np.abs(pull[active] - rate * signs[active]) <= slack):
-            pressing = np.where(signs == 0.0, np.abs(pull), 0.0)
+        if np.all(np.abs(pull[active] - rates[active] * signs[active]) <= slack):
+            pressing = np.where(signs == 0.0, np.abs(pull) - rates, -np.inf)
             worst = int(pressing.argmax())
-            if pressing[worst] <= rate + slack:
+            if pressing[worst] <= slack:
                 break
             signs[worst] = np.sign(pull[worst])
             active = np.flatnonzero(signs)
         inner, force = precision[np.ix_(active, active)], linear[active]
-        before, goal = theta[active], np.linalg.solve(inner, force - rate * signs[active])
+        before, goal = theta[active], np.linalg.solve(inner, force - rates[active] * signs[active])
         crossing = np.flatnonzero(before * goal < 0.0)
         shares = before[crossing] / (before[crossing] - goal[crossing])
         stops = [goal]
@@ -67,7 +69,7 @@ def lasso(precision: np.ndarray, linear: np.ndarray, rate: float, first: np.ndar
             stop = before + share * (goal - before)
             stop[i] = 0.0
             stops.append(stop)
-        values = [stop @ (force - 0.5 * inner @ stop) - rate * np.abs(stop).sum() for stop in stops]
+        values = [stop @ (force - 0.5 * inner @ stop) - rates[active] @ np.abs(stop) for stop in stops]
         theta[active] = stops[int(np.argmax(values))]
         signs = np.sign(theta)
     return theta

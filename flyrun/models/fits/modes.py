@@ -77,8 +77,8 @@ def find_modes(
 
 def _mode(climb: Climb, theta: np.ndarray, height: float) -> _Mode:
     """The mode at θ; for a prior that is not smooth a Gaussian of the same variance stands in."""
-    ridge = climb.penalty.ridge + 0.5 * climb.penalty.rate**2
-    return _Mode(theta, height, climb.look(theta).curvature + ridge * np.eye(len(theta)))
+    ridges = climb.penalty.ridges(theta) + 0.5 * climb.penalty.rates(len(theta)) ** 2
+    return _Mode(theta, height, climb.look(theta).curvature + np.diag(ridges))
 
 
 def _starts(climb: Climb, prior: Penalty, stream: np.random.Generator) -> list[np.ndarray]:

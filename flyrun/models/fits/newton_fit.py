@@ -6,7 +6,9 @@ likelihood may not be concave (Student-t) and Newton's step may lead anywhere, a
 minorisation-maximisation takes its place: the collapsed bounds that touch here are maximised, which never
 lowers the posterior (for Student-t noise iteratively reweighted least squares, Lange, Little & Taylor 1989).
 Under a Laplace prior both steps maximise a quadratic with absolute values exactly (lasso_fit.py): proximal
-Newton, Lee, Sun & Saunders 2014.
+Newton, Lee, Sun & Saunders 2014. Where a likelihood has no bounds, or auxiliary numbers, the other step is
+Newton's by the sizes of the curvature's eigenvalues, which leads up, halved until it is up; the prior of the
+auxiliary numbers counts as the likelihood does.
 """
 
 from typing import Any
@@ -17,7 +19,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
 from flyrun.models.collapse import collapse
-from flyrun.models.features import Features, Model
+from flyrun.models.features import Features, Model, n_params
 from flyrun.models.fits.lasso_fit import lasso
 from flyrun.models.fits.map_fit import MapFit
 
@@ -38,13 +40,12 @@ def find_newton_map(
     module: the model's file.  penalty, normaliser: the log prior and its value at 0.
     """
     climb = Climb(module, model, features, penalty)
-    n_data, size = features.rows.shape
-    fresh, last = first.size == 0, TOLERANCE
+    n_data, fresh, last = len(features.rows), first.size == 0, TOLERANCE
     if fresh and n_data > 4 * SUBSAMPLE:
         few = climb.on_some(SUBSAMPLE, np.random.Generator(np.random.PCG64(0)))
-        first, _ = few.to_mode(np.zeros(size), few.reweightings, NEAR)
+        first, _ = few.to_mode(few.start(), few.reweightings, NEAR)
         climb.queries, fresh, last = few.queries, False, NEAR
-    theta, value = climb.to_mode(np.zeros(size) if fresh else first, climb.reweightings if fresh else 0, last)
+    theta, value = climb.to_mode(climb.start() if fresh else first, climb.reweightings if fresh else 0, last)
     return MapFit(theta, value + normaliser, climb.queries)
 
 
@@ -54,16 +55,23 @@ class Climb:
     def __init__(self, module: Any, model: Model, features: Features, penalty: Penalty):
         self.module, self.model, self.features, self.penalty = module, model, features, penalty
         self.queries = 0
-        self.reweightings = 0 if module.LOG_CONCAVE else REWEIGHTINGS
+        self.bounded = hasattr(module, "map_bound")
+        self.reweightings = 0 if module.LOG_CONCAVE or not self.bounded else REWEIGHTINGS
 
     def on_some(self, count: int, stream: np.random.Generator) -> "Climb":
         """The way up on so many random rows, the prior weakened as much as the likelihood is."""
         rows, penalty = self.features.rows, self.penalty
         which = np.sort(stream.choice(len(rows), count, replace=False))
         share = count / len(rows)
-        weaker = Penalty(share * penalty.ridge, share * penalty.rate)
+        weaker = penalty.weakened(share)
         some = type(self.features)(rows[which])
         return Climb(self.module, self.module.part(self.model, which), some, weaker)
+
+    def start(self) -> np.ndarray:
+        """Where a search begins that knows nothing better, (P,): as the model says, or 0."""
+        if hasattr(self.module, "start"):
+            return self.module.start(self.model, self.features)
+        return np.zeros(n_params(self.features, self.model.n_predictors))
 
     def to_mode(
         self, theta: np.ndarray, reweightings: int, last: float = TOLERANCE
@@ -72,26 +80,47 @@ class Climb:
         for _ in range(reweightings):
             theta = self._by_bounds(theta)
         here = self.look(theta)
-        height = here.value - self._lost(theta)
+        height = here.value - self.penalty.of(theta)
         for _ in range(MAX_STEPS):
             after = self.best(here.curvature, here.gradient, theta)
             if after is not None:
                 move = after - theta
-                bent = here.curvature @ move + self.penalty.ridge * move
+                bent = here.curvature @ move + self.penalty.ridges(theta) * move
                 if move @ bent <= last**2:
                     gain = here.gradient @ move - 0.5 * move @ here.curvature @ move
-                    return after, here.value + gain - self._lost(after)
+                    return after, here.value + gain - self.penalty.of(after)
                 there = self.look(after)
-            if after is None or not there.value - self._lost(after) >= height - _SLACK * abs(height):
-                after = self._by_bounds(theta)
-                there = self.look(after)
-            theta, here, height = after, there, there.value - self._lost(after)
+            if after is None or not there.value - self.penalty.of(after) >= height - _SLACK * abs(height):
+                after, there = self._otherwise(theta, here, height)
+                if there is here:
+                    break
+            theta, here, height = after, there, there.value - self.penalty.of(after)
         return theta, height
 
     def look(self, theta: np.ndarray) -> passes.Look:
         """Log likelihood, slope and curvature at θ."""
         self.queries += len(self.features.rows)
         return passes.look(self.module, self.model, self.features, theta)
+
+    def _otherwise(
+        self, theta: np.ndarray, here: passes.Look, height: float
+    ) -> tuple[np.ndarray, passes.Look]:
+        """A step that leads up where Newton's does not, and the look there: `here` where rounding ends it."""
+        if self.bounded:
+            by_bounds = self._by_bounds(theta)
+            return by_bounds, self.look(by_bounds)
+        ridges = np.diag(self.penalty.ridges(theta))
+        values, vectors = np.linalg.eigh(here.curvature + ridges)
+        sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
+        after = self.best((vectors * sizes) @ vectors.T - ridges, here.gradient, theta)
+        move = np.zeros(len(theta)) if after is None else after - theta
+        rise = (vectors.T @ move) ** 2 @ sizes
+        while rise > _SLACK * abs(height):
+            there = self.look(theta + move)
+            if there.value - self.penalty.of(theta + move) > height:
+                return theta + move, there
+            move, rise = move / 2.0, rise / 2.0
+        return theta, here
 
     def _by_bounds(self, theta: np.ndarray) -> np.ndarray:
         self.queries += len(self.features.rows)
@@ -104,14 +133,12 @@ class Climb:
         """Where −½δᵀPδ + gᵀδ less the penalty is highest, δ from θ; None where P is not positive definite."""
         # a trace of damping makes a direction that the data say nothing of definite
         damping = 1e-10 * abs(np.trace(precision)) / len(theta) if self.penalty.ridge == 0.0 else 0.0
-        precision = precision + (self.penalty.ridge + damping) * np.eye(len(theta))
+        precision = precision + np.diag(self.penalty.ridges(theta) + damping)
         try:
             factor = cho_factor(precision)
         except LinAlgError:
             return None
+        pulled = gradient + self.penalty.smooth_score(theta)
         if self.penalty.rate == 0.0:
-            return theta + cho_solve(factor, gradient - self.penalty.ridge * theta)
-        return lasso(precision, gradient + precision @ theta, self.penalty.rate, theta)
-
-    def _lost(self, theta: np.ndarray) -> float:
-        return float(0.5 * self.penalty.ridge * theta @ theta + self.penalty.rate * np.abs(theta).sum())
+            return theta + cho_solve(factor, pulled)
+        return lasso(precision, pulled + precision @ theta, self.penalty.rates(len(theta)), theta)

@@ -14,6 +14,7 @@ from flyrun.config.arm import Arm
 from flyrun.diagnostics.psis import pareto_k
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Gaussian, Projection, Sites, averaging, nodes, root_of, unsited
+from flyrun.models.features import gram, predicted, pulled
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.state import seeded
@@ -54,21 +55,21 @@ def stand_at(arm: Arm, problem: Problem, q: Gaussian) -> Stand:
     """Sites of average slope and curvature under q, by a pass. LinAlgError where they make no Gaussian."""
     module, model, features = arm.model.code, problem.model, problem.features
     basis = Factors(module, model).basis
-    projection = Projection(model.n_predictors, basis)
+    projection = Projection(features, basis)
     little, k = projection.reduced(*q), basis.shape[1]
     penalty, size = priors_of(arm).penalty(problem.prior), len(q.mean)
-    prior = Sites(np.full((size, 1, 1), 0.5 * penalty.rate**2), np.zeros((size, 1)))
+    prior = Sites(*penalty.sites(size))
     sites = Sites(np.empty((len(features.rows), k, k)), np.empty((len(features.rows), k)))
 
     def work(block: slice) -> tuple[np.ndarray, np.ndarray, int]:
         rows, factors = features.rows[block].astype(np.float64), Factors(module, module.part(model, block))
         made, found = averaging(factors, projection.marginals(rows, *little), POINTS)
         sites.precision[block], sites.linear[block] = made
-        return passes.weighted_gram(rows, made.precision), (made.linear.T @ rows).ravel(), found.queries
+        return gram(features, rows, made.precision), pulled(features, rows, made.linear), found.queries
 
-    gram, linear, queries = passes.added(passes.over_blocks(len(features.rows), work))
-    precision, linear = projection.back(gram, linear)
-    precision = precision + np.diag(penalty.ridge + prior.precision[:, 0, 0])
+    product, linear, queries = passes.added(passes.over_blocks(len(features.rows), work))
+    precision, linear = projection.back(product, linear)
+    precision = precision + np.diag(penalty.gaussian_ridges(size) + prior.precision[:, 0, 0])
     np.linalg.cholesky(precision)
     covariance = np.linalg.inv(precision)
     return Stand(Gaussian(covariance @ linear, covariance), sites, prior, queries)
@@ -83,8 +84,8 @@ def certify(arm: Arm, problem: Problem, q: Gaussian, stand: Stand) -> Certificat
     theta = q.mean + away
     known = 0.5 * (noise**2).sum(axis=1) + _log_density(made, theta)
     penalty = priors_of(arm).penalty(problem.prior)
-    if penalty.rate:
-        known -= penalty.rate * np.abs(theta).sum(axis=1)
+    if not penalty.gaussian:
+        known += penalty.beyond_ridge(theta)
         known -= theta @ prior.linear[:, 0] - 0.5 * theta**2 @ prior.precision[:, 0, 0]
     size, queries = FIRST, stand.queries
     while True:
@@ -121,9 +122,10 @@ def _sums(
     size: int,
 ) -> tuple[np.ndarray, int]:
     """(N/size)·Σ r_n, (S,), over data of each θ's own, and the queries that they took."""
-    module, model, rows = arm.model.code, problem.model, problem.features.rows
+    module, model, features = arm.model.code, problem.model, problem.features
+    rows = features.rows
     basis = Factors(module, model).basis
-    projection = Projection(model.n_predictors, basis)
+    projection = Projection(features, basis)
     little = projection.reduced(*q)
     grid, log_weight = nodes(basis.shape[1], POINTS)
     found, step = np.empty(len(theta)), max(1, _BLOCK // (size * rows.shape[1]))
@@ -137,8 +139,7 @@ def _sums(
         centre = np.zeros(len(flat))
         for node, weight in zip(grid, np.exp(log_weight), strict=True):
             centre += weight * unsited(factors, own, gaussians.mean + root @ node)
-        each = at.reshape(len(at), model.n_predictors, -1)
-        eta = np.einsum("nsd,nkd->nsk", part.reshape(len(at), size, -1), each).reshape(len(flat), -1)
+        eta = predicted(features, part.reshape(len(at), size, -1), at).reshape(len(flat), -1)
         left = unsited(factors, own, eta @ basis) - centre
         found[first : first + step] = left.reshape(len(at), size).mean(axis=1) * len(rows)
     return found, theta.shape[0] * size * (len(grid) + 1)

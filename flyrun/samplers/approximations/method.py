@@ -49,6 +49,11 @@ def ridge_of(arm: Arm, problem: Problem) -> float:
             f"sampler={arm.sampler.name}: needs a Gaussian prior, prior={arm.prior.name} is none; choose "
             "prior=gaussian"
         )
+    if penalty.aux is not None:
+        raise ConfigError(
+            f"sampler={arm.sampler.name}: needs a Gaussian prior, that of {', '.join(problem.model.names)} "
+            "is none; choose sampler=ep or kl_gaussian"
+        )
     return float(penalty.ridge)
 
 

@@ -42,7 +42,7 @@ def remainders(arm: Arm, problem: Problem, sites: Sites, q: Gaussian) -> tuple[R
     """Of sites under q; κ; the queries of the pass that it took."""
     module, model, features = arm.model.code, problem.model, problem.features
     basis = Factors(module, model).basis
-    projection = Projection(model.n_predictors, basis)
+    projection = Projection(features, basis)
     little = projection.reduced(*q)
     grid, log_weight = nodes(basis.shape[1], POINTS)
 

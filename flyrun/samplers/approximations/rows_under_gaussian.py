@@ -13,6 +13,7 @@ from flyrun.config.arm import Arm
 from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
+from flyrun.models.features import gram
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.sites import Rule, Sites
 from flyrun.samplers.batches import rows_of
@@ -96,7 +97,7 @@ class Shard:
                 f"{problem.model.n_predictors}; choose sampler=ep or kl_gaussian for it"
             )
         self.module, (self.model, self.features) = arm.model.code, rows_of(arm, problem, index)
-        self.projection = Projection(1, np.eye(1))
+        self.projection = Projection(self.features, np.eye(1))
 
     def __len__(self) -> int:
         """How many rows."""
@@ -118,7 +119,7 @@ class Shard:
             value, slope, bend = factors.look(u)
             sites.precision[block] = np.maximum(bend, 0.0)
             sites.linear[block] = slope + sites.precision[block][:, 0] * u
-            return value.sum(), (slope.T @ rows)[0], passes.weighted_gram(rows, sites.precision[block])
+            return value.sum(), (slope.T @ rows)[0], gram(self.features, rows, sites.precision[block])
 
         return passes.Look(*passes.added(passes.over_blocks(len(self), work)))
 
@@ -127,7 +128,7 @@ class Shard:
 
         def work(block: slice) -> tuple[Any, ...]:
             rows = self.features.rows[block].astype(np.float64)
-            return passes.weighted_gram(rows, sites.precision[block]), (sites.linear[block].T @ rows)[0]
+            return gram(self.features, rows, sites.precision[block]), (sites.linear[block].T @ rows)[0]
 
         return Natural(*passes.added(passes.over_blocks(len(self), work)))
 

@@ -22,7 +22,7 @@ class SerialSites(SiteMethod):
 
     def __init__(self, arm: Arm, *rest: Any):
         super().__init__(arm, *rest)
-        if self.problem.model.n_predictors > 1 or self.penalty.rate:
+        if self.problem.model.n_predictors > 1 or not self.penalty.gaussian:
             raise ConfigError(
                 f"sampler.schedule=serial: goes with one predictor and a Gaussian prior; choose "
                 f"sampler.schedule=parallel for model={arm.model.name}, prior={arm.prior.name}"

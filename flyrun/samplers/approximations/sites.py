@@ -16,6 +16,7 @@ from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
+from flyrun.models.features import gram, n_params, pulled
 from flyrun.models.problem import Problem, log_priors
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.approximations.method import GaussianAnswer, Stand, refuse_without_digits
@@ -75,8 +76,9 @@ class SiteMethod(GaussianAnswer):
         super().__init__(arm, problem)
         self.label, self.rule = label, rule
         self.penalty = priors_of(arm).penalty(problem.prior)
+        self.ridges = self.penalty.gaussian_ridges(self.n_params)
         whole = Factors(arm.model.code, problem.model)
-        self.projection = Projection(problem.model.n_predictors, whole.basis)
+        self.projection = Projection(problem.features, whole.basis)
         self.k = whole.basis.shape[1]
         self.from_map = arm.sampler.start == "map"
         self.first = self._first()
@@ -87,17 +89,15 @@ class SiteMethod(GaussianAnswer):
         """Laplace's Gaussian at the MAP, a pass; or the prior."""
         started = time.perf_counter()
         size = self.n_params
-        prior = Sites(np.full((size, 1, 1), 0.5 * self.penalty.rate**2), np.zeros((size, 1)))
+        prior = Sites(*self.penalty.sites(size))
         sites = Sites(np.zeros((self.n_data, self.k, self.k)), np.zeros((self.n_data, self.k)))
-        summed = Pass(
-            np.zeros((self.k * self._width, self.k * self._width)), np.zeros(self.k * self._width), 0.0, 0, 0
-        )
+        seen = n_params(self.problem.features, self.k)
+        summed = Pass(np.zeros((seen, seen)), np.zeros(seen), 0.0, 0, 0)
         if self.from_map:
             at = self.problem.fit.theta_map
 
             def touch(factors: Factors, rows: np.ndarray, block: slice) -> Update:
-                basis = factors.basis
-                u = rows @ (at.reshape(-1, rows.shape[1]).T @ basis)
+                u = self.projection.seen(rows, at)
                 return Update(touching(factors, u), np.zeros(len(rows)), np.zeros(len(rows), bool), len(rows))
 
             sites, summed = self._over_rows(touch, sites, 1.0)
@@ -112,10 +112,6 @@ class SiteMethod(GaussianAnswer):
             "share": np.full(1, float(self.arm.sampler.damping)), "peak": np.full(1, np.inf),
         }  # fmt: skip
 
-    @property
-    def _width(self) -> int:
-        return self.n_params // self.problem.model.n_predictors
-
     def _over_rows(self, of_block: Any, old: Sites, share: float) -> tuple[Sites, Pass]:
         """New sites by of_block(factors, rows, block) -> Update, a share of the way there; their sums."""
         new = Sites(np.empty_like(old.precision), np.empty_like(old.linear))
@@ -126,9 +122,9 @@ class SiteMethod(GaussianAnswer):
             found = of_block(Factors(module, module.part(model, block)), rows, block)
             for into, have, made in zip(new, old, found.sites, strict=True):
                 into[block] = (1 - share) * have[block] + share * made if share < 1 else made
-            gram = passes.weighted_gram(rows, new.precision[block])
-            slope = (new.linear[block].T @ rows).ravel()
-            return gram, slope, found.evidence.sum(), int(found.kept.sum()), found.queries
+            product = gram(features, rows, new.precision[block])
+            slope = pulled(features, rows, new.linear[block])
+            return product, slope, found.evidence.sum(), int(found.kept.sum()), found.queries
 
         return new, Pass(*passes.added(passes.over_blocks(self.n_data, work)))
 
@@ -136,7 +132,7 @@ class SiteMethod(GaussianAnswer):
         """The Gaussian of the prior and all sites. LinAlgError where it is none."""
         precision, linear = self.projection.back(summed.precision, summed.linear)
         precision = (precision + precision.T) / 2
-        precision[np.diag_indices(self.n_params)] += self.penalty.ridge + prior.precision[:, 0, 0]
+        precision[np.diag_indices(self.n_params)] += self.ridges + prior.precision[:, 0, 0]
         linear = linear + prior.linear[:, 0]
         if not (np.isfinite(precision).all() and np.isfinite(linear).all()):
             raise np.linalg.LinAlgError
@@ -218,11 +214,25 @@ class SiteMethod(GaussianAnswer):
         return {**state, **settled, **new}, summed, moved
 
     def _prior_update(self, mean: np.ndarray, sd: np.ndarray, own: Sites) -> Update:
-        if not self.penalty.rate:
-            none = np.zeros(len(mean))
-            return Update(own, none, none.astype(bool), 0)
+        none, size, aux = np.zeros(len(mean)), self.penalty.size, self.penalty.aux
+        found = Update(own, none, none.astype(bool), 0)
         at = Gaussians(mean[:, None], (sd**2)[:, None, None])
-        return self.rule.of_prior(self.penalty, at, own)
+        if self.penalty.rate:
+            parts = (Gaussians(*(one[:size] for one in at)), Sites(*(one[:size] for one in own)))
+            found = self.rule.of_prior(self.penalty, *parts)
+        if aux is None:
+            return found
+        of_aux = self.rule.of_rows(
+            aux, Gaussians(*(one[size:] for one in at)), Sites(*(one[size:] for one in own))
+        )
+        sites = Sites(
+            *(np.concatenate([a[:size], b]) for a, b in zip(found.sites, of_aux.sites, strict=True))
+        )
+        evidence, kept = (
+            np.concatenate([getattr(found, name)[:size], getattr(of_aux, name)])
+            for name in ("evidence", "kept")
+        )
+        return Update(sites, evidence, kept, 0)
 
     def _sums(self, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
         def keep(factors: Factors, rows: np.ndarray, block: slice) -> Update:
@@ -234,15 +244,16 @@ class SiteMethod(GaussianAnswer):
 
     def _of_gaussian(self, state: State, covariance: np.ndarray) -> float:
         """What the prior, but for its sites, and q add to the log evidence."""
-        mean, size = state["mean"], self.n_params
-        constant = float(log_priors(self.problem.prior, np.zeros((1, size)))[0]) + 0.5 * size * np.log(
-            2 * np.pi
+        mean, size, own = state["mean"], self.n_params, self.penalty.size
+        nowhere = np.zeros((1, size))
+        constant = float(log_priors(self.problem.prior, nowhere)[0]) - float(
+            self.penalty.beyond_ridge(nowhere)[0]
         )
+        constant += 0.5 * size * np.log(2 * np.pi)
         half = 0.5 * np.linalg.slogdet(covariance)[1]
         if self.rule.bound:
-            return (
-                constant + half + 0.5 * size - 0.5 * self.penalty.ridge * (mean @ mean + np.trace(covariance))
-            )
+            square = mean[:own] @ mean[:own] + np.trace(covariance[:own, :own])
+            return constant + half + 0.5 * size - 0.5 * self.penalty.ridge * square
         return constant + half + 0.5 * mean @ state["precision"] @ mean
 
     def _lost(self, step: int, what: str) -> FlyrunError:

@@ -19,6 +19,7 @@ import numpy as np
 from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.factors import Factors, Projection
+from flyrun.models.features import Features, gram, pulled
 from flyrun.models.problem import Problem
 from flyrun.numerics.state import generator, generator_state
 from flyrun.samplers.approximations.method import StreamedGaussian
@@ -139,7 +140,7 @@ class StochasticSites(StochasticVariational):
         if not arm.sampler.control:
             self.remedy += ", or sampler.control=true with sampler.start=map"
         basis = Factors(arm.model.code, problem.model).basis
-        self.projection = Projection(problem.model.n_predictors, basis)
+        self.projection = Projection(problem.features, basis)
         started = time.perf_counter()
         self.reference = self._reference() if arm.sampler.at_map else self._nothing()
         self.own_queries, self.own_seconds = self.reference.queries, time.perf_counter() - started
@@ -167,7 +168,7 @@ class StochasticSites(StochasticVariational):
             factors = Factors(self.arm.model.code, self.arm.model.code.part(model, block))
             found = self.at_point(factors, rows @ little)
             sites.precision[block], sites.linear[block] = found
-            return summed(rows, found)
+            return summed(features, rows, found)
 
         total = passes.added(passes.over_blocks(n_data, work))
         return Reference(sites, *self._back(*total), n_data)
@@ -201,9 +202,9 @@ class StochasticSites(StochasticVariational):
         if self.arm.sampler.control:
             of_all = self.reference.sites
             sites = Sites(*(new - known[index] for new, known in zip(sites, of_all, strict=True)))
-        return Sums(*self._back(*summed(rows, sites)), found.queries)
+        return Sums(*self._back(*summed(self.problem.features, rows, sites)), found.queries)
 
 
-def summed(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+def summed(features: Features, rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
     """Σ T_n ⊗ x_n x_nᵀ, (k·D, k·D), and Σ ν_n ⊗ x_n, (k·D,), of rows (n, D)."""
-    return passes.weighted_gram(rows, sites.precision), (sites.linear.T @ rows).ravel()
+    return gram(features, rows, sites.precision), pulled(features, rows, sites.linear)

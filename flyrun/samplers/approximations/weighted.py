@@ -56,7 +56,11 @@ class Weighted(OnData):
         size, root = self.n_params, self.proposal.root
         half = float(np.log(np.diag(root)).sum())
         mean, covariance = self.stands
-        found = float(log_priors(self.problem.prior, np.zeros((1, size)))[0]) + self.left.constant.sum()
+        nowhere = np.zeros((1, size))
+        found = float(log_priors(self.problem.prior, nowhere)[0]) - float(
+            self.penalty.beyond_ridge(nowhere)[0]
+        )
+        found += self.left.constant.sum()
         found += 0.5 * mean @ np.linalg.solve(covariance, mean) + half + 0.5 * size * np.log(2 * np.pi)
         if freedom:
             both = gammaln(0.5 * freedom) + 0.5 * size * np.log(0.5 * freedom)
@@ -84,9 +88,9 @@ class Weighted(OnData):
             for part, (mean, covariance) in ((-0.5, self.stands), (0.5, (self.mean, self.covariance))):
                 away = theta - mean
                 log_weight += part * np.einsum("np,np->n", away, np.linalg.solve(covariance, away.T).T)
-        if self.penalty.rate:  # the prior in place of its sites
+        if not self.penalty.gaussian:  # the prior in place of its sites
             stands = theta @ self.own.linear[:, 0] - 0.5 * theta**2 @ self.own.precision[:, 0, 0]
-            log_weight -= self.penalty.rate * np.abs(theta).sum(axis=1) + stands
+            log_weight += self.penalty.beyond_ridge(theta) - stands
         if np.isnan(log_weight).any():
             raise FlyrunError("a weight is no number; take sampler.steps=3 or another sampler.approximation")
         sign = np.where(negative, -1, 1).astype(np.int8)

@@ -10,6 +10,7 @@ from flyrun.models import local_bounds, passes
 from flyrun.models.base_density import dense
 from flyrun.models.collapse import collapse
 from flyrun.models.factors import Gaussian
+from flyrun.models.features import n_params
 from flyrun.models.problem import Problem, look_at_map, posterior_curvature, prior_curvature
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.chain.surrogate import taylor
@@ -24,8 +25,8 @@ class Setup:
 
     def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.module = arm, problem, arm.model.code
-        self.n_data, n_features = problem.features.rows.shape
-        self.n_params = n_features * problem.model.n_predictors
+        self.n_data = len(problem.features.rows)
+        self.n_params = n_params(problem.features, problem.model.n_predictors)
         self.queries = 0
         self.mass_beyond = np.nan  # of bounds of two levels: the most that lies beyond the border, if known
         self._surrogates: dict[int, taylor.Surrogate] = {}

@@ -139,7 +139,7 @@ class Sgld(SubsetChain):
         n_steps, theta = int(state["step"][0]), state["theta"]
         curvature = passes.look(
             self.arm.model.code, self.problem.model, self.problem.features, theta
-        ).curvature + priors_of(self.arm).penalty(self.problem.prior).ridge * np.eye(self.n_params)
+        ).curvature + np.diag(priors_of(self.arm).penalty(self.problem.prior).ridges(theta))
         size = float(np.mean(self.step_size(np.arange(n_steps // 2, n_steps))))
         noise = self.n_data / self.batches.size * self.noise(theta)
         if self.batches.kind == "epochs":  # less than this: over an epoch noise cancels

@@ -11,6 +11,7 @@ import numpy as np
 
 from flyrun.config.arm import Arm
 from flyrun.models import passes
+from flyrun.models.features import pulled
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
@@ -33,9 +34,10 @@ class SgldCv(Sgld):
 
         self.known = passes.gathered(self.n_data, slopes)  # ∂ log L_n/∂η there, (N, K)
         by_data = passes.over_blocks(
-            self.n_data, lambda block: (self.known[block].T @ features.rows[block].astype(np.float64),)
+            self.n_data,
+            lambda block: (pulled(features, features.rows[block].astype(np.float64), self.known[block]),),
         )
-        self.total = passes.added(by_data)[0].ravel()  # Σ ∇ log L_n(θ̂), which is not 0 beside a prior
+        self.total = passes.added(by_data)[0]  # Σ ∇ log L_n(θ̂), which is not 0 beside a prior
         self.own_queries += self.n_data
         self.own_seconds += time.perf_counter() - started
 
@@ -43,7 +45,7 @@ class SgldCv(Sgld):
         model, features = rows_of(self.arm, self.problem, index)
         eta = passes.block_predictors(model, features, theta, slice(0, len(index)))
         apart = passes.slopes(model, eta) - self.known[index]
-        return self.total + self.batches.factor * (apart.T @ features.rows.astype(np.float64)).ravel()
+        return self.total + self.batches.factor * pulled(features, features.rows.astype(np.float64), apart)
 
     def noise(self, theta: np.ndarray) -> np.ndarray:
         """A mean over eight positions drawn about the MAP, where θ is on average."""
@@ -54,8 +56,7 @@ class SgldCv(Sgld):
 
     def _curvature(self) -> np.ndarray:
         look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, self.centre)
-        ridge = priors_of(self.arm).penalty(self.problem.prior).ridge
-        return look.curvature + ridge * np.eye(self.n_params)
+        return look.curvature + np.diag(priors_of(self.arm).penalty(self.problem.prior).ridges(self.centre))
 
 
 build = SgldCv

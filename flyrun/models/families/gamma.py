@@ -1,0 +1,62 @@
+"""Numbers above 0 of mean μ = e^η and shape α = e^a.
+
+log L = α(a − η − z) − log Γ(α) + (α − 1)·log y, z = y/μ.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.numerics.special import digamma, log_gamma, trigamma
+
+
+def log_density(y: Any, trials: Any, p: Any) -> Any:
+    """Of y > 0: the part with η."""
+    return -np.exp(p[1]) * (p[0] + y * np.exp(-p[0]))
+
+
+def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+    """Of that part, by η and log α."""
+    shape, share = np.exp(p[1]), y * np.exp(-p[0])
+    rise, whole = shape * (share - 1.0), shape * (p[0] + share)
+    return (rise, -whole), ((shape * share, -rise), (-rise, whole))
+
+
+def alone(y: Any, trials: Any, a: Any) -> Any:
+    """The part without η."""
+    shape = np.exp(a[0])
+    return shape * a[0] - log_gamma(shape) + (shape - 1.0) * np.log(y)
+
+
+def alone_derivatives(y: Any, trials: Any, a: Any) -> Derivatives:
+    """Of that part, by log α."""
+    shape = np.exp(a[0])
+    rise = shape * (a[0] + 1.0 - digamma(shape) + np.log(y))
+    return (rise,), ((shape * (shape * trigamma(shape) - 1.0) - rise,),)
+
+
+def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The log of the mean, by e^offset; α = 1."""
+    return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
+
+
+def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+    """Numbers above 0."""
+    shape = np.exp(p[1])
+    return np.maximum(rng.gamma(shape, np.exp(p[0]) / shape), 1e-300)
+
+
+FAMILY = Family(
+    "gamma",
+    "gamma regression",
+    "positive",
+    "log",
+    log_density,
+    derivatives,
+    start,
+    draw,
+    auxiliary=lambda levels, sd: (Auxiliary("shape", LogGamma(1.0, 0.5)),),
+    alone=alone,
+    alone_derivatives=alone_derivatives,
+)
