@@ -57,7 +57,7 @@ def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
     assert table.loc["one", "step"] == "a = 0.25"
     assert [section.name for section in shown(load(run), SECTIONS)] == ["arms", "functionals"]
     titles = [view.title for view in Page(load(run)).views]
-    assert titles == ["At the end (mean ± sd over seeds)", "What was tuned"]
+    assert titles == ["At the end (mean ± sd over seeds)", "What was tuned"]  # no words of topics are known
     page = (run / "report.html").read_text()
     assert "coherence" in page
     assert {path.stem for path in (run / "figures").iterdir()} == {
@@ -78,3 +78,15 @@ def test_a_chain_stands_beside_them(run):
     table = build(draws).table.set_index("arm")
     assert table.loc["one", "perplexity"] == 7
     assert np.isnan(table.loc["regular", "perplexity"])
+
+
+def test_the_likeliest_words_of_topics_where_the_vocabulary_is_known(run):
+    path = cell_folder(run, "other", 0) / store.CELL
+    info = files.read_json(path)
+    info["facts"]["top_words"] = [f"oil barrel {i}" for i in range(20)]
+    files.write_json(path, info)
+    store.mark_done(path.parent)
+    last = Page(load(run)).views[-1]
+    assert last.title == "Likeliest words of the first topics: other"
+    assert last.rows[0] == ("1", "oil barrel 0")
+    assert len(last.rows) == 8

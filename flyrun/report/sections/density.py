@@ -1,6 +1,7 @@
 """How far a method's density is from a posterior that is known on a grid: at its end, and on the way."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,11 @@ METRICS = [
         means="evaluations of the kernel between particles", text=plain("kernel_evaluations"),
     ),
     Metric("total_seconds", "seconds", cell("total_seconds"), by_seed=True),
-    EXACT,
+    replace(
+        EXACT,
+        means="whether the answer tends to the posterior as its draws or particles grow in number; that of a "
+        "descent, which stops after some steps, need not",
+    ),
 ]  # fmt: skip
 
 _LEGEND = """

@@ -52,6 +52,23 @@ def _last(name: str) -> Value:
 
 _EXACT = replace(EXACT, means="whether what is handed in follows the posterior, but for the number of draws")
 _TUNED = word("step", "tuned", of=_step)
+_TOPICS, _BETWEEN = 8, " | "
+
+
+def _top_words(run: Run, arm: ArmResult) -> str:
+    """Of the first topics of the first seed."""
+    return _BETWEEN.join(arm.fact("top_words", [])[:_TOPICS])
+
+
+def _topics(rows: list[Row]) -> list[View]:
+    """The likeliest words of the first arm whose vocabulary is known."""
+    for row in rows:
+        if words := said(row["top_words"]):
+            listed = tuple((str(i), topic) for i, topic in enumerate(words.split(_BETWEEN), 1))
+            return [View(f"Likeliest words of the first topics: {row['arm']}", ("topic", "words"), listed)]
+    return []
+
+
 _COLUMNS = [
     Metric(
         "run_visits", "data visited", _last("spent_visits"), "by a seed, set-up left out", by_seed=True,
@@ -74,14 +91,21 @@ def _functionals(names: Iterable[str]) -> list[Metric]:
 
 def _metrics(run: Run) -> list[Metric]:
     named = Metric("functionals", of=lambda run, arm: " ".join(arm.cells[0].functionals))
-    return [named, *_functionals(names_of(SECTION.arms(run))), *_COLUMNS, _TUNED]
+    return [
+        named,
+        *_functionals(names_of(SECTION.arms(run))),
+        *_COLUMNS,
+        _TUNED,
+        word("top_words", "", of=_top_words),
+    ]
 
 
 def _views(rows: list[Row]) -> list[View]:
     names = dict.fromkeys(name for row in rows for name in said(row["functionals"]).split())
     views = [table("At the end (mean ± sd over seeds)", [*_functionals(names), *_COLUMNS], rows)]
     tuned = [row for row in rows if said(row["step"])]
-    return [*views, table("What was tuned", [_TUNED], tuned)] if tuned else views
+    views += [table("What was tuned", [_TUNED], tuned)] if tuned else []
+    return views + _topics(rows)
 
 
 def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:

@@ -15,12 +15,13 @@ from flyrun.report.section import Row, Section
 
 _SCORES = ("rmse", "log_density", "equal_rmse", "equal_log_density", "effective")
 _COSTS = ("visits", "queries", "seconds")
+_EARLY = (1, 5, 10, 20, 50, 80)  # the steps of Figure 4 of Dai et al. (2016) but 0; or the nearest kept
 _MOST_KEPT = 1_000  # predictions kept for a figure, and to be held against the exact process'
 
 
 def summarise(draws: Draws) -> Row:
     """Scores and costs at the end; final_prediction, final_sd: at the test rows, where they are few. curve_*:
-    by snapshot.
+    by snapshot.  early: steps, and predictions and sds after them.
     """
     last = {
         name: float(values[-1])
@@ -31,8 +32,14 @@ def summarise(draws: Draws) -> Row:
     if "rmse" not in last or mean is None or variance is None:
         return {}
     few = mean.shape[1] <= _MOST_KEPT
-    kernels = draws.whole("kernel_evaluations")
+    kernels, step = draws.whole("kernel_evaluations"), draws.values("estimate", "step")
+    near = [] if step is None else [int(np.abs(step - one).argmin()) for one in _EARLY]
     return {
+        "early": [
+            [int(step[i]), mean[i].tolist(), np.sqrt(variance[i]).tolist()]
+            for i in sorted(set(near))
+            if few and step is not None
+        ],
         **{f"final_{name}": value for name, value in last.items()},
         "final_prediction": mean[-1].tolist() if few else [],
         "final_sd": np.sqrt(variance[-1]).tolist() if few else [],
@@ -124,6 +131,18 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     return figure
 
 
+def _drawn(axis: Any, arm: ArmResult, predicted: list, colour: str, base: ArmResult | None) -> None:
+    """A prediction, its mean and sd, over the exact arm's where there is one, and the truth."""
+    x, lines = np.array(arm.fact("test_inputs")), [(predicted, colour, "-")]
+    if base is not None:
+        lines.insert(0, ([base.cells[0].final_prediction, base.cells[0].final_sd], INK, ":"))
+    for values, own, line in lines:
+        mean, sd = np.array(values)
+        axis.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=own, alpha=0.25, linewidth=0)
+        axis.plot(x, mean, color=own, linewidth=1.2, linestyle=line)
+    axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--")
+
+
 def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Predicted function ± 2 sds, first seed (colour); the exact process' (grey) and the truth (dashed).
 
@@ -139,15 +158,30 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure.suptitle(title, parse_math=False, fontsize=10)
     panels = figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False).ravel()
     for axis, arm in zip(panels, shown, strict=False):
-        x = np.array(arm.fact("test_inputs"))
-        for one, colour, line in ((_exact(own, arm), INK, ":"), (arm, styles[arm.name].colour, "-")):
-            if one is not None:
-                mean, sd = np.array(one.cells[0].final_prediction), np.array(one.cells[0].final_sd)
-                axis.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=colour, alpha=0.25, linewidth=0)
-                axis.plot(x, mean, color=colour, linewidth=1.2, linestyle=line)
-        axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--")
+        predicted = [arm.cells[0].final_prediction, arm.cells[0].final_sd]
+        _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(own, arm))
         axis.set_title(arm.name.replace("_", " "), parse_math=False, fontsize=9)
     for axis in panels[len(shown) :]:
+        axis.set_visible(False)
+    return figure
+
+
+def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """The first arm's predicted function ± 2 sds after its first steps, first seed (colour); the exact
+    process' (grey) and the truth (dashed).
+    """
+    own = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].early and not arm.fact("exact")]
+    if not own:
+        return None
+    arm, base = own[0], _exact(arms, own[0])
+    rows = -(-len(arm.cells[0].early) // 3)
+    figure = new_figure(figsize=(9.0, 0.4 + 2.4 * rows), layout="constrained")
+    figure.suptitle(f"{title}: {arm.name.replace('_', ' ')}", parse_math=False, fontsize=10)
+    panels = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).ravel()
+    for axis, (step, *predicted) in zip(panels, arm.cells[0].early, strict=False):
+        _drawn(axis, arm, predicted, styles[arm.name].colour, base)
+        axis.set_title(f"after {step} step{'s' * (step > 1)}", fontsize=9)
+    for axis in panels[len(arm.cells[0].early) :]:
         axis.set_visible(False)
     return figure
 
@@ -162,5 +196,5 @@ SECTION = Section(
     "prediction", metrics=METRICS, title="Predictions at the end (mean ± sd over seeds)",
     reads=("final_rmse",), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
     replaces=("functionals",),
-    figures={"prediction_errors": _curves, "predicted_function": _bands},
+    figures={"prediction_errors": _curves, "predicted_function": _bands, "posterior_by_steps": _steps},
 )  # fmt: skip
