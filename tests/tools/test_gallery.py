@@ -51,8 +51,8 @@ def test_every_published_run_is_in_the_gallery_and_in_the_docs():
 
 
 def test_a_run_without_a_sentence_is_refused(tmp_path, monkeypatch):
-    told = gallery._SENTENCES.read_text("utf-8").replace("toy_flymc:", "another:")
+    told = gallery.SENTENCES.read_text("utf-8").replace("toy_flymc:", "another:")
     (tmp_path / "experiments.yaml").write_text(told)
-    monkeypatch.setattr(gallery, "_SENTENCES", tmp_path / "experiments.yaml")
+    monkeypatch.setattr(gallery, "SENTENCES", tmp_path / "experiments.yaml")
     with pytest.raises(ConfigError, match="says nothing of toy_flymc"):
         pages.current()

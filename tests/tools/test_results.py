@@ -3,9 +3,10 @@
 import re
 
 import pytest
+import yaml
 
 from flyrun.errors import ConfigError, StoreError
-from tools.results import pages, published
+from tools.results import gallery, pages, published
 from tools.results.older import changes
 
 
@@ -71,6 +72,66 @@ def test_a_changed_setting_is_named(tmp_path):
     assert changes(tmp_path) == ["untuned: brightness.q=0.2, now 0.1"]
     (tmp_path / "settings.json").write_text(text.replace('"untuned"', '"before"'))
     assert changes(tmp_path) == ["before: no longer an arm", "untuned: not published"]
+
+
+def test_no_published_error_leaves_out_what_seeds_differ_by():
+    """Each split by itself: ± is the sd over splits by the root of their number."""
+    for path in published.MEASURED.glob("*/table.csv"):
+        for one in published.rows(path):
+            if one.get("judged") == "each split" and one["seeds"] > 1:
+                assert one.off_error == pytest.approx(one.off_sd / one["seeds"] ** 0.5), one.where
+                assert one.off_worst > 0, one.where
+
+
+def test_an_error_from_effective_draws_alone_makes_a_report_an_old_one(tmp_path):
+    text = (published.MEASURED / "toy_flymc" / "settings.json").read_text("utf-8")
+    (tmp_path / "settings.json").write_text(text)
+    (tmp_path / "table.csv").write_text("arm,shards_off_se\nfull,0.01\n")
+    assert changes(tmp_path) == ["shards_off_se: leaves out what seeds differ by"]
+
+
+_NAMED = re.compile(r"\ba(?:\.(\w+)|\['([^']+)'\])(?:\.(\w+))?")
+
+
+def unsettled(found, rows):
+    """Arms that a verdict names though they had not settled, where it does not say so."""
+    if re.search(r"settle|converge|still", found):
+        return []
+    # steps a round of workers ahead are no estimate of the posterior
+    uses = [(one or other, column) for one, other, column in _NAMED.findall(found)]
+    named = {arm for arm, column in uses if not column.startswith("prefetch_")}
+    return [one["arm"] for one in rows if one.get("arm") in named and _moves(one)]
+
+
+def _moves(one):
+    """Seeds of one target each, as splits of data, need not agree."""
+    several = one.get("judged") == "each split" or one.get("shards_off", "") != ""
+    mixed = "" if several else one.get("rhat_max", "")
+    falls = one.get("settled") is False or "still falling" in str(one.get("regime"))
+    return falls or (mixed != "" and mixed > 1.1)
+
+
+def test_no_verdict_rests_on_an_arm_that_had_not_settled():
+    for name, own in yaml.safe_load(gallery.SENTENCES.read_text("utf-8")).items():
+        path = published.MEASURED / name / "table.csv"
+        if path.exists():
+            assert not unsettled(own["found"], published.rows(path)), name
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"settled": False}, ["advi"]),
+        ({"regime": "still falling when it ended"}, ["advi"]),
+        ({"rhat_max": 1.3}, ["advi"]),
+        ({"settled": True, "regime": "variance", "rhat_max": 1.01}, []),
+        ({"rhat_max": 1.3, "judged": "each split"}, []),
+    ],
+)
+def test_a_verdict_on_what_still_moves_is_noticed(row, told):
+    rows = [{"arm": "advi", **row}, {"arm": "ep", "settled": False}]
+    assert unsettled("ADVI is {{ a.advi.off|sig }} off.", rows) == told
+    assert unsettled("ADVI, which had not settled, is {{ a.advi.off|sig }} off.", rows) == []
 
 
 _RIGHT = re.compile(r"^\|(?:.*\|)?[ ]*-+:[ ]*\|.*$", re.MULTILINE)

@@ -17,7 +17,7 @@ from tools.results.published import MEASURED, Row, rows
 
 _WIDTH = 440  # pixels of a thumbnail
 _MOST_ROWS = 12
-_SENTENCES = Path(__file__).with_name("experiments.yaml")
+SENTENCES = Path(__file__).with_name("experiments.yaml")
 _THUMBNAIL = re.compile(r'data-figure="(\w+)" src="data:image/png;base64,([^"]+)"')
 
 
@@ -46,10 +46,10 @@ class Entry:
 
 def entries(environment: Any) -> list[Entry]:
     """All that is published, in the order of experiments.yaml. ConfigError where a run is missing there."""
-    told = yaml.safe_load(_SENTENCES.read_text("utf-8"))
+    told = yaml.safe_load(SENTENCES.read_text("utf-8"))
     there = {path.parent.name for path in MEASURED.glob("*/report.md")}
     if missing := sorted(there - set(told)):
-        raise ConfigError(f"{_SENTENCES}: says nothing of {listing(missing)}, published in {MEASURED}")
+        raise ConfigError(f"{SENTENCES}: says nothing of {listing(missing)}, published in {MEASURED}")
     found, part = [], ""
     for name, own in told.items():
         part = own.get("part", part)
@@ -97,7 +97,7 @@ def _table(text: str, wanted: str | list[str], path: Path) -> tuple[list[str], i
             break
     else:
         titles = re.findall(r"^\*\*(.*)\*\*$", text, re.MULTILINE)
-        raise ConfigError(f"{_SENTENCES}: {path} has no table {wanted!r}, but {listing(titles)}")
+        raise ConfigError(f"{SENTENCES}: {path} has no table {wanted!r}, but {listing(titles)}")
     lines = text[start:].split("\n\n")[1].splitlines()
     return lines[: 2 + _MOST_ROWS], max(0, len(lines) - 2 - _MOST_ROWS)
 

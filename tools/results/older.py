@@ -9,6 +9,7 @@ from flyrun.compare.publish import SETTINGS
 from flyrun.config.arm import Arm
 from flyrun.config.compose import compose_job
 from flyrun.config.schema import flat, show
+from tools.results import published
 
 
 def changes(folder: Path) -> list[str] | None:
@@ -24,9 +25,22 @@ def changes(folder: Path) -> list[str] | None:
     now = {arm.name: arm for arm in compose_job(shlex.split(stored["command"])[1:]).arms}
     found = [f"{name}: no longer an arm" for name in then if name not in now]
     found += [f"{name}: not published" for name in now if name not in then]
+    found += _without_spread(folder)
     return found + [
         f"{name}: {text}" for name in then if name in now for text in _changes(then[name], now[name])
     ]
+
+
+#: columns of what is shown after ±, of reports in which it was worked out from effective draws alone
+_WITHOUT_SPREAD = ("shards_off_se", "bias_error")
+
+
+def _without_spread(folder: Path) -> list[str]:
+    """Whether the report has errors that leave out what seeds differ by."""
+    path = folder / "table.csv"
+    told = published.rows(path) if path.exists() else []
+    kept = [name for name in _WITHOUT_SPREAD if any(row.get(name) not in ("", None) for row in told)]
+    return [f"{name}: leaves out what seeds differ by" for name in kept]
 
 
 def _changes(then: dict[str, Any], arm: Arm) -> list[str]:
