@@ -67,7 +67,8 @@ def by_hmc(
     x, length = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), min(_FIRST, most)
     with threadpool_limits(1):
         rng = np.random.default_rng(_SEED + 2)
-        chains = hmc_on_rows.Sampler(posterior, found.proposal.centre, found.proposal.root, rng)
+        centres = found.modes if len(found.modes) else found.proposal.centre[None]
+        chains = hmc_on_rows.Sampler(posterior, centres, found.proposal.root, rng)
         while True:
             x = np.concatenate([x, chains.draw(length)], axis=1)
             even = _own_scales(posterior, x, read)

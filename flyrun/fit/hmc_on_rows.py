@@ -7,6 +7,7 @@ Positions are whitened by a Gaussian near the posterior, so that one step size s
 import math
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from flyrun.fit.rows_posterior import Posterior
 
@@ -18,14 +19,20 @@ _MOST_STEPS = 64
 
 
 class Sampler:
-    """Chains of one posterior. centre (P,), root (P, P): of the Gaussian that whitens and begins them."""
+    """Chains of one posterior.
 
-    def __init__(self, posterior: Posterior, centre: np.ndarray, root: np.ndarray, rng: np.random.Generator):
-        self.posterior, self.centre, self.root, self.rng = posterior, centre, root, rng
-        self.z = rng.standard_normal((CHAINS, len(centre)))
-        self.log_step = math.log(0.8 / len(centre) ** 0.25)
+    centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens.
+    """
+
+    def __init__(self, posterior: Posterior, centres: np.ndarray, root: np.ndarray, rng: np.random.Generator):
+        self.posterior, self.centre, self.root, self.rng = posterior, centres[0], root, rng
+        begun = centres[np.arange(CHAINS) % len(centres)] - self.centre
+        begun = solve_triangular(root, begun.T, lower=True).T
+        self.z = begun + rng.standard_normal(begun.shape)
+        self.log_step = math.log(0.8 / begun.shape[1] ** 0.25)
         self.value, self.slope = self._look(self.z)
-        self.z[~np.isfinite(self.value)] = 0.0
+        lost = ~np.isfinite(self.value)
+        self.z[lost] = begun[lost]
         self.value, self.slope = self._look(self.z)
         for number in range(_WARM_UP):
             chance = self._step()

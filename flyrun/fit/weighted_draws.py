@@ -8,7 +8,7 @@ the mode (Wagner 1988).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ _FEW, _FEW_WITH_OUTLIERS = 20, 200
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
 _CHECKED = 500  # iterations of each of these chains
 _SHIFTED, _WIDENED = 0.15, 0.05  # how far a mean, in sds, and the log of an sd may differ
+_NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 _EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
 
 
@@ -91,7 +92,7 @@ class Weighted:
 
     sign: −1 where few rows gave a negative weight. rate: rows a draw on average. kappa: of few rows, Σ of the
     remainders' sds. why: why they are not to be trusted; "" where they are. independent: of the posterior
-    itself, so that all weights are the same.
+    itself, so that all weights are the same. modes: (m, P), where several were found.
     """
 
     x: np.ndarray
@@ -104,6 +105,7 @@ class Weighted:
     kappa: float = 0.0
     why: str = ""
     independent: bool = False
+    modes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def weights(self) -> np.ndarray:
@@ -151,7 +153,11 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
             many = min(_DOUBTFUL // len(posterior.rows), _DOUBTFUL // posterior.size, _MOST_IN_DOUBT)
             draws = max(draws, many)
         found = by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
-        return found if found.why or not in_doubt(posterior) else held_against_hmc(posterior, found, rng)
+        if not in_doubt(posterior):
+            return found
+        if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
+            return replace(found, modes=modes, why=f"the posterior has {len(modes)} modes or more")
+        return found if found.why else held_against_hmc(posterior, found, rng)
     found = by_few_rows(posterior, Mixture.of(at, shape, 0.0), likelihood, rng, draws)
     if found.why and draws * len(posterior.rows) <= _AT_MOST:
         return by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
@@ -185,7 +191,7 @@ def held_against_hmc(posterior: Posterior, found: Weighted, rng: np.random.Gener
     """The same draws, refused where a short run of HMC has another mean or sd of a coordinate."""
     mean, covariance = found.moments()
     root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
-    chains, sd = hmc_on_rows.Sampler(posterior, mean, root, rng), np.sqrt(np.diag(covariance))
+    chains, sd = hmc_on_rows.Sampler(posterior, mean[None], root, rng), np.sqrt(np.diag(covariance))
     draws, why = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), ""
     for length in (_CHECKED, 3 * _CHECKED):  # a short run that differs may only be too short
         draws = np.concatenate([draws, chains.draw(length)], axis=1)
@@ -204,6 +210,8 @@ def doubts(found: Weighted) -> str:
         return f"the weights' tail is heavy (Pareto k̂ {found.k_hat:.2f}, at most {HEAVY:g} is asked for)"
     if found.effective < ENOUGH:
         return f"only {found.effective:,.0f} of {len(found.x):,} weighted draws are effective"
+    if (negative := -found.weights[found.sign < 0].sum()) > _NEGATIVE:
+        return f"few rows a draw gave negative weights ({100 * negative:.2g} % of all)"
     return ""
 
 

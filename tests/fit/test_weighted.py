@@ -97,7 +97,7 @@ def test_draws_are_of_the_posterior_by_quadrature(name):
 
 
 def _about(found):
-    return found.proposal.centre, found.proposal.root
+    return found.proposal.centre[None], found.proposal.root
 
 
 @pytest.mark.parametrize("name", ALONE)
