@@ -128,6 +128,7 @@ class FamilyModel(Likelihood):
     """A likelihood of a family in models/families, compiled."""
 
     home: ClassVar[str] = "flyrun.models.families"
+    for_tables: ClassVar[bool] = True
     beside: ClassVar[tuple[str, ...]] = ("offset", "weights")
     bounds: ClassVar[bool] = False
     one_mode: ClassVar[bool] = True

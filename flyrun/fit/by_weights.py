@@ -121,7 +121,7 @@ def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     prior = f"prior N(0, {request.prior_scale:g}²) {of_target}per {unit} of a column"
     if family.intercept:
         prior += f", N(0, {posterior.prior.sd[-1]:g}²) for the intercept"
-    own = [f"{one.name} ~ {one.prior}" for one in posterior.auxiliary]
+    own = [f"{one.own or one.name} ~ {one.prior}" for one in posterior.auxiliary]
     shown = [*shape(read.table, read.layout), *taken(read.layout, MOST_SHOWN)]
     return [*shown, model, "; ".join([prior, *own])]
 

@@ -84,4 +84,5 @@ FAMILY = Family(
     alone=alone,
     alone_derivatives=alone_derivatives,
     one_mode=False,
+    outliers=True,
 )
