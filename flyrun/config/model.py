@@ -127,6 +127,7 @@ class StudentT(Likelihood):
 class FamilyModel(Likelihood):
     """A likelihood of a family in models/families, compiled."""
 
+    for_tables: ClassVar[bool] = True
     home: ClassVar[str] = "flyrun.models.families"
     for_tables: ClassVar[bool] = True
     beside: ClassVar[tuple[str, ...]] = ("offset", "weights")
@@ -176,6 +177,13 @@ class NegativeBinomial(WithAuxiliary):
     """Counts of mean mu = exp(βᵀx_n) and variance mu + mu²/phi; log phi is sampled with β."""
 
     task: ClassVar[str] = "counts"
+
+
+@option("model", "gaussian")
+class Gaussian(WithAuxiliary):
+    """Linear regression with normal noise, y_n ~ N(βᵀx_n, sigma²); log sigma is sampled with β."""
+
+    task: ClassVar[str] = "regression"
 
 
 @option("model", "gamma")

@@ -12,11 +12,17 @@ import numpy as np
 from scipy.linalg import null_space
 from scipy.special import logsumexp, roots_hermitenorm
 
+from flyrun.errors import FlyrunError
 from flyrun.models import passes
 from flyrun.models.features import predicted, variances
 
+MOST_NODES = 2_000_000  # of a quadrature: nine classes' by five points a dimension
 _WIDE = 0.5  # curvature times variance, from where on nodes are laid about the top of the product
 _LOOKS = 30  # of Newton's method for that top, at most
+
+
+class TooManyNodesError(FlyrunError):
+    """A likelihood of so many predictors that no quadrature over them is to be had."""
 
 
 class Gaussians(NamedTuple):
@@ -72,7 +78,15 @@ def contrasts(n_predictors: int, shift_free: bool) -> np.ndarray:
 
 @cache
 def nodes(dimensions: int, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss–Hermite nodes (Q^k, k) for standard normals, and the logs of their weights, (Q^k,)."""
+    """Gauss–Hermite nodes (Q^k, k) for standard normals, and the logs of their weights, (Q^k,).
+
+    Raises TooManyNodesError where there would be more than MOST_NODES.
+    """
+    if points**dimensions > MOST_NODES:
+        raise TooManyNodesError(
+            f"a datum sees {dimensions} numbers of θ: quadrature over them has {points}^{dimensions} nodes; "
+            "choose sampler=laplace, importance or hmc"
+        )
     at, weight = roots_hermitenorm(points)
     grid = np.stack(np.meshgrid(*[at] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
     log_weight = np.log(weight / weight.sum())

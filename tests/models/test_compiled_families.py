@@ -11,13 +11,14 @@ from flyrun.errors import ConfigError
 from flyrun.gold.reference import arm_of
 from flyrun.models import compiled_families, family, gaussian_prior, passes
 from flyrun.models.aux_prior import AuxPrior, Beside
+from flyrun.models.factors import TooManyNodesError, nodes
 from flyrun.models.features import gram, predicted, pull_back, pulled, variances
 from flyrun.models.problem import log_densities, log_priors
 from flyrun.models.with_aux import WithAux
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.method import prepare
 
-RUN = ("binomial", "gamma", "negative_binomial", "ordinal", "poisson", "probit", "student_t")
+RUN = ("binomial", "gamma", "gaussian", "negative_binomial", "ordinal", "poisson", "probit", "student_t")
 TRIALS = ("binomial", "probit")
 N = 12
 
@@ -228,3 +229,9 @@ def test_a_sampler_that_moves_coefficients_alone_is_refused(tmp_path, counts):
         ConfigError, match=r"sampler=sgld in arm .*: moves coefficients alone, .*; choose one of"
     ):
         _method(tmp_path, "sampler=sgld")
+
+
+def test_quadrature_over_too_many_numbers_is_refused():
+    with pytest.raises(TooManyNodesError, match="sees 16 numbers"):
+        nodes(16, 5)
+    assert len(nodes(3, 5)[0]) == 125

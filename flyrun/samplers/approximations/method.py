@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.factors import Gaussian
+from flyrun.models.factors import Gaussian, TooManyNodesError
 from flyrun.models.problem import Problem, bind, digits_remedy, of_positions
 from flyrun.models.shard_prior import priors_of
 from flyrun.numerics.batches import Batches
@@ -99,7 +99,7 @@ class GaussianAnswer(OnData):
     def more(self, state: State | None) -> dict[str, Any]:
         """With the last state the certificate, whose queries are reported separately."""
         if state is not None:
-            with contextlib.suppress(np.linalg.LinAlgError):
+            with contextlib.suppress(np.linalg.LinAlgError, TooManyNodesError):
                 return certify(self.arm, self.problem, self.answer(state), self.stand(state)).plain()
         return {}
 
