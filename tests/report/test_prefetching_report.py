@@ -21,7 +21,7 @@ defaults:
   - override /protocol: smoke
 executor: { workers: 1 }
 protocol: { seeds: 1, iterations: 200, burn_in: 50, init: map }
-figures: [steps_by_workers]
+figures: [steps_by_workers, by_processors]
 drawn: [regular]
 arms:
   regular: [sampler.workers=1, sampler.team=threads]
@@ -66,7 +66,8 @@ def test_the_page_shows_both_kinds_and_says_what_does_not_pay(run):
     assert "Prefetching, real workers" in page
     assert "4 workers are slower than one: messages of 5 evaluations cost more than they gain." in page
     assert "Prefetching is simulated: an evaluation takes" in page
-    assert (run / "figures/steps_by_workers.png").stat().st_size > 10_000
+    for name in ("steps_by_workers", "seconds_by_team"):
+        assert (run / f"figures/{name}.png").stat().st_size > 10_000
 
 
 def test_what_is_left_of_a_round_goes_by_its_messages():

@@ -40,13 +40,18 @@ def _row(run: Run, arm: ArmResult) -> Row:
     if (speedup := _speedup(run, arm)) is not None:
         put(row, "prefetch_speedup", speedup)
     if not simulated(arm):
-        row["prefetch_possible"] = float(np.mean(arm.each("prefetch_steps"))) * _worth(arm)
+        row["prefetch_possible"] = possible(arm)
     return row
 
 
 def simulated(arm: ArmResult) -> bool:
     """Whether its workers are logical ones, with a clock of their own."""
     return arm.has("prefetch_evaluations")
+
+
+def possible(arm: ArmResult) -> float:
+    """The speedup that real workers could give: steps a round, and what messages leave of them."""
+    return float(np.mean(arm.each("prefetch_steps"))) * _worth(arm)
 
 
 def _worth(arm: ArmResult) -> float:

@@ -40,8 +40,9 @@ class GraphChain(OnGraph):
         return {"agreement": self.watched(theta)[1]}
 
     def facts(self, state: State | None = None) -> Facts:
-        """right_correlation: E s_i s_j of neighbours, in closed form."""
-        known = {} if self.right is None else {"right_correlation": self.right}
+        """right_correlation: E s_i s_j of neighbours, in closed form; known_agreement: how often alike."""
+        right = self.right
+        known = {} if right is None else {"right_correlation": right, "known_agreement": 0.5 + 0.5 * right}
         more = {"total_energy_bound": self.graph.bounds.total, "neighbour_pairs": len(self.ends)}
         return Facts(
             update=self.label,
