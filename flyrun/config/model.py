@@ -4,6 +4,7 @@ import importlib
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import SCALE, SCHEMAS, Choice, chosen_by, option, setting
+from flyrun.errors import ConfigError
 
 
 class Model(Choice):
@@ -52,6 +53,21 @@ def for_tables(task: str | None = None) -> list[str]:
     found = SCHEMAS["model"].items()
     fitting = {name: cls.task for name, cls in found if getattr(cls, "for_tables", False)}  # type: ignore[attr-defined]
     return [name for name, its in fitting.items() if task in (None, its)]
+
+
+def _unmoved(model: Model, arm: Any) -> str:
+    """Why an arm's sampler does not go with numbers beside the coefficients; "" where it does."""
+    if arm.sampler.auxiliary:
+        return ""
+    fitting = chosen_by("sampler", lambda cls: getattr(cls, "auxiliary", False))
+    return (
+        f"sampler={arm.sampler.name}: moves coefficients alone, and model={model.name} has others; "
+        f"choose one of {fitting}"
+    )
+
+
+def _compiled_family(name: str) -> Any:
+    return importlib.import_module("flyrun.models.compiled_families").of(name)
 
 
 class GraphModel(Model):
@@ -104,16 +120,16 @@ class StudentT(Likelihood):
     local_bounds: ClassVar[bool] = True
     orders: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     # beyond at_most rounding eats the likelihood, which has long been the normal one
-    nu: float = setting(
+    nu: float | Literal["sampled"] = setting(
         4.0,
-        "degrees of freedom, at most 1e9; from 1e4 on the noise is as good as normal",
+        "degrees of freedom, at most 1e9; from 1e4 on the noise is as good as normal; or sampled, with scale",
         at_least=1e-3,
         at_most=1e9,
     )
-    scale: float | Literal["held_out", "estimated"] = setting(
+    scale: float | Literal["held_out", "estimated", "sampled"] = setting(
         1.0,
-        "of the noise: a number, held_out: the best of the grid by test log likelihood at the MAP, or"
-        " estimated: of maximum likelihood",
+        "of the noise: a number, held_out: the best of the grid by test log likelihood at the MAP,"
+        " estimated: of maximum likelihood, or sampled, with nu",
         **SCALE,
     )
     grid: tuple[float, ...] = setting(
@@ -123,11 +139,56 @@ class StudentT(Likelihood):
         at_least_one=True,
     )
 
+    def check(self) -> None:
+        """As in the base class; both numbers of the noise are sampled or neither."""
+        super().check()
+        if self._sampled != (self.nu == "sampled"):
+            raise ConfigError(
+                f"model.scale={self.scale} model.nu={self.nu}: one is sampled with the other; choose "
+                "model.scale=sampled model.nu=sampled, or a number for each"
+            )
+
+    @property
+    def _sampled(self) -> bool:
+        return self.scale == "sampled"
+
+    @property
+    def bounds(self) -> bool:  # type: ignore[override]
+        """Where its noise is given."""
+        return not self._sampled
+
+    @property
+    def climbs(self) -> bool:  # type: ignore[override]
+        """Where its noise is sampled."""
+        return self._sampled
+
+    @property
+    def auxiliary(self) -> bool:  # type: ignore[override]
+        """Where its noise is sampled."""
+        return self._sampled
+
+    @property
+    def path_of_code(self) -> str:
+        """Of the family where its noise is sampled."""
+        return f"flyrun.models.families.{self.name}" if self._sampled else super().path_of_code
+
+    @property
+    def code(self) -> Any:
+        """The family, compiled, where its noise is sampled."""
+        return _compiled_family(self.name) if self._sampled else super().code
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; what is sampled goes with no polynomials of the likelihood."""
+        if not self._sampled:
+            return super().unfit(arm)
+        if arm.acceptance is not None and arm.acceptance.name != "exact":
+            return f"acceptance={arm.acceptance.name}: does not go with model.scale=sampled; choose exact"
+        return _unmoved(self, arm)
+
 
 class FamilyModel(Likelihood):
     """A likelihood of a family in models/families, compiled."""
 
-    for_tables: ClassVar[bool] = True
     home: ClassVar[str] = "flyrun.models.families"
     for_tables: ClassVar[bool] = True
     beside: ClassVar[tuple[str, ...]] = ("offset", "weights")
@@ -138,7 +199,7 @@ class FamilyModel(Likelihood):
     @property
     def code(self) -> Any:
         """The family, compiled."""
-        return importlib.import_module("flyrun.models.compiled_families").of(self.name)
+        return _compiled_family(self.name)
 
 
 class WithAuxiliary(FamilyModel):
@@ -148,13 +209,7 @@ class WithAuxiliary(FamilyModel):
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the sampler must move them too."""
-        if arm.sampler.auxiliary:
-            return super().unfit(arm)
-        fitting = chosen_by("sampler", lambda cls: getattr(cls, "auxiliary", False))
-        return (
-            f"sampler={arm.sampler.name}: moves coefficients alone, and model={self.name} has others; "
-            f"choose one of {fitting}"
-        )
+        return _unmoved(self, arm) or super().unfit(arm)
 
 
 @option("model", "binomial")

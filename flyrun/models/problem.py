@@ -256,16 +256,23 @@ def _raises_likelihood(arm: Arm) -> bool:
 
 def bind_model(config: Any, dataset: Dataset, scale: float) -> tuple[Any, Any]:
     """Model and features; what the configuration says of the likelihood goes to `bind` by name."""
-    settings = {key: value for key, value in config.settings().items() if key not in _NOT_OF_THE_MODEL}
+    given = {key: value for key, value in config.settings().items() if value != "sampled"}
+    settings = {key: value for key, value in given.items() if key not in _NOT_OF_THE_MODEL}
     if not np.isnan(scale):
         settings["scale"] = scale
     target = None if dataset.folded else dataset.target
     return config.code.bind(dataset.features, target, **settings, **dataset.beside)
 
 
+def _scale_of(choice: Any) -> Any:
+    """The scale that is asked for; NaN where there is none, or it is one of the parameters."""
+    scale = getattr(choice, "scale", "sampled")
+    return float("nan") if scale == "sampled" else scale
+
+
 def _fit(arm: Arm, dataset: Dataset, folder: Path, needs_map: bool) -> tuple[Fit, Path | None]:
     """The fit, and where it is kept; one that no pass was needed for is not."""
-    scales = [getattr(choice, "scale", float("nan")) for choice in (arm.prior, arm.model)]
+    scales = [_scale_of(choice) for choice in (arm.prior, arm.model)]
     if "held_out" in scales:
         if len(dataset.test_target) == 0:
             group = "prior" if scales[0] == "held_out" else "model"
@@ -301,7 +308,7 @@ class _Search:
 
     def run(self) -> Fit:
         """Choose the scales that are held out, the likelihood's first, at the widest prior."""
-        scale = getattr(self.arm.model, "scale", float("nan"))
+        scale = _scale_of(self.arm.model)
         passes.compile_for(*self._model(self.arm.model.grid[0] if isinstance(scale, str) else scale))
         started = time.perf_counter()
         arm, model_scale, tried_model = self.arm, scale, []
@@ -357,7 +364,7 @@ class _Search:
 
     def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
         """The modes, of which `found` is one."""
-        if self.module.LOG_CONCAVE or self.arm.model.one_mode:
+        if self.module.LOG_CONCAVE or self.arm.model.one_mode or self.arm.model.climbs:
             return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
         prior = with_aux(self.priors, self.priors.prior(prior_scale), model, features)

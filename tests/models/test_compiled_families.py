@@ -235,3 +235,26 @@ def test_quadrature_over_too_many_numbers_is_refused():
     with pytest.raises(TooManyNodesError, match="sees 16 numbers"):
         nodes(16, 5)
     assert len(nodes(3, 5)[0]) == 125
+
+
+def test_noise_is_sampled_with_both_its_numbers_or_given(tmp_path, monkeypatch):
+    rng = np.random.default_rng(6)
+    rows = np.ones((60, 1))
+    y = 0.5 + 0.8 * rng.standard_t(4.0, 60)
+    data = Dataset("numbers", rows, y, rows[:0], y[:0], ("bias",), "0", {}, "regression")
+    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    noise = "model=student_t", "model.scale=sampled", "model.nu=sampled"
+    method = _method(tmp_path, *noise, "sampler=ep")
+    assert method.problem.coordinates == ("bias", "log_sigma", "log_nu")
+    q = method.answer(method.advance(method.init(0), 6)[0])
+    draws = rng.multivariate_normal(*q, 4_000)
+    away = np.linalg.solve(np.linalg.cholesky(q.covariance), (draws - q.mean).T)
+    ratio = sum(log_densities(method.arm, method.problem, draws)) + 0.5 * (away**2).sum(axis=0)
+    weight = np.exp(ratio - logsumexp(ratio))
+    assert np.abs((weight @ draws - q.mean) / np.sqrt(np.diag(q.covariance)))[:2].max() < 0.2
+    assert 1.0 / (weight**2).sum() > 800
+    with pytest.raises(ConfigError, match="one is sampled with the other"):
+        _method(tmp_path, "model=student_t", "model.scale=sampled", "sampler=ep")
+    with pytest.raises(ConfigError, match=r"bound=map .*no bounds; choose bound=none"):
+        _method(tmp_path, *noise, "sampler=random_walk", "bound=map")
+    assert _method(tmp_path, "model=student_t", "sampler=laplace").problem.coordinates == ("bias",)
