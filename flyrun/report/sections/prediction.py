@@ -162,7 +162,7 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(own, arm))
         axis.set_title(arm.name.replace("_", " "), parse_math=False, fontsize=9)
     for axis in panels[len(shown) :]:
-        axis.set_visible(False)
+        axis.remove()
     return figure
 
 
@@ -182,7 +182,7 @@ def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         _drawn(axis, arm, predicted, styles[arm.name].colour, base)
         axis.set_title(f"after {step} step{'s' * (step > 1)}", fontsize=9)
     for axis in panels[len(arm.cells[0].early) :]:
-        axis.set_visible(False)
+        axis.remove()
     return figure
 
 
