@@ -226,3 +226,59 @@ def test_a_table_is_answered_without_chains(tmp_path, monkeypatch, capsys):
     # other settings leave it where it is
     assert main(["fit", "mine.csv", "--target", "y", "--drop", "b"]) == 2
     assert "--name mine_2 keeps both" in capsys.readouterr().err
+
+
+# Brownlee's (1965) stack losses of a plant: air flow, water temperature, acid concentration, loss.
+STACK_LOSS = np.array([
+    [80, 27, 89, 42], [80, 27, 88, 37], [75, 25, 90, 37], [62, 24, 87, 28], [62, 22, 87, 18],
+    [62, 23, 87, 18], [62, 24, 93, 19], [62, 24, 93, 20], [58, 23, 87, 15], [58, 18, 80, 14],
+    [58, 18, 89, 14], [58, 17, 88, 13], [58, 18, 82, 11], [58, 19, 93, 12], [50, 18, 89, 8],
+    [50, 18, 86, 7], [50, 19, 72, 8], [50, 19, 79, 8], [50, 20, 80, 9], [56, 20, 82, 15],
+    [70, 20, 91, 15],
+], float)  # fmt: skip
+SD_LOG_SIGMA = 0.238  # by four chains of 4,000 draws of HMC, twice: 0.240 and 0.235
+
+
+def stack_loss():
+    standard = (STACK_LOSS - STACK_LOSS.mean(axis=0)) / STACK_LOSS.std(axis=0)
+    features = np.column_stack([standard[:, :3], np.ones(21)])
+    prior = CoefficientPrior(np.zeros(4), np.array([2.5, 2.5, 2.5, 10.0]))
+    return Posterior(family("student_t"), Rows(features, standard[:, 3]), prior)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+def test_a_region_of_little_mass_is_seen_or_the_draws_are_refused(seed):
+    """Rows fitted exactly by a small scale: k-hat of 5,000 draws is 0.2 while an sd is 10 % too small."""
+    found = weighted_draws.fit(stack_loss(), seed)
+    sd = np.sqrt(found.moments()[1][4, 4])
+    assert found.why or abs(sd / SD_LOG_SIGMA - 1) < 0.08
+
+
+def test_few_draws_would_miss_it_with_even_weights():
+    """The control: what a certificate by k-hat and effective draws alone lets pass."""
+    made = stack_loss()
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    proposal = weighted_draws.Mixture.of(at, shape)
+    found = [weighted_draws.by_all_rows(made, proposal, np.random.default_rng(k), 5_000) for k in range(8)]
+    passed = [one for one in found if not one.why]
+    assert any(abs(np.sqrt(one.moments()[1][4, 4]) / SD_LOG_SIGMA - 1) > 0.08 for one in passed)
+
+
+def test_chains_answer_where_weights_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(weighted_draws, "HEAVY", -10.0)
+    monkeypatch.setattr(weighted_draws, "_ROUNDS", 1)
+    monkeypatch.setattr("flyrun.report.figures.saved", lambda figure: (b"", "<svg></svg>"))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    lines = [f"{a:.6f},{b}" for a, b in zip(x, rng.poisson(np.exp(0.5 * x)), strict=True)]
+    (tmp_path / "mine.csv").write_text("\n".join(["x,y", *lines]) + "\n")
+    assert main(["fit", "mine.csv", "--target", "y", "--model", "poisson"]) == 0
+    said = capsys.readouterr().out
+    assert "weighted draws are not used, because the weights' tail is heavy" in said
+    assert "chains of 500 draws by Hamiltonian Monte Carlo on all rows" in said
+    with xarray.open_datatree("results/runs/mine/posterior.nc", engine="h5netcdf") as tree:
+        assert "weighted" not in tree
+        assert tree["posterior"]["beta"].sizes["chain"] == 4
+    assert "R-hat" in (tmp_path / "results/runs/mine/report.md").read_text()
