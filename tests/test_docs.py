@@ -73,3 +73,7 @@ def test_readme_is_read_in_five_minutes():
 def test_readme_maps_every_package():
     packages = {path.parent.name for path in (ROOT / "flyrun").glob("*/__init__.py")}
     assert set(re.findall(r"^\| `flyrun/(\w+)/` \|", README, re.MULTILINE)) == packages
+
+
+def test_the_page_on_ones_own_data_is_short():
+    assert len((ROOT / "docs/your-data.md").read_text("utf-8").split()) <= 900

@@ -25,8 +25,10 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
     if read_table.asks_for_chains(request) or (family := table_posterior.fitting(model)) is None:
         return _by_rounds(request, read, clock, screen)
     was_read = clock.seconds()
-    posterior = table_posterior.posterior_of(read.dataset, family, request.prior_scale)
-    for line in by_weights.lines(request, read, posterior):
+    told = read_table.priors_of(request, read.layout)
+    posterior = table_posterior.posterior_of(read.dataset, family, told)
+    about = by_weights.lines(request, read, posterior)
+    for line in (*about, *by_weights.prior_lines(request, read, posterior)):
         say(line)
     found = by_weights.draw(posterior)
     if found.why:

@@ -9,10 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import __version__, files
-from flyrun.fit import coefficients, even_draws, hmc_on_rows, identified, weighted_draws
-from flyrun.fit.read_table import MOST_SHOWN, ReadTable, folder_of, settings_of, shape, taken
+from flyrun.fit import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
+from flyrun.fit.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
 from flyrun.fit.request import Clock, Request
 from flyrun.fit.rows_posterior import Posterior
+from flyrun.models.family import LogGamma
 from flyrun.report.summaries import FIT
 from flyrun.runner import environment, store
 
@@ -116,14 +117,25 @@ def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     elif target.levels is not None:
         against, *others = target.levels
         model += f" = {others[0]} ({int((read.dataset.target > 0).sum()):,} rows) against {against}"
-    unit = "sd" if read.table.standardize else "unit"
-    of_target = f"{unit} of the target " if family.link == "identity" else ""
-    prior = f"prior N(0, {request.prior_scale:g}²) {of_target}per {unit} of a column"
-    if family.intercept:
-        prior += f", N(0, {posterior.prior.sd[-1]:g}²) for the intercept"
-    own = [f"{one.own or one.name} ~ {one.prior}" for one in posterior.auxiliary]
-    shown = [*shape(read.table, read.layout), *taken(read.layout, MOST_SHOWN)]
-    return [*shown, model, "; ".join([prior, *own])]
+    return [*shape(read.table, read.layout), *taken(read.layout, MOST_SHOWN), model]
+
+
+def prior_lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
+    """The priors, a line each."""
+    return priors.lines(_priors(request, read, posterior), MOST_SHOWN)
+
+
+def _priors(request: Request, read: ReadTable, posterior: Posterior) -> list[dict[str, Any]]:
+    """Of the coefficients, then of the auxiliary numbers."""
+    table = list(priors_of(request, read.layout).table)
+    for k, one in enumerate(posterior.auxiliary):
+        prior = one.prior
+        if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
+            prior = prior._replace(
+                rate=prior.rate / read.layout.target.sd
+            )  # of noise, as `_own_scales` has it
+        table.append({"term": one.name, "prior": str(prior)})
+    return table
 
 
 def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:
@@ -157,9 +169,8 @@ def write(request: Request, read: ReadTable, posterior: Posterior, made: Answer)
         "chains": made.chains,
         "agreed": made.agreed,
         "standardize": table.standardize,
-        "prior_scale": request.prior_scale,
         "queries": posterior.queries,
-        "coefficients": made.rows,
+        "coefficients": priors.beside(made.rows, _priors(request, read, posterior)),
     }
     entry = {
         "name": folder.name,

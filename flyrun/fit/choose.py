@@ -14,12 +14,23 @@ from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.config.overrides import read as read_words
 from flyrun.config.sampler.chain import ThetaUpdate
-from flyrun.config.schema import Choice, chosen_by, keys, listing, schema
+from flyrun.config.schema import Choice, chosen_by, keys, listing, quoted, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
 from flyrun.fit import identified
-from flyrun.fit.read_table import MOST_SHOWN, ReadTable, model_of, read, run_name, settings_of, shape, taken
+from flyrun.fit.priors import INTERCEPT_SD
+from flyrun.fit.read_table import (
+    MOST_SHOWN,
+    ReadTable,
+    model_of,
+    priors_of,
+    read,
+    run_name,
+    settings_of,
+    shape,
+    taken,
+)
 from flyrun.fit.request import Request
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
@@ -55,6 +66,7 @@ class PreparedFit:
     caveats: list[str]
     set_up_s: float
     settings: dict[str, Any]
+    priors: list[dict[str, Any]]
 
     @property
     def link(self) -> str:
@@ -66,6 +78,11 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
     """Make the job of a table, read here if not yet. Raises DataError or ConfigError in one line."""
     table, dataset, layout = found or read(request)
     model = model_of(request, dataset.task)
+    if request.priors:
+        raise ConfigError(
+            f"--prior {quoted(str(request.priors[0]))}: the chains that are asked for have one prior for all "
+            "columns; set it with --prior-scale, or leave settings of chains out"
+        )
     classes = dataset.n_classes if dataset.task == "classes" else 1
     n_params = classes * dataset.features.shape[1]
     if n_params > _MOST_PARAMETERS:
@@ -73,6 +90,12 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
             f"fit: {n_params:,} coefficients are too many to move together (at most {_MOST_PARAMETERS:,}); "
             "name fewer columns with --features, or leave some out with --drop"
         )
+    settings = settings_of(request, ReadTable(table, dataset, layout), model)
+    told = priors_of(request, layout).table
+    if "dataset.ones" not in _keys(request):
+        # the chains' prior has one scale: a larger number in the column of ones widens the intercept's
+        layout = replace(layout, ones=max(INTERCEPT_SD / request.prior_scale, 1.0))
+        table = replace(table, ones=layout.ones)
     words = [f"model={model}", "prior=gaussian", f"prior.scale={request.prior_scale:g}"]
     if model == "student_t" and "model.scale" not in _keys(request):
         words.append("model.scale=estimated")
@@ -91,8 +114,7 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
         caveats.append(_several_modes(fitted.fit.shares.tolist()))
     lines = [*_lines(dataset, layout, job, fitted.fit), *caveats]
     seconds = time.monotonic() - started
-    settings = settings_of(request, ReadTable(table, dataset, layout), model)
-    return PreparedFit(job, layout, lines, n_params, caveats, seconds, settings)
+    return PreparedFit(job, layout, lines, n_params, caveats, seconds, settings, told)
 
 
 def _at_mode(arm: Arm) -> tuple[Problem, np.ndarray]:
@@ -183,7 +205,10 @@ def _lines(dataset: Dataset, layout: Layout, job: Job, fit: Fit) -> list[str]:
     unit = "sd" if arm.dataset.standardize else "unit"
     per = (f"{unit} of the target " if layout.task == "regression" else "") + f"per {unit} of a column"
     gaussian = arm.prior.name == "gaussian"
-    prior = f"prior N(0, {arm.prior.scale}²) {per}" if gaussian else f"{arm.prior.name} prior"
+    prior = f"{arm.prior.name} prior"
+    if gaussian:
+        intercept = arm.prior.scale * layout.ones
+        prior = f"prior N(0, {arm.prior.scale}²) {per}, N(0, {intercept:g}²) for the intercept"
     firefly_hmc = arm.bound.firefly and arm.sampler.name == "hmc"
     method = "Firefly-HMC" if firefly_hmc else arm.name.replace("_", " ").upper()
     lines.append(f"{prior}; {method}, {len(arm.protocol.seed_list)} chains")

@@ -36,7 +36,7 @@ class Scales:
         """The scales of a table."""
         columns = [column for column in layout.features for _ in column.encoded]
         sd_y, mean_y = layout.target.sd, layout.target.mean
-        factor = np.array([sd_y / column.sd for column in columns] + [sd_y])
+        factor = np.array([sd_y / column.sd for column in columns] + [sd_y * layout.ones])
         means = np.array([column.mean if column.levels is None else 0.0 for column in columns] + [0.0])
         return Scales(factor, means, mean_y)
 

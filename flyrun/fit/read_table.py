@@ -13,6 +13,7 @@ from flyrun.config.schema import build, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
+from flyrun.fit import priors
 from flyrun.fit.request import Request, TypedTable
 from flyrun.report import summaries
 from flyrun.runner import store
@@ -40,8 +41,14 @@ def read(request: Request) -> ReadTable:
 def look(request: Request) -> list[str]:
     """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
     found = read(request)
+    told = priors.lines(priors_of(request, found.layout).table)
     words = f"for {model_of(request, found.layout.task)}; --check fits nothing"
-    return [*shape(found.table, found.layout), *taken(found.layout), words]
+    return [*shape(found.table, found.layout), *taken(found.layout), *told, words]
+
+
+def priors_of(request: Request, layout: Layout) -> priors.Priors:
+    """The priors of a table's coefficients. Raises ConfigError for one of a term that there is not."""
+    return priors.priors(layout, request.priors, request.prior_scale, intercept=layout.task != "ordered")
 
 
 def typed_table(request: Request) -> TypedTable:
@@ -90,7 +97,8 @@ def folder_of(request: Request) -> Path:
 def settings_of(request: Request, read: ReadTable, model: str) -> dict[str, Any]:
     """What tells one fit from another: table, model and prior, as JSON gives it back."""
     told = read.table.settings() | {"sha256": read.dataset.sha256}
-    return {"dataset": told, "model": model, "prior_scale": request.prior_scale}
+    own = [str(one) for one in request.priors]
+    return {"dataset": told, "model": model, "prior_scale": request.prior_scale, "prior": own}
 
 
 def refuse_to_replace(folder: Path, settings: dict[str, Any]) -> None:

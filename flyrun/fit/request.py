@@ -7,6 +7,7 @@ from typing import Any
 
 from flyrun.config.dataset import ROLES, Table
 from flyrun.config.schema import quoted
+from flyrun.fit.priors import Typed
 
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
@@ -54,6 +55,7 @@ class Request:
     model: str | None = None
     table: dict[str, Any] = field(default_factory=dict)
     prior_scale: float = 2.5
+    priors: tuple[Typed, ...] = ()
     budget: Budget = Budget(600.0)
     name: str | None = None
     results_dir: str = "results"

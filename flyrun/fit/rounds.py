@@ -15,7 +15,7 @@ from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Arm, Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
-from flyrun.fit import coefficients, second_process
+from flyrun.fit import coefficients, priors, second_process
 from flyrun.fit.choose import PreparedFit
 from flyrun.fit.request import Clock, Request
 from flyrun.report import document
@@ -319,14 +319,13 @@ class _Rounds:
                 "settings": self.task.settings,
                 "link": self.task.link,
                 "standardize": arm.dataset.standardize,
-                "prior_scale": arm.prior.scale if arm.prior.name == "gaussian" else None,
                 "caveats": [*self.task.caveats, *self._caveats()],
                 "layout": asdict(layout),
                 "agreed": good,
                 "budget": str(self.request.budget),
                 "iterations": total,
                 "chains": len(self.seeds),
-                "coefficients": rows,
+                "coefficients": priors.beside(rows, self.task.priors if arm.prior.name == "gaussian" else []),
             }
             files.write_json(self.folder / FIT, about)
 

@@ -3,11 +3,9 @@
 import numpy as np
 
 from flyrun.data.dataset import Dataset
+from flyrun.fit.priors import Priors
 from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import Family, family, names
-
-#: sd of the prior on an intercept, per unit of the linear predictor
-INTERCEPT_SD = 10.0
 
 
 def fitting(model: str) -> Family | None:
@@ -15,8 +13,8 @@ def fitting(model: str) -> Family | None:
     return family(model) if model in names() else None
 
 
-def posterior_of(dataset: Dataset, one: Family, prior_scale: float) -> Posterior:
-    """The posterior of a table's rows under a family."""
+def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
+    """The posterior of a table's rows under a family, with these priors for each linear predictor."""
     levels = dataset.n_classes
     target, offset = dataset.target, dataset.offset
     if dataset.task == "binary":
@@ -30,9 +28,5 @@ def posterior_of(dataset: Dataset, one: Family, prior_scale: float) -> Posterior
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
     )
-    width = rows.features.shape[1]
-    sd = np.full(width, prior_scale)
-    if one.intercept:
-        sd[-1] = max(INTERCEPT_SD, prior_scale)
-    sd = np.tile(sd, one.linear(levels))
-    return Posterior(one, rows, CoefficientPrior(np.zeros_like(sd), sd), levels)
+    mean, sd = (np.tile(values, one.linear(levels)) for values in (priors.mean, priors.sd))
+    return Posterior(one, rows, CoefficientPrior(mean, sd), levels)

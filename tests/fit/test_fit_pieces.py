@@ -8,6 +8,7 @@ from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
 from flyrun.config.catalogue import options
 from flyrun.config.compose import compose_job
+from flyrun.config.model import for_tables
 from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import SCHEMAS
 from flyrun.data.table.layout import Column, Layout
@@ -89,9 +90,13 @@ def test_the_example_names_a_column_of_the_file(tmp_path):
         arguments.parse([str(tmp_path / "mine.csv")])
 
 
-def test_help_of_fit_is_its_own(capsys):
+def test_help_of_fit_is_its_own(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     assert main(["fit", "--help"]) == 0
-    assert "--target COLUMN" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert all(f"\n--{word}" in said for word in ("target COLUMN", "exposure COLUMN", "prior PRIOR"))
+    assert all(name in said for name in for_tables())
+    assert said.count("\n") <= 40  # one screen
     assert main(["--help"]) == 0
     assert "fit FILE --target COLUMN" in capsys.readouterr().out
 

@@ -6,15 +6,16 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flyrun.cli.messages import explain
 from flyrun.cli.verb import Verb, number, whole
 from flyrun.config.arm import GROUPS
 from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
-from flyrun.config.schema import listing, quoted
+from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
+from flyrun.fit.priors import typed
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
 from flyrun.paths import datasets_dir
 
@@ -82,6 +83,7 @@ def parse(words: Sequence[str]) -> Request:
     return Request(
         **{key: getattr(given, key) for key in same},
         table=table,
+        priors=tuple(given.prior),
         overrides=tuple(given.settings),
         words=tuple(word for word in words if word != "--fresh"),
     )
@@ -130,125 +132,67 @@ VERB = Verb(
     run,
     raw=True,
     usage="FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
-    about="""Fits a regression to a table of your own, exactly: it draws from the posterior by Hamiltonian
-    Monte Carlo or, on tall tables, by Firefly-HMC, which looks at few rows an iteration. It goes on until
-    the chains agree (rank R-hat below 1.01 and a bulk ESS of 400 in every coefficient) or the budget
-    ends. Then it prints the coefficients on the columns' own scales and writes, to results/runs/<name of
-    the file>:
-
-  posterior.nc           the draws, for ArviZ or xarray.open_datatree
-  table.csv              the coefficients: mean, sd, 94 % interval, ESS, R-hat
-  report.html            the same with figures, on one page; report.md""",
-    notes="""Numbers are standardised for sampling; a column of two values is not, so that 0/1, 1/2,
-    True/False and words give one model. A category of L levels has L-1 coefficients, against its first
-    level. Where a column can be read but looks wrong, flyrun stops and says what helps. A column's name
-    that holds a comma goes in quotes: --drop '"a, b",c'.
-
-    Exit code 0: the chains agree. 3: all is written, but the chains do not agree yet, so do not trust it;
-    the same command with a longer --budget goes on. 1: there are hardly any draws, or an error. 2: what
-    you can mend.""",
-    examples=(
-        f"flyrun fit {_sample()} --target diagnosis",
-        f"flyrun fit {_sample()} --target diagnosis --budget 2h",
-        f"flyrun fit {_sample()} --target diagnosis --features radius,texture --name two",
-    ),
+    about="""Draws from the exact posterior of a regression, and writes report.html, table.csv and
+    posterior.nc (for ArviZ) to results/runs/NAME. Exit code 0: done. 3: written, but not to be trusted
+    yet; a longer --budget goes on. 2: something for you to mend.""",
+    examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
 )
+
+
+def _takes(flag: str, metavar: str, what: str, **settings: Any) -> None:
+    """Declare an option; Tab offers columns where it names some."""
+    if metavar in ("COLUMN", "A,B"):
+        settings["offers"] = _columns
+    VERB.takes(flag, metavar=metavar, help=what, **settings)
+
+
+def _list(flag: str, metavar: str, what: str, **settings: Any) -> None:
+    """Declare an option that holds a list with commas, and may be given again."""
+    _takes(flag, metavar, what, action="append", default=[], **settings)
+
+
 VERB.takes(
     "file",
     metavar="FILE",
     type=str,
     help=".csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parquet]), of any length",
 )
-VERB.takes(
-    "--target",
-    metavar="COLUMN",
-    offers=_columns,
-    help="column to explain, required. Two values: logistic regression; words: softmax; numbers: "
-    "regression with "
-    "Student-t noise",
-)
-VERB.takes(
+_takes("--target", "COLUMN", "column to explain, required")
+_takes(
     "--model",
-    metavar="MODEL",
+    "MODEL",
+    f"{', '.join(for_tables())} (default: by the target)",
     choices=for_tables(),
-    help=f"{listing(for_tables(), 'or')} (default: as the target asks for; it must be given where whole "
-    "numbers may be counts or classes)",
 )
-for role, what in (
-    ("offset", "column that is added to the linear predictor as it is"),
-    ("exposure", "column whose log is the offset, as person-years"),
-    ("trials", "column of how many trials the target counts the successes"),
-    ("weights", "column of how many rows each row stands for"),
-):
-    VERB.takes(f"--{role}", metavar="COLUMN", offers=_columns, help=what)
-
-
-def _list(flag: str, metavar: str, what: str) -> None:
-    """Declare an option that holds a list with commas, and may be given again."""
-    offers = _columns if metavar == "A,B" else None
-    VERB.takes(flag, metavar=metavar, action="append", default=[], offers=offers, help=what)
-
-
+_takes("--offset", "COLUMN", "column that is added to the linear predictor as it is")
+_takes("--exposure", "COLUMN", "column whose log is the offset, as person-years")
+_takes("--trials", "COLUMN", "column of how many trials the target counts the successes")
+_takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
-_list(
-    "--categorical",
-    "A,B",
-    "numeric columns to treat as categories, such as postcodes (text columns always are)",
-)
-_list(
-    "--numeric", "A,B", "columns that are numbers though they look like codes, row numbers or missing values"
-)
-_list(
-    "--reference",
-    "C=LEVEL",
-    "level of category C, or class of the target, to compare the others with (default: the first in "
-    "order); may be "
-    "given again",
-)
-VERB.takes(
-    "--missing",
-    metavar="WHAT",
-    choices=("refuse", "drop"),
-    help="for rows that lack a value. refuse: an error that names the first (default); drop: leave them "
-    "out, counted",
-)
-_list("--na", "WORD", 'a further word for a missing value, as -999 or "?"; may be given again')
-VERB.takes(
-    "--decimal", metavar="SIGN", choices=(".", ","), help="decimal sign of a CSV file, . or , (default: .)"
-)
-VERB.takes("--encoding", metavar="NAME", help="encoding of a CSV file, as cp1252 (default: utf-8)")
-VERB.takes("--check", action="store_true", help="say what flyrun takes each column for, and stop")
-VERB.takes("--rows", metavar="N", type=whole(1), help="use only the first N rows")
-VERB.takes(
+_list("--categorical", "A,B", "numeric columns to treat as categories (text always is one)")
+_list("--numeric", "A,B", "columns that are numbers though they look like codes")
+_list("--reference", "C=LEVEL", "level of a category to compare the others with (default: the first)")
+_takes("--missing", "WHAT", "rows that lack a value: refuse (default) or drop", choices=("refuse", "drop"))
+_list("--na", "WORD", 'a further word for a missing value, as -999 or "?"')
+_takes("--decimal", "SIGN", "decimal sign of a CSV file, . or , (default: .)", choices=(".", ","))
+_takes("--encoding", "NAME", "encoding of a CSV file, as cp1252 (default: utf-8)")
+VERB.takes("--check", action="store_true", help="say what columns are taken for, and priors; fit nothing")
+_takes("--rows", "N", "use only the first N rows", type=whole(1))
+_list("--prior", "PRIOR", "as 'age: normal(0, 1)', per unit of the column; may be given again", type=typed)
+_takes(
     "--prior-scale",
-    metavar="SD",
+    "SD",
+    "of the normal prior on a coefficient, per sd of its column",
     type=number(lambda x: 0 < x < math.inf, "a number above 0"),
     default=Request.prior_scale,
-    help="sd of the normal prior on a coefficient per sd of its column; for a column of two values, per "
-    "step from "
-    "one to the other",
 )
-VERB.takes(
-    "--budget",
-    metavar="TIME",
-    type=_budget,
-    default="10m",
-    help="how long you will wait, reading and report included, if the chains do not agree before: seconds "
-    "(90s), "
-    "minutes, hours (2h); or iterations of a chain (20000)",
-)
-VERB.takes("--name", metavar="NAME", help="folder under results/runs (default: the file's name)")
-VERB.takes("--results-dir", metavar="FOLDER", default=Request.results_dir, help="where that is")
-VERB.takes("--workers", metavar="N", type=whole(1), help="processes (default: as many as pay)")
+_takes("--budget", "TIME", "how long to go on: 90s, 10m, 2h, or iterations", type=_budget, default="10m")
+_takes("--name", "NAME", "folder under results/runs (default: the file's name)")
+_takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
+_takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))
 VERB.takes("--quiet", action="store_true", help="print only errors and the table's path")
 VERB.takes("--json", action="store_true", help="print events for machines, one JSON object a line")
-VERB.takes(
-    "--fresh",
-    action="store_true",
-    help="begin again; without it chains go on from where they are, as after Ctrl-C",
-)
-VERB.takes_settings(
-    "anything else that an arm takes, as sampler.n_steps=8, protocol.seeds=8 or dataset.standardize=false"
-)
+VERB.takes("--fresh", action="store_true", help="begin again; without it chains go on from where they are")
+VERB.takes_settings("any setting of an arm, as sampler.n_steps=8 or dataset.standardize=false")

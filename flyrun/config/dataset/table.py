@@ -33,6 +33,11 @@ class Table(Rows):
     )
     na: tuple[str, ...] = setting((), "further words for a missing value, as ['-999', '?']")
     standardize: bool = setting(True, "numbers to mean 0 and sd 1; false: as they are")
+    ones: float = setting(
+        1.0,
+        "number in the column of ones: one prior for all is so many times wider for the intercept",
+        above=0,
+    )
     missing: Literal["refuse", "drop"] = setting(
         "refuse", "drop: leave out, and count, rows that lack a value"
     )
@@ -76,8 +81,10 @@ class Table(Rows):
 
     def settings(self) -> dict[str, Any]:
         """As in the base class; the file's digest is in no key twice, and no role that no column has."""
-        without = {"sha256", *ROLES} - self.beside.keys()
-        return {key: value for key, value in super().settings().items() if key not in without}
+        unused = dict.fromkeys(ROLES) | {"ones": 1.0}
+        found = super().settings()
+        unsaid = {"sha256", *(key for key, value in unused.items() if found[key] == value)}
+        return {key: value for key, value in found.items() if key not in unsaid}
 
     def say(self, key: str, value: str | None = None) -> str:
         """How a key is typed where this table was asked for; a column's name joins those of a list."""

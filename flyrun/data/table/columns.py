@@ -105,7 +105,7 @@ def scan(
     beside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
     }
-    layout = Layout(task, aim, columns, rows, dropped, counted, beside, standing)
+    layout = Layout(task, aim, columns, rows, dropped, counted, beside, standing, options.ones)
     for name in layout.names:
         if layout.names.count(name) > 1:
             other = "the column of ones that is added" if name == INTERCEPT else "a level of another column"

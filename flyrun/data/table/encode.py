@@ -15,7 +15,7 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
     The target: ±1, class numbers, standardised values, or counts and the like as they are.
     """
     parts = [_parts(piece[column.name], column) for column in layout.features]
-    rows = np.column_stack([*parts, np.ones(len(piece))])
+    rows = np.column_stack([*parts, np.full(len(piece), layout.ones)])
     aim = layout.target
     if aim.levels is None:
         target = (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd

@@ -40,7 +40,7 @@ class Column:
 class Layout:
     """What a table holds. task: of Dataset; rows: those used; dropped: for missing values; row_numbers:
     columns left out, for they have no name and count the rows; beside: columns that are no features, by role;
-    copies: how many rows its rows stand for."""
+    copies: how many rows its rows stand for; ones: the number in the column of ones."""
 
     task: str
     target: Column
@@ -50,6 +50,7 @@ class Layout:
     row_numbers: list[str] = field(default_factory=list)
     beside: dict[str, Column] = field(default_factory=dict)
     copies: float = 0.0
+    ones: float = 1.0
 
     @property
     def names(self) -> list[str]:

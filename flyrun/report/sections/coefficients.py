@@ -43,7 +43,7 @@ def caveats(run: Run) -> list[str]:
     for arm in run.arms:
         accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
         lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted)
-    lines += _prior_like(run, rows)
+    lines += _prior_like(rows)
     return [text[0].upper() + text[1:] for text in lines]
 
 
@@ -63,7 +63,8 @@ def _unlike(fit: Row, rows: list[Row]) -> list[str]:
 def lead(run: Run) -> list[str]:
     """What was fitted to what, and how the draws came about, a line each."""
     fit = run.info["fit"]
-    first, *others = [*fit["lines"], fit["how"]]
+    lines: list[str] = [*fit["lines"], fit["how"]]
+    first, *others = lines
     return [f"{first}.", *(line[0].upper() + line[1:] + "." for line in others)]
 
 
@@ -104,19 +105,10 @@ def _label(row: Row) -> str:
     return f"{row['class']}: {row['coefficient']}" if row["class"] else str(row["coefficient"])
 
 
-def _prior_like(run: Run, rows: list[Row]) -> list[str]:
+def _prior_like(rows: list[Row]) -> list[str]:
     """Coefficients whose posterior is nearly as wide as their prior."""
-    prior = run.info["fit"]["prior_scale"]
-    if not prior:
-        return []
-    # a contrast of two classes' coefficients has twice the prior variance
-    wide = prior * (math.sqrt(2.0) if any(row["class"] for row in rows) else 1.0)
-    vague = [
-        _label(row)
-        for row in rows
-        if row["mean"] and row.get("effect_mean")
-        if row["sd"] * abs(row["effect_mean"] / row["mean"]) > _PRIOR_LIKE * wide
-    ]
+    wide = ((row, row.get("prior_sd")) for row in rows if "effect_mean" in row)
+    vague = [_label(row) for row, prior in wide if prior and row["sd"] > _PRIOR_LIKE * prior]
     if not vague:
         return []
     return [
@@ -161,8 +153,9 @@ _COLUMNS = [
     Metric("rhat", "R-hat", text=lambda row: _known(row.get("rhat", math.nan), ".3f")),
     Metric("effect_mean", "effect", text=lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
 ]
-_SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1]]
-METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, Metric("effect_q03"), Metric("effect_q97")]
+_PRIOR = Metric("prior", "prior", text=lambda row: str(row.get("prior", "")))
+_SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
+METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]
 
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.

@@ -1,0 +1,133 @@
+"""Priors on a table's coefficients: as they are typed, as they are sampled under, and as a table to read.
+
+Those of numbers are told per unit of the column; by default their sd is one number for all columns, per sd
+of a column or, of columns of two values, from one to the other. The intercept is the linear predictor where
+numbers are at their means and categories at their references; its prior is so wide that rare events stay
+rare.
+"""
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.data.table.layout import INTERCEPT, Layout
+from flyrun.errors import ConfigError
+
+#: of an intercept's prior, in units of the linear predictor, or in sds of a target that is standardised
+INTERCEPT_SD = 10.0
+_NUMBER = r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*"
+_TYPED = re.compile(rf"\s*(.+?)\s*:\s*normal\({_NUMBER},{_NUMBER}\)\s*", re.IGNORECASE)
+_MOST_NAMED = 12
+
+
+class Typed(NamedTuple):
+    """A normal prior as it is typed, per unit of its column: `age: normal(0, 1)`."""
+
+    term: str
+    mean: float
+    sd: float
+
+    def __str__(self) -> str:
+        """As typed."""
+        return f"{self.term}: {_normal(self.mean, self.sd)}"
+
+
+class Priors(NamedTuple):
+    """Independent normal priors on the coefficients of standardised columns, the intercept last.
+
+    mean, sd: (D,), in these columns' units.  table: what people read, a row each.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    table: list[dict[str, Any]]
+
+
+def typed(text: str) -> Typed:
+    """Read `TERM: normal(MEAN, SD)`. Raises argparse.ArgumentTypeError with an example."""
+    found = _TYPED.fullmatch(text)
+    mean, sd = map(float, found.groups()[1:]) if found else (math.nan, math.nan)
+    if found is None or not math.isfinite(mean) or not 0.0 < sd < math.inf:
+        said = "must be COLUMN: normal(MEAN, SD), SD above 0, as 'age: normal(0, 1)'"
+        raise argparse.ArgumentTypeError(f"{text}: {said}")
+    return Typed(found[1], mean, sd)
+
+
+def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool = True) -> Priors:
+    """The priors of a table's coefficients.
+
+    own: those that are typed; of the others sd is `scale`.  intercept: whether the model has one.
+    Raises ConfigError for a term that there is not, or that two are typed for.
+    """
+    columns = [column for column in layout.features for _ in column.encoded]
+    names = layout.names if intercept else layout.names[:-1]
+    steps = np.array([column.sd for column in columns] + [1.0])
+    steps[-1] /= layout.ones
+    factor = layout.target.sd / steps  # a coefficient per unit of its column, of one of a standardised column
+    shift = np.zeros(len(steps))
+    shift[-1] = layout.target.mean
+    standardised = [one.levels is None and one.sd != one.high - one.low for one in columns] + [False]
+    mean, sd = np.zeros(len(steps)), np.full(len(steps), float(scale))
+    sd[-1] = max(INTERCEPT_SD, scale) / layout.ones
+    by_term = {one.name: [d for d, other in enumerate(columns) if other is one] for one in layout.features}
+    by_term |= {name: [d] for d, name in enumerate(names)}
+    chosen: dict[int, Typed] = {}
+    for one in own:
+        if one.term not in by_term or (layout.task == "classes"):
+            raise _unknown(one, layout, list(by_term))
+        for d in by_term[one.term]:
+            if d in chosen:
+                both = f"--prior {quoted(str(one))}: {names[d]} has {quoted(str(chosen[d]))} too"
+                raise ConfigError(f"{both}; keep one of them")
+            chosen[d] = one
+            mean[d], sd[d] = (one.mean - shift[d]) / factor[d], one.sd / factor[d]
+    # a coefficient of a class is told against the first class's, whose prior is the same
+    contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
+    table = [
+        {
+            "term": names[d],
+            "prior": _normal(mean[d] * factor[d] + shift[d], contrast * sd[d] * factor[d]),
+            "sd": contrast * sd[d] * factor[d],
+            "per_sd": contrast * sd[d] * layout.target.sd if standardised[d] else None,
+        }
+        for d in (*range(len(names))[len(columns) :], *range(len(columns)))
+    ]
+    return Priors(mean[: len(names)], sd[: len(names)], table)
+
+
+def lines(table: Sequence[dict[str, Any]], most: int | None = None) -> list[str]:
+    """The table on a screen, in at most so many rows."""
+    shown = table if most is None or len(table) <= most else table[: most - 1]
+    wide = [max(len(str(row[key])) for row in shown) for key in ("term", "prior")]
+    found = ["priors, per unit of a column:"]
+    for row in shown:
+        sd = "where numbers are at their means" if row["term"] == INTERCEPT else ""
+        sd = f"sd {per_sd:.4g} per sd of the column" if (per_sd := row.get("per_sd")) else sd
+        found.append(f"  {row['term']:<{wide[0]}}  {row['prior']:<{wide[1]}}  {sd}".rstrip())
+    if more := len(table) - len(shown):
+        found.append(f"  and {more:,} more priors, which --check shows")
+    return found
+
+
+def beside(rows: Sequence[dict[str, Any]], table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of coefficients, each with its prior and the sd of that, where the table has it."""
+    by_term = {row["term"]: {"prior": row["prior"], "prior_sd": row.get("sd")} for row in table}
+    return [row | by_term.get(row["coefficient"], {}) for row in rows]
+
+
+def _unknown(one: Typed, layout: Layout, terms: list[str]) -> ConfigError:
+    said = f"--prior {quoted(str(one))}"
+    if layout.task == "classes":
+        return ConfigError(f"{said}: a softmax regression has one prior for all; set it with --prior-scale")
+    shown = listing(terms) if len(terms) <= _MOST_NAMED else f"{', '.join(terms[:_MOST_NAMED])}, …"
+    close = did_you_mean(one.term, terms)
+    return ConfigError(f"{said}: no coefficient is called {one.term!r}{close}; there are {shown}")
+
+
+def _normal(mean: float, sd: float) -> str:
+    return f"normal({mean:.4g}, {sd:.4g})"
