@@ -1,5 +1,6 @@
 """How many data are bright when the bounds touch k posterior sds away from the MAP, k by point."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from flyrun.report.colours import BLUE, KNOWN
 from flyrun.report.figures import INK
 from flyrun.runner.store import swept
 
-# Maclaurin & Adams (2014), Table 1: what the MAP-tuned OPV arm queries of what the regular one does.
-PAPER_SHARE = 575_528 / 18_182_764
+# Maclaurin & Adams (2014), Table 1: what the MAP-tuned OPV arm queries of what the regular one does; data.
+PAPER_SHARE, PAPER_DATA = 575_528 / 18_182_764, 1_800_000
 
 
 def bright_against_distance(run: Run, run_dir: Path) -> Any:
     """Bright data against the distance of the point where the bounds touch the likelihoods from the MAP, in
     posterior sds, every direction off by as much on average; mean ± 1 sd over chains. At the MAP they are a
-    few, whatever the number of data; the paper's share needs a MAP estimate that is far off.
+    few, whatever the number of data; the paper's share needs a MAP estimate that is far off, the more sds the
+    more data there are.
 
     None where no arm is done.
     """
@@ -38,8 +40,10 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
     colour = KNOWN["firefly_hmc"]
     axis.errorbar(k, mean, sd, color=colour, marker="o", capsize=3, linewidth=1.5, label="measured")
     axis.axhline(PAPER_SHARE * n_data, color=BLUE, linewidth=1.2, linestyle=":")
+    here = share_distance(points, n_data)
+    far = f": {here:.0f} sds here, {here * math.sqrt(PAPER_DATA / n_data):.0f} with its 1.8 million data"
     axis.annotate(
-        f"the paper's share of queries on OPV, {PAPER_SHARE:.1%} of the data",
+        f"the paper's share of queries on OPV, {PAPER_SHARE:.1%}" + far * math.isfinite(here),
         (0, PAPER_SHARE * n_data), (2, 3), textcoords="offset points", fontsize=8,
     )  # fmt: skip
     for x, y in zip(k, mean, strict=True):
@@ -55,6 +59,16 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
     )
     axis.legend(loc="lower right")
     return figure
+
+
+def share_distance(points: list[tuple[float, float, float]], n_data: int) -> float:
+    """Sds at which the paper's share of n_data are bright, between points on logarithmic axes; NaN beyond.
+
+    Of N' data the same share is bright at √(N'/N) times as many sds, which are as many times smaller.
+    """
+    k, bright, _ = np.array([point for point in points if point[0] > 0] or [(1.0, 1.0, 0.0)]).T
+    at = np.interp(math.log(PAPER_SHARE * n_data), np.log(bright), np.log(k), math.nan, math.nan)
+    return math.exp(at)
 
 
 def distances(run: Run) -> list[tuple[float, float, float]]:

@@ -5,6 +5,7 @@ import pytest
 
 from flyrun.config.compose import compose_job
 from flyrun.models.problem import posterior_curvature
+from flyrun.report.illustrations import bound_distance
 from flyrun.samplers.chain.bounds.map import centre
 from flyrun.samplers.method import prepare
 
@@ -57,3 +58,12 @@ def test_the_gauge_is_a_fact_of_softmax_alone(tmp_path):
     assert (facts["gauge"], facts["gradients"]) == ({"classes": 3}, True)
     facts = _program(tmp_path).facts().plain()
     assert (facts["gauge"], facts["gradients"]) == ({}, False)
+
+
+def test_the_papers_share_is_reached_at_more_sds_where_there_are_more_data():
+    share = bound_distance.PAPER_SHARE
+    points = [(0.0, 12.0, 1.0), (10.0, 1e6 * share / 4, 1.0), (30.0, 1e6 * share * 9 / 4, 1.0)]
+    assert bound_distance.share_distance(points, 1_000_000) == pytest.approx(20)
+    # the same bright counts of fewer data are a larger share, reached nearer
+    assert bound_distance.share_distance(points, 500_000) == pytest.approx(20 / np.sqrt(2))
+    assert np.isnan(bound_distance.share_distance(points, 10_000_000))
