@@ -39,6 +39,14 @@ def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
     assert max(tried, key=lambda pair: pair[1])[0] == stated.prior.scale
     assert program.facts().more["prior_scale"] == stated.prior.scale
     assert any("held_out takes" in line for line in program.notes())
+    assert not any("an end of" in line for line in program.notes())
+
+
+def test_a_held_out_scale_at_the_end_of_its_grid_is_told_of(tmp_path):
+    cut = _program(tmp_path, "prior.scale=held_out", "prior.grid=[0.2,0.5]", "dataset.limit=2000")
+    assert "takes 0.5, an end of prior.grid: " in cut.notes()[0]
+    one = _program(tmp_path, "prior.scale=held_out", "prior.grid=[0.5]", "dataset.limit=2000")
+    assert "an end of" not in one.notes()[0]
 
 
 def test_setup_queries_are_the_fit_the_bounds_and_the_first_state(tmp_path):
