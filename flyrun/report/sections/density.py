@@ -17,7 +17,7 @@ from flyrun.report.figures import axes, band, common, legend_below, new_figure, 
 from flyrun.report.metrics import EXACT, Metric, Value, word
 from flyrun.report.metrics import by_seed as cell
 from flyrun.report.render import plain
-from flyrun.report.section import Row, Section
+from flyrun.report.section import Plot, Row, Section
 
 _PRIOR = 1e-3  # the share of the prior that every density is given, so that its logarithm is finite
 _FLOOR_DRAWS, _FLOOR_SETS, _KS_DRAWS = 1_500, 10, 100_000
@@ -201,37 +201,42 @@ def _one_mode(run: Run, arm: ArmResult) -> list[str]:
     return [f"{lost} of {arm.done} seeds miss a mode."] if lost else []
 
 
-def _against_cost(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Total variation from the grid's posterior against rows read (above) and likelihood queries (below),
-    mean ± 1 sd over seeds. The two axes rank the methods differently.
-    """
-    figure = new_figure(figsize=(6.4, 6.6), layout="constrained")
-    panels = figure.subplots(2, 1)
-    panels[0].set_title(title, parse_math=False, wrap=True)
-    for panel, cost in zip(panels, _COSTS, strict=True):
-        for arm in arms:
-            x, values = common(arm, f"curve_{cost}", "curve_tv")
-            band(panel, x, values, styles[arm.name], arm.name, positive=True)
-        panel.axhline(arms[0].pooled.tv_floor[0], color="grey", linewidth=0.8, linestyle=":")
-        label = {"visits": "rows read", "queries": "likelihood queries"}[cost]
-        panel.set(xlabel=label, ylabel="total variation", xscale="log", yscale="log")
-        round_numbers(panel.yaxis)
-    legend_below(figure, panels[0])
-    return figure
+def _against_cost(of: str, label: str, caption: str) -> Plot:
+    def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+        figure = new_figure(figsize=(6.4, 6.6), layout="constrained")
+        panels = figure.subplots(2, 1)
+        panels[0].set_title(title, parse_math=False, wrap=True)
+        for panel, cost in zip(panels, _COSTS, strict=True):
+            for arm in arms:
+                x, values = common(arm, f"curve_{cost}", f"curve_{of}")
+                band(panel, x, values, styles[arm.name], arm.name, positive=True)
+            if of == "tv":
+                panel.axhline(arms[0].pooled.tv_floor[0], color="grey", linewidth=0.8, linestyle=":")
+            across = {"visits": "rows read", "queries": "likelihood queries"}[cost]
+            panel.set(xlabel=across, ylabel=label, xscale="log", yscale="log")
+            round_numbers(panel.yaxis)
+        legend_below(figure, panels[0])
+        return figure
+
+    plot.__doc__ = caption
+    return plot
 
 
 def _mode_masses(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Mass that the methods give to the mode with θ2 < 0 against rows read, mean ± 1 sd over seeds; the
-    dotted line is the posterior's.
+    """Mass that the methods give to the mode with θ2 < 0 against rows read: its mean over seeds (above; the
+    dotted line is the posterior's), and its sd over seeds (below): 0.5 where each seed is in one mode.
     """
-    figure, (axis,) = axes(1, title)
+    figure, (top, bottom) = axes(2, title, height=5.0)
     for arm in arms:
         x, values = common(arm, "curve_visits", "curve_mode")
-        band(axis, x, values, styles[arm.name], arm.name)
-    axis.axhline(arms[0].pooled.density_truth[2], color="grey", linewidth=0.8, linestyle=":")
-    axis.set(xlabel="rows read", ylabel="mass of θ2 < 0", xscale="log", ylim=(-0.02, 1.02))
-    round_numbers(axis.xaxis)
-    legend_below(figure, axis)
+        band(top, x, values.mean(axis=0)[None], styles[arm.name], arm.name)
+        if len(values) > 1:
+            band(bottom, x, values.std(axis=0, ddof=1)[None], styles[arm.name], arm.name)
+    top.axhline(arms[0].pooled.density_truth[2], color="grey", linewidth=0.8, linestyle=":")
+    top.set(ylabel="mass of θ2 < 0", xscale="log", ylim=(-0.02, 1.02))
+    bottom.set(xlabel="rows read", ylabel="its sd over seeds", ylim=(-0.02, 0.73))
+    round_numbers(bottom.xaxis)
+    legend_below(figure, top)
     return figure
 
 
@@ -261,6 +266,19 @@ SECTION = Section(
     summarise=summarise, pool=pool,
     legend=_legend, arm_caveats=_one_mode,
     replaces=("accuracy", "paper", "ess", "cost", "chains", "functionals"),
-    figures={"total_variation": _against_cost, "modes": _mode_masses, "densities": _densities},
+    figures={
+        "total_variation": _against_cost(
+            "tv", "total variation",
+            "Total variation from the grid's posterior against rows read (above) and likelihood queries "
+            "(below), mean ± 1 sd over seeds. The two axes rank the methods differently.",
+        ),
+        "cross_entropy": _against_cost(
+            "kl", "cross entropy less entropy, nats",
+            "Cross entropy −∫ p log q, less the posterior's own entropy, against rows read (above) and "
+            "likelihood queries (below), mean ± 1 sd over seeds.",
+        ),
+        "modes": _mode_masses,
+        "densities": _densities,
+    },
     code=("flyrun.models.mixture",),
 )  # fmt: skip
