@@ -115,6 +115,8 @@ full: $(VENV)/run.stamp ## Table 1 with the published lengths (protocol=full), r
 smoke: $(VENV)/run.stamp ## MNIST in seconds, to see that all works
 	$(FLYRUN) experiment=mnist_logreg protocol=smoke name=smoke $(ARGS)
 
+# some tests start a Python, which reads flyrun compiled to bytecode sooner
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev.stamp ## the test suite
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
 

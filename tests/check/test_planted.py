@@ -76,7 +76,7 @@ def test_an_energy_that_a_graphs_kernel_gets_wrong_is_found(folder, share, exact
     assert passed == exact, said
 
 
-@pytest.mark.parametrize("name", probes.graph_probes())
+@pytest.mark.parametrize("name", probes._GRAPHS)
 def test_each_sound_kernel_of_a_graph_passes(folder, name):
     """Against the distribution by counting, of which a tenth of an sd would show."""
     method = prepare(probes.graph_probes()[name], folder)

@@ -5,8 +5,6 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -16,6 +14,7 @@ from rich.console import Console
 from flyrun.report.build import Page, build, load
 from flyrun.report.colours import styles_of
 from flyrun.report.sections import long_run as gibbs_reference
+from tests.in_process import flyrun
 from tests.stored import write_three_arms
 
 pytestmark = pytest.mark.figures
@@ -33,8 +32,7 @@ def run(tmp_path_factory):
         "arms.local_80.sampler.batch=4",
         "arms.local_160.sampler.batch=8",
     ]
-    command = [sys.executable, "-m", "flyrun", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = flyrun(folder, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "results" / "runs" / "small", done.stdout
 
@@ -139,8 +137,7 @@ def test_arms_without_seeds_and_one_seed(run):
 def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path):
     words = ["experiment=ising_local_minibatch", "only=[gibbs,local_40]", "name=stored", "protocol.seeds=4"]
     words += ["protocol.iterations=700", "protocol.burn_in=200", "executor.workers=1"]
-    command = [sys.executable, "-m", "flyrun", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = flyrun(tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     root = tmp_path / "results" / "runs" / "stored"
     loaded = load(root)

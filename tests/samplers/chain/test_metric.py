@@ -1,5 +1,7 @@
 """Metrics against plain matrices, and what a pseudo-prior has beyond its Gaussian part."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -33,11 +35,23 @@ def _bounds(n_classes):
     return collapse(softmax.untuned_bound(model, features, 1.0), model, features)
 
 
-BASES = {
-    f"{name}, {n_classes} classes": priors.pseudo_prior(priors.prior(0.7), _bounds(n_classes))
-    for name, priors in (("gaussian", gaussian_prior), ("laplace", laplace_prior))
-    for n_classes in (1, 2, 3, 5)
-}
+CASES = [(name, n_classes) for name in ("gaussian", "laplace") for n_classes in (1, 2, 3, 5)]
+
+
+@cache
+def _bases():
+    """Name of a case -> pseudo-prior."""
+    priors = {"gaussian": gaussian_prior, "laplace": laplace_prior}
+    return {
+        f"{name}, {n_classes} classes": priors[name].pseudo_prior(priors[name].prior(0.7), _bounds(n_classes))
+        for name, n_classes in CASES
+    }
+
+
+@pytest.fixture(params=[f"{name}, {n_classes} classes" for name, n_classes in CASES])
+def base(request):
+    """The pseudo-prior of a case."""
+    return _bases()[request.param]
 
 
 @outer_jit
@@ -53,7 +67,6 @@ def _matrices(metric, size):
     return (np.array(matrix).T for matrix in zip(*(_products(metric, u) for u in np.eye(size)), strict=True))
 
 
-@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
 def test_products_are_those_of_the_whole_matrices(base):
     whole = dense(base)
     reference = reference_of(base, own=True)
@@ -77,7 +90,6 @@ def _parts(kind, base, theta, away, pull, gradient, over):
 
 
 @pytest.mark.parametrize("kind", [Own(), Foreign()])
-@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
 def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
     whole = dense(base)
     mean = np.linalg.solve(whole.precision, whole.linear)
@@ -102,7 +114,7 @@ def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
 
 
 def test_a_ridge_of_has_nothing_beyond():
-    for name, base in BASES.items():
+    for name, base in _bases().items():
         gradient = np.zeros(len(dense(base).linear))
         value = log_beyond(base, gradient + 0.3, gradient)
         assert (value == 0.0 and not gradient.any()) == name.startswith("gaussian")
