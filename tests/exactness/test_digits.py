@@ -38,6 +38,7 @@ def _setup(offset, noise, n_data, prior="gaussian", scale=1e8):
     mode = find_newton_map(student_t, model, features, module.penalty(made), 0.0, np.zeros(0)).theta
     code = {"model": student_t, "prior": module}
     arm = SimpleNamespace(**{key: SimpleNamespace(code=value) for key, value in code.items()})
+    arm.model.auxiliary = False
     arm.dataset = SimpleNamespace(name="table", standardize=False, shard=None)
     return Setup(arm, Problem(None, model, features, made, Fit(scale, noise, mode)))
 

@@ -55,7 +55,11 @@ def _zigzag(problem, seed):
     bound = SimpleNamespace(
         model=problem.model, features=problem.features, prior=PRIOR, fit=SimpleNamespace(theta_map=made.mean)
     )
-    arm = SimpleNamespace(prior=SimpleNamespace(code=gaussian_prior), dataset=SimpleNamespace(shard=None))
+    arm = SimpleNamespace(
+        model=SimpleNamespace(auxiliary=False),
+        prior=SimpleNamespace(code=gaussian_prior),
+        dataset=SimpleNamespace(shard=None),
+    )
     process = zigzag.process_of(arm, bound, setup, 2, True)
     rng, theta = np.random.default_rng(seed), np.empty((RANKS + 10, 2))
     phi, v = rng.standard_normal(2), np.array([1.0, -1.0])

@@ -56,7 +56,7 @@ def linear_gaussian(method, sampler=None, n_data=90, sd=0.7):
     rows = rng.standard_normal((n_data, 3))
     target = rows @ np.array([1.0, -0.5, 0.3]) + sd * rng.standard_normal(n_data)
     old = method.arm
-    model = SimpleNamespace(code=NORMAL, name="normal")
+    model = SimpleNamespace(code=NORMAL, name="normal", auxiliary=False)
     settings = {"prior": old.prior, "dataset": old.dataset, "model": model, "method": old.method}
     arm = SimpleNamespace(sampler=sampler or old.sampler, **settings)
     dataset = replace(method.problem.dataset, features=rows, target=target, feature_names=("a", "b", "c"))

@@ -30,7 +30,11 @@ def _process(order, local=True):
         fit=SimpleNamespace(theta_map=made.mean),
     )
     return zigzag.process_of(
-        SimpleNamespace(prior=SimpleNamespace(code=gaussian_prior), dataset=SimpleNamespace(shard=None)),
+        SimpleNamespace(
+            model=SimpleNamespace(auxiliary=False),
+            prior=SimpleNamespace(code=gaussian_prior),
+            dataset=SimpleNamespace(shard=None),
+        ),
         problem,
         setup,
         order,
