@@ -9,27 +9,24 @@ import numpy as np
 import pytest
 import xarray
 
+from tests.in_process import flyrun
+
 ARMS = ("regular", "untuned", "map_tuned")
 MAIN = ("experiment=mnist_logreg", f"only=[{','.join(ARMS)}]", "protocol=smoke")
-
-
-def _flyrun(*words, folder):
-    command = [sys.executable, "-m", "flyrun", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    done = _flyrun(*MAIN, "executor.workers=2", folder=folder)
-    return folder, done
+    command = [sys.executable, "-m", "flyrun", *MAIN, "executor.workers=2"]
+    return folder, subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def test_another_length_leaves_the_run_as_it_is(run):
     folder, _ = run
     table = folder / "results" / "runs" / "mnist_logreg" / "table.csv"
     before = table.read_bytes()
-    done = _flyrun(*MAIN[:2], "protocol=brisk", folder=folder)
+    done = flyrun(folder, *MAIN[:2], "protocol=brisk")
     assert done.returncode == 2
     assert "name=mnist_logreg_2 keeps both, fresh=true replaces them" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -65,14 +62,14 @@ def test_it_ends_well_and_leaves_its_table(run):
 
 def test_a_second_call_runs_nothing(run):
     folder, _ = run
-    again = _flyrun(*MAIN, folder=folder)
+    again = flyrun(folder, *MAIN)
     assert again.returncode == 0
     assert "all 6 cells cached" in again.stdout
 
 
 def test_one_worker_gives_the_same_bits(run):
     folder, _ = run
-    other = _flyrun(*MAIN, "executor.workers=1", "name=alone", folder=folder)
+    other = flyrun(folder, *MAIN, "executor.workers=1", "name=alone")
     assert other.returncode == 0, other.stderr
     two, one = _draws(folder), _draws(folder, "alone")
     assert set(two) == set(one) == {(arm, f"seed={seed}") for arm in ARMS for seed in (0, 1)}
@@ -84,6 +81,6 @@ def test_one_worker_gives_the_same_bits(run):
 def test_one_arm_without_an_experiment(run):
     folder, _ = run
     words = ["dataset=mnist_7v9", "dataset.limit=500", "model=logistic", "bound=map", "sampler=random_walk"]
-    done = _flyrun(*words, "protocol=smoke", "protocol.seeds=1", folder=folder)
+    done = flyrun(folder, *words, "protocol=smoke", "protocol.seeds=1")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
