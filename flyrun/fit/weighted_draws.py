@@ -44,26 +44,31 @@ _EVEN = 0.01  # variance of log weights up to which they are even, and their tai
 
 @dataclass(frozen=True)
 class Mixture:
-    """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ; freedom: 0 is a Gaussian."""
+    """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ.
+
+    freedom, wide_freedom: of the narrow and the wide part; 0 is a Gaussian.
+    """
 
     centre: np.ndarray
     root: np.ndarray
     freedom: float = _FREEDOM
+    wide_freedom: float = _WIDE_FREEDOM
 
     @staticmethod
-    def of(centre: np.ndarray, shape: np.ndarray, freedom: float = _FREEDOM) -> "Mixture":
+    def of(centre: np.ndarray, shape: np.ndarray, *freedoms: float) -> "Mixture":
         """With this shape, (P, P)."""
         jitter = 1e-12 * np.diag(np.diag(shape))
-        return Mixture(centre, np.linalg.cholesky(shape + jitter), freedom)
+        return Mixture(centre, np.linalg.cholesky(shape + jitter), *freedoms)
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws, (n, P), and which are of the wide part."""
         wide = rng.random(n) < _WIDE
         noise = rng.standard_normal((n, len(self.centre)))
         stretch = np.ones(n)
-        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, _WIDE_FREEDOM, _WIDTH)):
+        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, self.wide_freedom, _WIDTH)):
+            stretch[part] = width
             if freedom:
-                stretch[part] = width * np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
+                stretch[part] *= np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
         return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
 
     def square(self, x: np.ndarray) -> np.ndarray:
@@ -74,7 +79,7 @@ class Mixture:
         """(n,) of x (n, P)."""
         size, square = len(self.centre), self.square(x)
         narrow = _log_t(square, size, self.freedom) + math.log(1.0 - _WIDE)
-        wide = _log_t(square / _WIDTH**2, size, _WIDE_FREEDOM) - size * math.log(_WIDTH) + math.log(_WIDE)
+        wide = _log_t(square / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH) + math.log(_WIDE)
         return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
 
 
@@ -158,7 +163,8 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
         if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
             return replace(found, modes=modes, why=f"the posterior has {len(modes)} modes or more")
         return found if found.why else held_against_hmc(posterior, found, rng)
-    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0), likelihood, rng, draws)
+    # no t: what few rows say of draws far out, where the second order says nothing, swamps all others' weights
+    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, draws)
     if found.why and draws * len(posterior.rows) <= _AT_MOST:
         return by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
     return found
