@@ -163,7 +163,7 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
         if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
             return replace(found, modes=modes, why=f"the posterior has {len(modes)} modes or more")
         return found if found.why else held_against_hmc(posterior, found, rng)
-    # no t: what few rows say of draws far out, where the second order says nothing, swamps all others' weights
+    # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
     found = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, draws)
     if found.why and draws * len(posterior.rows) <= _AT_MOST:
         return by_all_rows(posterior, Mixture.of(at, shape), rng, draws)

@@ -18,8 +18,8 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     words = [
         "experiment=consensus_two_modes", "only=[regular,full_J_8,product_J_8]", "protocol.iterations=1500",
-        "protocol.burn_in=200", "protocol.thin=1", "arms.regular.protocol.iterations=1500", "protocol.seeds=2",
-        "executor.workers=1", f"results_dir={folder}",
+        "protocol.burn_in=200", "protocol.thin=1", "arms.regular.protocol.iterations=1500",
+        "protocol.seeds=2", "executor.workers=1", f"results_dir={folder}",
     ]  # fmt: skip
     job = compose_job(words)
     assert run(job).exit_code == 0
