@@ -30,8 +30,8 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONT
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 _COMMAND = re.compile(r"(\.venv/bin/)?(flyrun|make) \S")
 _PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?!HEAD)[A-Z]{3,}|…|\.\.\.")
-#: a plug-in's, and one of files that a page has the reader write
-_OF_THE_READER = re.compile("barker|--config-dir mine")
+#: a plug-in's, and those of files that a page has the reader write or fetch
+_OF_THE_READER = re.compile("barker|--config-dir mine|moldata.csv")
 
 
 def on_pages():

@@ -188,7 +188,7 @@ BAD = {
     "executor.cores=2": "executor=local has no key cores",
     "executor=slurm": "choose from dask and local",
     "experiment=mnist": "(did you mean mnist_logreg?)",
-    "only=[map]": "choose from regular, untuned, map_tuned, independence and firefly_hmc",
+    "only=[map]": "choose from regular, untuned, map_tuned, map_tuned_small_q, map_tuned_slack",
     "only=[]": "only=[]:",
     "only=3": "only=3:",
     "name=../x": "folder name",

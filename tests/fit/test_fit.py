@@ -125,7 +125,7 @@ def test_a_scale_that_has_no_estimate_is_refused(nu, noise, code, tmp_path, monk
     error = capsys.readouterr().err
     assert error.startswith("flyrun: error: model.scale=estimated: ")
     assert error.count("\n") == 1
-    assert main([*words, "model.scale=0.1", "--budget", "700"]) == code
+    assert main([*words, "model.scale=0.1", "--budget", "2000"]) == code
 
 
 def slowed(monkeypatch, seconds):

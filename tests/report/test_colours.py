@@ -21,8 +21,15 @@ PEERS = [
     "regular_random_walk", "regular_mala", "regular_hmc_by_bound", "regular_hmc_by_hessian", "independence",
     "firefly_random_walk", "firefly_elliptical_slice", "firefly_hmc_tight", "firefly_hmc",
 ]
-# of the many arms that are alike but for the graph, those of two graphs
-ONLY = {"gibbs_cost": ["only=[gibbs,min,local,mgpmh,double,poisson,gibbs_edges,local_edges,poisson_edges]"]}
+ONLY = {
+    # of the many arms that are alike but for the graph, those of two graphs
+    "gibbs_cost": ["only=[gibbs,min,local,mgpmh,double,poisson,gibbs_edges,local_edges,poisson_edges]"],
+    # of settings tried, those that figures draw
+    "pmd_mixture_search": [
+        "only=[kde_late,kde_epochs_width_0.03,hybrid_late,hybrid_epochs,ours_twice,sgld_step_0.03,svi_constant_0.03,"
+        "npv,one_pass_smc]"
+    ],
+}
 # fmt: on
 
 
