@@ -27,7 +27,8 @@ def _gaussian(rng, stream, metric, noise, out):
         scale_noise(metric, noise, out[i])
 
 
-@pytest.mark.parametrize("n_data", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_data", [100_000, 1_000_000])
 def test_iteration_against_a_draw_of_a_gaussian(n_data, tmp_path, benchmark, capsys):
     data = ["dataset=tall", f"dataset.n_data={n_data}", "model=logistic", "prior=gaussian"]
     program = prepare(arm_of(data, WORDS), tmp_path)
