@@ -103,9 +103,8 @@ def test_the_target_decides_the_task(write, values, task, coded):
 def test_whole_numbers_that_may_be_counts_or_classes_are_no_target_until_the_model_says(write, values):
     """What the target is for is never guessed where two models would take it."""
     text = "x,y\n" + "".join(f"{k % 3},{value}\n" for k, value in enumerate(values))
-    with pytest.raises(
-        DataError, match=r"or measurements; choose model=poisson or .*, model=softmax if .*, model=student_t"
-    ):
+    choices = "model=poisson or .*, model=softmax if .*, model=ordinal if .*, model=student_t"
+    with pytest.raises(DataError, match=f"or measurements; choose {choices}"):
         data.load(write(text))
     codes = np.unique([int(value) for value in values], return_inverse=True)[1]
     np.testing.assert_array_equal(data.load(write(text, task="classes")).target, codes)

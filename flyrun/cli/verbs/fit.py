@@ -134,7 +134,7 @@ VERB = Verb(
     usage="FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
     about="""Draws from the exact posterior of a regression, and writes report.html, table.csv and
     posterior.nc (for ArviZ) to results/runs/NAME. Exit code 0: done. 3: written, but not to be trusted
-    yet; a longer --budget goes on. 2: something for you to mend.""",
+    yet; a longer --budget runs longer. 2: something for you to mend.""",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
 )

@@ -325,7 +325,7 @@ def _of_values(seen: Seen) -> str:
     if seen.text or n_values <= 2 or not seen.whole or not (few or seen.low == 0.0):
         return "binary" if n_values == 2 else "classes" if seen.text else "regression"
     meanings = {"counts": "counts"} if seen.low >= 0.0 else {}
-    meanings |= {"classes": "classes"} if few else {}
+    meanings |= {"classes": "classes", "ordered": "classes in order"} if few else {}
     meanings |= {"regression": "measurements"}
     meant = {word: models for task, word in meanings.items() if (models := _models(seen.options, task))}
     if len(meant) == 1:

@@ -56,7 +56,7 @@ def _unlike(fit: Row, rows: list[Row]) -> list[str]:
     return [
         f"The chains do not agree yet on {len(unlike)} of {len(rows)} coefficients: R-hat is "
         f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
-        "same command with a longer --budget goes on from here."
+        "same command with a longer --budget runs them longer."
     ]
 
 
