@@ -52,7 +52,9 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
     opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
     say(f"posterior: {path}; open it with {opens} or ArviZ")
     if not made.agreed:
-        screen.warn(f"the chains do not agree yet; a longer --budget runs them longer: see {folder / 'report.html'}")
+        screen.warn(
+            f"the chains do not agree yet; a longer --budget runs longer: see {folder / 'report.html'}"
+        )
     screen.table(folder, posterior=path)
     return DONE if made.agreed else UNTRUSTED
 

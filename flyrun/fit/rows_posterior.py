@@ -138,7 +138,7 @@ class Posterior:
                 rows = self.rows.take(block)
                 y, trials = _column(rows.target), _column(rows.trials)
                 each = self.family.log_density(y, trials, self.predictors(rows, x))
-                total += rows.weights @ each if np.ndim(rows.weights) else rows.weights * each.sum(axis=0)
+                total += rows.weights @ each if np.ndim(rows.weights) else rows.weights * np.sum(each, axis=0)
             total += self._alone(x)
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total)
@@ -165,7 +165,7 @@ class Posterior:
         with np.errstate(all="ignore"):
             found = self.family.log_density(rows.target, rows.trials, predictors)
             found = found + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
-        self.queries += len(found)
+        self.queries += len(rows)
         return rows.weights * found
 
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,12 +18,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from flyrun.numerics.special import Numbers
+
 #: what a target must be: two classes, classes without or with an order, whole numbers from 0 on, successes
 #: among trials, numbers above 0, any numbers
 Target = Literal["binary", "classes", "ordered", "counts", "successes", "positive", "regression"]
 #: the scale on which coefficients add up
 Link = Literal["identity", "log", "logit", "probit"]
-Derivatives = tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...]]
+Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
 
 
 class LogGamma(NamedTuple):
@@ -32,12 +34,12 @@ class LogGamma(NamedTuple):
     shape: float
     rate: float
 
-    def log_density(self, a: Any) -> Any:
+    def log_density(self, a: Numbers) -> Numbers:
         """Of a, with the Jacobian of the logarithm."""
         level = self.shape * math.log(self.rate) - math.lgamma(self.shape)
         return level + self.shape * a - self.rate * np.exp(a)
 
-    def derivatives(self, a: Any) -> tuple[Any, Any]:
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
         """The slope and minus the second derivative by a."""
         rise = self.rate * np.exp(a)
         return self.shape - rise, rise
@@ -59,11 +61,11 @@ class Normal(NamedTuple):
     mean: float
     sd: float
 
-    def log_density(self, a: Any) -> Any:
+    def log_density(self, a: Numbers) -> Numbers:
         """Of a."""
         return -0.5 * ((a - self.mean) / self.sd) ** 2 - math.log(self.sd) - 0.5 * math.log(2.0 * math.pi)
 
-    def derivatives(self, a: Any) -> tuple[Any, Any]:
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
         """The slope and minus the second derivative by a."""
         return (self.mean - a) / self.sd**2, np.full(np.shape(a), self.sd**-2)
 
@@ -91,7 +93,7 @@ class Auxiliary(NamedTuple):
         return self.own or (f"log_{self.name}" if isinstance(self.prior, LogGamma) else self.name)
 
 
-def _nothing(y: Any, trials: Any, a: Sequence[Any]) -> Any:
+def _nothing(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
     return 0.0
 
 
@@ -130,14 +132,14 @@ class Family:
     words: str
     target: Target
     link: Link
-    log_density: Callable[[Any, Any, Sequence[Any]], Any]
-    derivatives: Callable[[Any, Any, Sequence[Any]], Derivatives]
+    log_density: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers]
+    derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives]
     start: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    draw: Callable[[np.random.Generator, Any, Sequence[Any]], Any]
+    draw: Callable[[np.random.Generator, Any, Sequence[Numbers]], Numbers]
     auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
-    alone: Callable[[Any, Any, Sequence[Any]], Any] = _nothing
-    alone_derivatives: Callable[[Any, Any, Sequence[Any]], Derivatives] | None = None
-    slopes_into: Callable[[Any, Any, Sequence[Any], Any], None] | None = None
+    alone: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers] = _nothing
+    alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
+    slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     linear: Callable[[int], int] = lambda levels: 1
     intercept: bool = True

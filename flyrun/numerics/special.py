@@ -1,42 +1,43 @@
 """Special functions of numbers or arrays that families share."""
 
-from typing import Any
-
 import numpy as np
 from scipy.special import erfcx, gammaln, log_ndtr, psi, zeta
 
+#: what works element by element: a number, or arrays that broadcast together
+Numbers = float | np.ndarray
 
-def log_gamma(x: Any) -> Any:
+
+def log_gamma(x: Numbers) -> Numbers:
     """log Γ(x), x > 0."""
     return gammaln(x)
 
 
-def digamma(x: Any) -> Any:
+def digamma(x: Numbers) -> Numbers:
     """ψ(x), the slope of log Γ, x > 0."""
     return psi(x)
 
 
-def trigamma(x: Any) -> Any:
+def trigamma(x: Numbers) -> Numbers:
     """ψ'(x), x > 0."""
     return zeta(2.0, x)
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: Numbers) -> Numbers:
     """log(1 + eˣ), which overflows nowhere."""
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def log_normal_cdf(x: Any) -> Any:
+def log_normal_cdf(x: Numbers) -> Numbers:
     """log Φ(x)."""
     return log_ndtr(x)
 
 
-def mills(x: Any) -> Any:
+def mills(x: Numbers) -> Numbers:
     """φ(x)/Φ(x), the slope of log Φ."""
     return np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Numbers) -> Numbers:
     """1/(1 + e⁻ˣ), which overflows nowhere."""
     small = np.exp(-np.abs(x))
     return np.where(x > 0.0, 1.0, small) / (1.0 + small)

@@ -1,19 +1,19 @@
 """Successes among trials: log L = yη − k·log(1 + e^η), k trials."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Derivatives, Family
-from flyrun.numerics.special import sigmoid, softplus
+from flyrun.numerics.special import Numbers, sigmoid, softplus
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of y successes among so many trials."""
     return y * p[0] - trials * softplus(p[0])
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η."""
     mean = sigmoid(p[0])
     return (y - trials * mean,), ((trials * mean * (1.0 - mean),),)
@@ -25,7 +25,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log(hits / (tries - hits)) - np.average(offset, weights=weights)])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Successes."""
     return rng.binomial(trials, sigmoid(p[0]))
 

@@ -3,33 +3,33 @@
 log L = α(a − η − z) − log Γ(α) + (α − 1)·log y, z = y/μ.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
-from flyrun.numerics.special import digamma, log_gamma, trigamma
+from flyrun.numerics.special import Numbers, digamma, log_gamma, trigamma
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of y > 0: the part with η."""
     return -np.exp(p[1]) * (p[0] + y * np.exp(-p[0]))
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """Of that part, by η and log α."""
     shape, share = np.exp(p[1]), y * np.exp(-p[0])
     rise, whole = shape * (share - 1.0), shape * (p[0] + share)
     return (rise, -whole), ((shape * share, -rise), (-rise, whole))
 
 
-def alone(y: Any, trials: Any, a: Any) -> Any:
+def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
     """The part without η."""
     shape = np.exp(a[0])
     return shape * a[0] - log_gamma(shape) + (shape - 1.0) * np.log(y)
 
 
-def alone_derivatives(y: Any, trials: Any, a: Any) -> Derivatives:
+def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
     """Of that part, by log α."""
     shape = np.exp(a[0])
     rise = shape * (a[0] + 1.0 - digamma(shape) + np.log(y))
@@ -41,7 +41,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Numbers above 0."""
     shape = np.exp(p[1])
     return np.maximum(rng.gamma(shape, np.exp(p[0]) / shape), 1e-300)

@@ -1,18 +1,19 @@
 """Numbers with normal noise of sd σ: log L = −a − r²/2, r = (y − η)e⁻ᵃ, a = log σ."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.numerics.special import Numbers
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of numbers y."""
     return -p[1] - 0.5 * ((y - p[0]) * np.exp(-p[1])) ** 2
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η and log σ."""
     inverse = np.exp(-p[1])
     r = (y - p[0]) * inverse
@@ -26,7 +27,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([mean, 0.5 * np.log(max(square, 1e-20))])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Numbers."""
     return rng.normal(p[0], np.exp(p[1]))
 

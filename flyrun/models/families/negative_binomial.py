@@ -4,21 +4,21 @@ With x = η − a: log L = log Γ(y+φ) − log Γ(φ) − ya + yη − (y+φ)·
 large and the counts are about Poisson's.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.families import poisson
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
-from flyrun.numerics.special import digamma, log_gamma, sigmoid, softplus, trigamma
+from flyrun.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of counts y: the part with η."""
     return y * p[0] - (y + np.exp(p[1])) * softplus(p[0] - p[1])
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """Of that part, by η and log φ."""
     phi, share = np.exp(p[1]), sigmoid(p[0] - p[1])  # μ/(φ + μ)
     whole, rise = y + phi, phi * softplus(p[0] - p[1])
@@ -28,13 +28,13 @@ def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
     return slopes, ((bend, mixed), (mixed, rise - 2.0 * phi * share + bend))
 
 
-def alone(y: Any, trials: Any, a: Any) -> Any:
+def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
     """The part without η."""
     phi = np.exp(a[0])
     return log_gamma(y + phi) - log_gamma(phi) - y * a[0]
 
 
-def alone_derivatives(y: Any, trials: Any, a: Any) -> Derivatives:
+def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
     """Of that part, by log φ."""
     phi = np.exp(a[0])
     rise = phi * (digamma(y + phi) - digamma(phi))
@@ -46,7 +46,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.append(poisson.start(y, trials, offset, weights), 0.0)
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Counts."""
     phi = np.exp(p[1])
     return rng.negative_binomial(phi, phi / (phi + np.exp(p[0])))

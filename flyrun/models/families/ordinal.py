@@ -4,17 +4,18 @@ With u = c_y − η and l = c_{y−1} − η: log L = log(1 − e^{l−u}) + log
 end that a class does not have. Rows have no column of ones: the cutpoints stand in for it.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Auxiliary, Derivatives, Family, Normal
-from flyrun.numerics.special import sigmoid, softplus
+from flyrun.numerics.special import Numbers, sigmoid, softplus
 
 
-def _ends(y: Any, p: Any) -> tuple[Any, Any, Any]:
+def _ends(y: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Numbers, Numbers]:
     """u, l and their distance; those that a class does not have are numbers that nobody reads."""
-    upper = lower = p[1] - p[0] + 0.0 * y
+    upper: Numbers = p[1] - p[0] + 0.0 * y
+    lower: Numbers = upper
     apart = 1.0 + 0.0 * y
     for k in range(1, len(p) - 1):
         gap = np.exp(p[k + 1])
@@ -24,14 +25,14 @@ def _ends(y: Any, p: Any) -> tuple[Any, Any, Any]:
     return upper, lower, apart
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of class numbers y."""
     upper, lower, apart = _ends(y, p)
     below, above = 1.0 * (y < len(p) - 1), 1.0 * (y > 0)
     return below * above * np.log(-np.expm1(-apart)) - below * softplus(-upper) - above * softplus(lower)
 
 
-def _pulls(y: Any, p: Any) -> tuple[Any, Any]:
+def _pulls(y: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
     """Slopes by u and l."""
     upper, lower, apart = _ends(y, p)
     below, above = 1.0 * (y < len(p) - 1), 1.0 * (y > 0)
@@ -39,7 +40,7 @@ def _pulls(y: Any, p: Any) -> tuple[Any, Any]:
     return between + below * sigmoid(-upper), -between - above * sigmoid(lower)
 
 
-def slopes_into(y: Any, trials: Any, p: Any, out: Any) -> None:
+def slopes_into(y: Numbers, trials: Numbers, p: Sequence[Numbers], out: np.ndarray) -> None:
     """Slopes by η and a into out[0] … out[A]."""
     by_upper, by_lower = _pulls(y, p)
     out[0], out[1] = -by_upper - by_lower, by_upper + by_lower
@@ -47,7 +48,7 @@ def slopes_into(y: Any, trials: Any, p: Any, out: Any) -> None:
         out[k + 1] = np.exp(p[k + 1]) * ((y >= k) * by_upper + (y > k) * by_lower)
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η and a; the cutpoints' own second derivatives are part of the curvature."""
     upper, lower, apart = _ends(y, p)
     below, above = 1.0 * (y < len(p) - 1), 1.0 * (y > 0)
@@ -81,7 +82,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.concatenate([[0.0], cuts[:1], np.log(np.maximum(np.diff(cuts), 1e-3))])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Class numbers."""
     noisy = p[0] + rng.logistic(size=np.shape(p[0]))
     cut, above = p[1], 1.0 * (noisy > p[1])

@@ -1,18 +1,19 @@
 """Counts of mean μ = e^η: log L = yη − e^η."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Derivatives, Family
+from flyrun.numerics.special import Numbers
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of counts y."""
     return y * p[0] - np.exp(p[0])
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η."""
     mean = np.exp(p[0])
     return (y - mean,), ((mean,),)
@@ -23,7 +24,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log((weights @ y + 0.1) / (weights @ np.exp(offset) + 0.1))])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Counts."""
     return rng.poisson(np.exp(p[0]))
 

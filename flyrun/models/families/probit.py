@@ -1,20 +1,20 @@
 """Successes among trials, of probability Φ(η): log L = y·log Φ(η) + (k − y)·log Φ(−η), k trials."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from flyrun.models.family import Derivatives, Family
-from flyrun.numerics.special import log_normal_cdf, mills
+from flyrun.numerics.special import Numbers, log_normal_cdf, mills
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of y successes among so many trials."""
     return y * log_normal_cdf(p[0]) + (trials - y) * log_normal_cdf(-p[0])
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η."""
     hit, miss = mills(p[0]), mills(-p[0])
     bend = y * hit * (hit + p[0]) + (trials - y) * miss * (miss - p[0])
@@ -27,7 +27,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([ndtri(share) - np.average(offset, weights=weights)])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Successes."""
     return rng.binomial(trials, ndtr(p[0]))
 

@@ -3,21 +3,21 @@
 r = (y − η)/σ: log L = log Γ((ν+1)/2) − log Γ(ν/2) − ½ log ν − s − (ν+1)/2·log(1 + r²/ν).
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
-from flyrun.numerics.special import digamma, log_gamma, trigamma
+from flyrun.numerics.special import Numbers, digamma, log_gamma, trigamma
 
 
-def log_density(y: Any, trials: Any, p: Any) -> Any:
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of numbers y: the part with η."""
     nu, r = np.exp(p[2]), (y - p[0]) * np.exp(-p[1])
     return -p[1] - 0.5 * (nu + 1.0) * np.log1p(r * r / nu)
 
 
-def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """Of that part, by η, log σ and log ν."""
     nu, inverse = np.exp(p[2]), np.exp(-p[1])
     r = (y - p[0]) * inverse
@@ -40,13 +40,13 @@ def derivatives(y: Any, trials: Any, p: Any) -> Derivatives:
     )
 
 
-def alone(y: Any, trials: Any, a: Any) -> Any:
+def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
     """The part without η."""
     nu = np.exp(a[1])
     return log_gamma(0.5 * (nu + 1.0)) - log_gamma(0.5 * nu) - 0.5 * a[1]
 
 
-def alone_derivatives(y: Any, trials: Any, a: Any) -> Derivatives:
+def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
     """Of that part, by log σ and log ν."""
     nu = np.exp(a[1])
     rise = 0.5 * (digamma(0.5 * (nu + 1.0)) - digamma(0.5 * nu) - 1.0 / nu)
@@ -62,7 +62,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([middle, np.log(spread), np.log(10.0)])
 
 
-def draw(rng: np.random.Generator, trials: Any, p: Any) -> Any:
+def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
     """Numbers."""
     noise = rng.standard_t(np.exp(p[2]), np.shape(p[0]))
     return p[0] + np.exp(p[1]) * noise
