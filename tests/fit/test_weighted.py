@@ -123,6 +123,29 @@ def test_few_rows_a_draw_weigh_as_all_rows_do(name):
     assert np.abs((plain - exact)[near]).mean() > 2 * abs(np.log(ratio.mean()))
 
 
+def test_few_rows_a_draw_serve_where_events_are_rare():
+    """22 of 20,000: far out the second order says nothing of rows, and a wide t goes there."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(20_000), np.zeros(20_000)
+    y[rng.choice(len(x), 22, replace=False, p=np.exp(x) / np.exp(x).sum())] = 1.0
+    rows = Rows(np.column_stack([x, np.ones(len(x))]), y)
+    made = Posterior(family("logistic"), rows, CoefficientPrior(np.zeros(2), np.array([2.5, 10.0])))
+    found = weighted_draws.fit(made)
+    assert not found.why
+    assert found.rate < 100
+    assert found.effective > 4_000
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    by_all = weighted_draws.by_all_rows(made, weighted_draws.Mixture.of(at, shape), rng, 1_500)
+    (mean, covariance), (truth, whole) = found.moments(), by_all.moments()
+    sd = np.sqrt(np.diag(whole))
+    assert np.abs(mean - truth).max() < 0.15 * sd.min()
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), sd, rtol=0.1)
+    heavy = weighted_draws.Mixture.of(at, shape, 0.0)  # with a wide t, which fails
+    with np.errstate(all="ignore"):
+        assert weighted_draws.by_few_rows(made, heavy, likelihood, rng, 5_000).effective < 100
+
+
 def test_normal_noise_in_closed_form_is_what_weights_give():
     made, _ = simulated("gaussian", 30, 4, np.random.default_rng(2))
     x = gaussian_noise.draw(made, np.random.default_rng(0), 20_000)
