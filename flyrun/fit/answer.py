@@ -5,6 +5,8 @@ from typing import Any
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.fit import by_weights, read_table, table_posterior
 from flyrun.fit.request import Clock, Request
+from flyrun.fit.rows_posterior import Posterior
+from flyrun.fit.scan import many_files
 from flyrun.fit.second_process import SecondProcess, report
 from flyrun.report import document
 from flyrun.runner import progress
@@ -17,6 +19,8 @@ _FIREFLY_PAYS = 5_000
 def fit(request: Request, clock: Clock, screen: Any) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
     say = progress.display(screen.console, 0).say
+    if many_files.wanted(request):
+        return _finish(request, screen, clock, {}, *many_files.answer(request, say))
     read = read_table.read(request)
     model = read_table.model_of(request, read.layout.task)
     if not request.fresh:
@@ -38,14 +42,29 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
         made = by_weights.by_hmc(request, read, posterior, found, clock)
     else:
         made = by_weights.by_weights(read, posterior, found)
-    was_drawn = clock.seconds()
-    for line in (made.how, *made.caveats):
+    spent = {"read": was_read, "draws": clock.seconds() - was_read}
+    return _finish(request, screen, clock, spent, read, posterior, made)
+
+
+def _finish(
+    request: Request,
+    screen: Any,
+    clock: Clock,
+    spent: dict[str, float],
+    read: read_table.ReadTable,
+    posterior: Posterior,
+    made: by_weights.Answer,
+    told: list[str] | None = None,
+) -> int:
+    """Write and say an answer; exit code. spent: seconds by phase; told: of table and model, if told anew."""
+    say, was_drawn = progress.display(screen.console, 0).say, clock.seconds()
+    for line in (*(told or []), made.how, *made.caveats):
         say(line)
-    folder = by_weights.write(request, read, posterior, made)
+    folder = by_weights.write(request, read, posterior, made, told)
     text = report(folder)
     if screen.tables is not None:
         document.show(text, folder, screen.tables)
-    spent = {"read": was_read, "draws": was_drawn - was_read, "report": clock.seconds() - was_drawn}
+    spent = spent | {"report": clock.seconds() - was_drawn}
     parts = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in spent.items())
     say(f"{parts}; {clock.seconds():.1f} s in all")
     path = folder / by_weights.POSTERIOR

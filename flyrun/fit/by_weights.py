@@ -149,8 +149,10 @@ def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:
     return f"{len(found.x):,} weighted draws, {found.effective:,.0f} effective, {k_hat}; {cost}"
 
 
-def write(request: Request, read: ReadTable, posterior: Posterior, made: Answer) -> Path:
-    """posterior.nc, fit.json and run.json, of which the report is made; their folder."""
+def write(
+    request: Request, read: ReadTable, posterior: Posterior, made: Answer, told: list[str] | None = None
+) -> Path:
+    """posterior.nc, fit.json and run.json, of which the report is made; their folder. told: as `lines`."""
     folder, table, layout = folder_of(request), read.table, read.layout
     attrs = {
         "flyrun": __version__,
@@ -161,7 +163,7 @@ def write(request: Request, read: ReadTable, posterior: Posterior, made: Answer)
     fit = {
         "settings": settings_of(request, read, posterior.family.name),
         "file": str(table.path),
-        "lines": lines(request, read, posterior),
+        "lines": lines(request, read, posterior) if told is None else told,
         "how": made.how,
         "caveats": made.caveats,
         "layout": asdict(layout),

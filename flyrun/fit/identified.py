@@ -23,15 +23,20 @@ _MOST_NAMES = 6
 
 
 def caveats(
-    table: Any, layout: Layout, dataset: Dataset, likelihood: np.ndarray, prior: np.ndarray, theta: np.ndarray
+    table: Any,
+    layout: Layout,
+    dataset: Dataset | None,
+    likelihood: np.ndarray,
+    prior: np.ndarray,
+    theta: np.ndarray,
 ) -> list[str]:
     """A line for each group of columns that say the same, and for those that separate classes.
 
     likelihood: its curvature at the mode by column, (D, D); prior: its precisions, (D,); theta: the mode,
-    (P,).
+    (P,). dataset: None where the rows are not at hand, nor then what separates classes.
     """
     lines = [_alike(table, layout, group, free) for group, free in groups(likelihood, prior)]
-    return [*lines, *_separated(table, layout, dataset, theta)]
+    return lines if dataset is None else [*lines, *_separated(table, layout, dataset, theta)]
 
 
 def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], int]]:

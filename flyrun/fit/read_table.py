@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +74,9 @@ def typed_table(request: Request) -> TypedTable:
 
 def run_name(file: str) -> str:
     """Folder's name for a file: its own, without ending or unusual letters."""
-    stem = re.sub(r"(\.(csv|tsv|txt|npz|parquet|pq|gz))+$", "", Path(file).name, flags=re.IGNORECASE)
+    path = Path(file)
+    named = path.parent if has_magic(path.name) else path  # files by a pattern are named for their folder
+    stem = re.sub(r"(\.(csv|tsv|txt|npz|parquet|pq|gz))+$", "", named.name, flags=re.IGNORECASE)
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", stem).lstrip(".")[:150] or "fit"
 
 
@@ -96,7 +99,7 @@ def folder_of(request: Request) -> Path:
 
 def settings_of(request: Request, read: ReadTable, model: str) -> dict[str, Any]:
     """What tells one fit from another: table, model and prior, as JSON gives it back."""
-    told = read.table.settings() | {"sha256": read.dataset.sha256}
+    told = read.table.settings() | {"sha256": read.table.sha256}
     own = [str(one) for one in request.priors]
     return {"dataset": told, "model": model, "prior_scale": request.prior_scale, "prior": own}
 

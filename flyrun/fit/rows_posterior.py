@@ -147,7 +147,7 @@ class Posterior:
         if self._alike is None:
             return np.zeros(len(x))
         y, trials, weights = self._alike
-        step, parts = max(1, (4 * _NUMBERS) // len(y)), []
+        step, parts = max(1, (4 * _NUMBERS) // max(1, len(y))), []
         for first in range(0, len(x), step):
             a = self.auxiliaries(x[first : first + step])
             parts.append(

@@ -275,12 +275,12 @@ def by_few_rows(
     log_weight = known + total
     half = rng.random(len(picked)) < 0.5
     sums = [known + 2.0 * np.bincount(which[own], term[own], minlength=draws) for own in (half, ~half)]
-    k_hat = _shape_by_halves(sums, wide)
+    k_hat = shape_by_halves(sums, wide)
     found = Weighted(x, log_weight, sign, k_hat, 1, proposal, float(count.mean()), kappa)
     return replace(found, why=doubts(found))
 
 
-def _shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
+def shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
     """k̂ of log weights each of which two independent halves of its rows estimate, (S,) each.
 
     The halves' covariance is the variance of the log weights without the noise of subsampling, to which their

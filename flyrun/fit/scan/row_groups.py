@@ -1,0 +1,220 @@
+"""A table in many Parquet files: their row groups, numbered, and the columns of one of them.
+
+Files are in the order of their names. What a worker reads is checked against what was there at the start.
+"""
+
+import glob
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.errors import DataError
+
+_ENDINGS = (".parquet", ".pq")
+_MOST_NAMED = 6
+
+
+class File(NamedTuple):
+    """A file as first looked at. footer: digest of what Parquet says of its columns at its end."""
+
+    path: str
+    size: int
+    changed_ns: int
+    footer: str
+
+
+class Block(NamedTuple):
+    """A row group. number: among all; group: in its file; first: number of its first row among all."""
+
+    number: int
+    file: File
+    group: int
+    rows: int
+    first: int
+
+
+class Shards(NamedTuple):
+    """A table. given: as it was named; kinds: of each column, "number", "boolean" or "other"."""
+
+    given: str
+    files: list[File]
+    blocks: list[Block]
+    kinds: dict[str, str]
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def digest(self) -> str:
+        """Of all files' names and fingerprints."""
+        return hashlib.sha256(repr(self.files).encode()).hexdigest()
+
+
+def several(given: str) -> bool:
+    """Whether this names files by a folder or a pattern; one file may be so large that it does, too."""
+    path = Path(given).expanduser()
+    return path.is_dir() or (not path.is_file() and glob.has_magic(given))
+
+
+def find(given: str) -> Shards:
+    """The files of a folder or of a pattern, or one file. Raises DataError naming file and remedy."""
+    try:
+        import pyarrow.parquet as parquet  # late: an extra
+    except ImportError as error:
+        needed = "needs pyarrow; install it with `pip install 'flyrun[parquet]'`"
+        raise DataError(f"{given}: reading Parquet {needed}") from error
+    files, blocks = list[File](), list[Block]()
+    kinds, first = dict[str, str](), 0
+    for path in _paths(given):
+        file = _file(path)
+        try:
+            with parquet.ParquetFile(path) as opened:
+                schema, about = opened.schema_arrow, opened.metadata
+        except (OSError, ValueError) as error:  # Arrow's errors are among them
+            said = " ".join(str(error).split())[:160]
+            raise DataError(f"{path}: is no whole Parquet file ({said}); write it again") from error
+        own = {field.name: _kind(field.type) for field in schema}
+        kinds = kinds or own
+        _refuse_others(path, own, files[0].path if files else path, kinds)
+        files.append(file)
+        for group in range(about.num_row_groups):
+            if rows := about.row_group(group).num_rows:
+                blocks.append(Block(len(blocks), file, group, rows, first))
+                first += rows
+    if not blocks:
+        raise DataError(f"{given}: holds no rows; name a folder or a pattern of Parquet files with rows")
+    return Shards(given, files, blocks, kinds)
+
+
+def _paths(given: str) -> list[str]:
+    whole = Path(given).expanduser()
+    if whole.is_file():
+        return [str(whole)]
+    if whole.is_dir():
+        found = [str(path) for path in whole.rglob("*") if path.suffix in _ENDINGS and path.is_file()]
+        if hive := next((path for path in found if "=" in str(Path(path).parent.relative_to(whole))), None):
+            raise DataError(
+                f"{hive}: its folder's name holds a column, which is not read; name one such folder, "
+                "or write the column into the files"
+            )
+    else:
+        found = [path for path in glob.glob(str(whole), recursive=True) if Path(path).is_file()]
+    if not found:
+        what = "has no file ending in .parquet or .pq" if whole.is_dir() else "no file has such a name"
+        raise DataError(
+            f"{given}: {what}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
+        )
+    return sorted(found)
+
+
+def _file(path: str) -> File:
+    """Its state, and the digest of its end."""
+    try:
+        status = os.stat(path)
+        with open(path, "rb") as file:
+            file.seek(max(0, status.st_size - 8))
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(max(0, status.st_size - 8 - length))
+            footer = hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    return File(path, status.st_size, status.st_mtime_ns, footer)
+
+
+def _kind(type_: Any) -> str:
+    import pyarrow  # late: an extra
+
+    is_ = pyarrow.types
+    if is_.is_boolean(type_):
+        return "boolean"
+    return "number" if is_.is_integer(type_) or is_.is_floating(type_) else "other"
+
+
+def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, str]) -> None:
+    """DataError where a file has other columns than the first."""
+    for name, other, where in (
+        *((name, path, first) for name in kinds if name not in own),
+        *((name, first, path) for name in own if name not in kinds),
+    ):
+        raise DataError(
+            f"{other}: has no column {name!r}, which {where} has; write both with the same columns, "
+            f"or leave the file out of the pattern"
+        )
+    for name, kind in own.items():
+        if kind != kinds[name]:
+            words = {"number": "numbers", "boolean": "true and false", "other": "no numbers"}
+            raise DataError(
+                f"{path}: column {name!r} holds {words[kind]}, in {first} {words[kinds[name]]}; "
+                "write both alike"
+            )
+
+
+def chosen(shards: Shards, target: str, features: tuple[str, ...] | None, drop: tuple[str, ...]) -> list[str]:
+    """The features' names, in the files' order. Raises DataError for ones that cannot be used."""
+    for option, name in (
+        ("target", target),
+        *(("features", name) for name in features or ()),
+        *(("drop", name) for name in drop),
+    ):
+        if name not in shards.kinds:
+            close = did_you_mean(name, shards.kinds)
+            shown = listing(shards.kinds) if len(shards.kinds) <= _MOST_NAMED else "; see the files' columns"
+            raise DataError(f"--{option} {quoted(name)}: no such column{close}; there are {shown}")
+    wanted = [
+        name
+        for name in shards.kinds
+        if name != target and name not in drop and (features is None or name in features)
+    ]
+    if other := [name for name in wanted if shards.kinds[name] == "other"]:
+        raise DataError(
+            f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} no "
+            f"numbers, and a scan of many files takes numbers alone; leave out with "
+            f"--drop {quoted(','.join(other))}, or write 0-1 columns"
+        )
+    if shards.kinds[target] == "other":
+        raise DataError(
+            f"--target {quoted(target)}: holds no numbers; write numbers, as 0 and 1 for two classes"
+        )
+    if not wanted:
+        raise DataError(f"{shards.given}: no column is left to explain {target}")
+    return wanted
+
+
+def read(block: Block, columns: tuple[str, ...]) -> list[np.ndarray]:
+    """Columns of a row group, (n,) each, numbers as they stand, NaN for what is missing.
+
+    Raises DataError where the file has changed, or cannot be read.
+    """
+    import pyarrow.parquet as parquet  # late: an extra
+
+    file = block.file
+    try:
+        status = os.stat(file.path)
+        if (status.st_size, status.st_mtime_ns) != (file.size, file.changed_ns):
+            raise DataError(
+                f"{file.path}: changed while it was in use; wait until it is written, then give the "
+                "command again"
+            )
+        with parquet.ParquetFile(file.path, memory_map=True, page_checksum_verification=True) as opened:
+            table = opened.read_row_group(block.group, columns=list(columns), use_threads=False)
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split())[:160]
+        raise DataError(f"{file.path}: row group {block.group} cannot be read ({said})") from error
+    return [_numbers(table.column(name)) for name in columns]
+
+
+def _numbers(column: Any) -> np.ndarray:
+    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    found = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+    return found.astype(np.float64) if found.dtype.kind not in "iuf" else found

@@ -1,0 +1,271 @@
+"""What is done with a scan's sums and rows, without the files: draws, and weights that make them exact.
+
+log posterior = log prior + Σ of the core + Σ of the others' second order + R. The first three are the
+*surrogate*, sampled as it is; exp R of each draw is estimated without bias from rows of its own: with these
+dealt to draws at random, draw i has a Poisson sample of intensity h_i·Λ, and Π(1 + (r − c)/(h_i Λ)) has the
+mean exp Σ(r − c), c any constant of the row (Wagner 1988).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from flyrun.diagnostics import ess
+from flyrun.fit import hmc_on_rows, mode
+from flyrun.fit.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fit.scan.block_sums import Sums, Travelled
+from flyrun.fit.weighted_draws import Mixture, Weighted, doubts, shape_by_halves
+from flyrun.models.family import Family
+
+DRAWS = 10_000
+_BY_CHAINS = 4_000  # where the surrogate is not Gaussian
+_MOST_BY_CHAINS = 64_000
+_LOOKED_AT = 64  # draws that tell each row's mean remainder
+_CERTIFIED = 1_000  # draws by which halves of the rows are compared
+_NUMBERS = 20_000_000  # rows × draws of that
+_PAIRS = 1 << 16  # of a row and a draw at a time
+
+
+@dataclass
+class Surrogate(Posterior):
+    """Prior, rows of the core, and a second order for all others. summed: about the last centre."""
+
+    summed: Expansion | None = None
+
+    def log_likelihood(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P)."""
+        return super().log_likelihood(x) + self._summed.change(x)
+
+    def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (S,) and its slope (S, P) at x (S, P)."""
+        value, slope = super().value_and_slope(x)
+        own = self._summed
+        return value + own.change(x), slope + own.slope - (x - own.at) @ own.curvature
+
+    def likelihood_at(self, x: np.ndarray) -> Expansion:
+        """To second order about x, (P,)."""
+        found, own = super().likelihood_at(x), self._summed
+        value = found.value + float(own.change(x[None])[0])
+        slope = found.slope + own.slope - own.curvature @ (x - own.at)
+        return Expansion(x, value, slope, found.curvature + own.curvature)
+
+    def start(self) -> np.ndarray:
+        """The centre."""
+        return self._summed.at
+
+    @property
+    def _summed(self) -> Expansion:
+        assert self.summed is not None
+        return self.summed
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether it is a Gaussian, as without a core and with normal priors alone."""
+        return not len(self.rows) and not self.auxiliary and self.prior.kind == "gaussian"
+
+
+def together(centres: list[np.ndarray], sums: list[Sums], share: float = 1.0) -> Expansion:
+    """The second order of several stages' rows about the last centre; share: what they are of all rows."""
+    last = centres[-1]
+    slope = sum(one.slope - one.curvature @ (last - at) for at, one in zip(centres, sums, strict=True))
+    curvature = sum(one.curvature for one in sums)
+    return Expansion(last, 0.0, np.asarray(slope) / share, np.asarray(curvature) / share)
+
+
+def surrogate(
+    one: Family,
+    levels: int,
+    prior: CoefficientPrior,
+    summed: Expansion,
+    travelled: Travelled,
+    share: float = 1.0,
+) -> Surrogate:
+    """Of sums and the rows that travelled, of which the core counts."""
+    core = travelled.copies == 0
+    rows = Rows(travelled.x[core].astype(np.float64), travelled.y[core], weights=1.0 / share)
+    return Surrogate(one, rows, prior, levels, summed=summed)
+
+
+@dataclass(frozen=True)
+class Units:
+    """From coefficients of columns as a pilot scaled them, x, to those of other means and sds, x'.
+
+    x = turn·x' + shift; mix (D, D): features are x' rows times it; target_sd, target_mean: y = sd·y' + mean.
+    """
+
+    turn: np.ndarray
+    shift: np.ndarray
+    mix: np.ndarray
+    target_sd: float
+    target_mean: float
+
+    @staticmethod
+    def of(post: Posterior, ratio: np.ndarray, away: np.ndarray, target: tuple[float, float]) -> "Units":
+        """ratio, away: (D,) of columns x = ratio·x' + away, without the ones; target: the same, of y."""
+        mix = np.diag(np.append(ratio, 1.0)) if post.family.intercept else np.diag(ratio)
+        if post.family.intercept:
+            mix[-1, : len(ratio)] = away
+        sd, mean = target
+        linear, width = post.linear, len(mix)
+        n = linear * width
+        turn, shift = np.eye(post.size), np.zeros(post.size)
+        back = np.linalg.inv(mix)
+        turn[:n, :n] = np.kron(np.eye(linear), sd * back)
+        if post.family.intercept:
+            shift[:n] = np.tile(back[:, -1] * mean, linear)
+        if sd != 1.0:
+            shift[n] = math.log(sd)  # a scale of the noise is the first auxiliary number
+        return Units(turn, shift, mix, sd, mean)
+
+    def centre(self, at: np.ndarray) -> np.ndarray:
+        """A point in the other units."""
+        return np.linalg.solve(self.turn, at - self.shift)
+
+    def expansion(self, one: Expansion) -> Expansion:
+        """The same function of the other coefficients."""
+        return Expansion(
+            self.centre(one.at), one.value, self.turn.T @ one.slope, self.turn.T @ one.curvature @ self.turn
+        )
+
+    def rows(self, one: Travelled, linear: int) -> Travelled:
+        """The same rows, with slopes and bends by the predictors in the other units."""
+        k = one.slopes.shape[1]
+        step = np.where(np.arange(k) < linear, self.target_sd, 1.0)
+        pair = np.array([step[i] * step[j] for i in range(k) for j in range(i, k)])
+        return one._replace(
+            x=np.linalg.solve(self.mix.T, one.x.T.astype(np.float64)).T,
+            y=(one.y - self.target_mean) / self.target_sd,
+            slopes=one.slopes * step,
+            bends=one.bends * pair,
+        )
+
+
+@dataclass(frozen=True)
+class Remainders:
+    """r of travelled rows beyond what was summed of them. centres: (P,) each, by stage."""
+
+    posterior: Posterior
+    rows: Travelled
+    centres: list[np.ndarray]
+
+    def predictors(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        """K arrays (m,) of rows at points of their own, x (m, P)."""
+        post, width = self.posterior, self.posterior.width
+        features = self.rows.x[index].astype(np.float64)
+        blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
+        return [np.einsum("nd,nd->n", features, block) for block in blocks] + post.auxiliaries(x)
+
+    def of(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """r, (m,), of rows at points of their own, x (m, P)."""
+        found = np.empty(len(index))
+        centres = np.stack(self.centres)
+        for first in range(0, len(index), _PAIRS):
+            own, there = index[first : first + _PAIRS], x[first : first + _PAIRS]
+            found[first : first + _PAIRS] = self._of(own, there, centres[self.rows.stage[own]])
+        return found
+
+    def _of(self, index: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+        rows = Rows(self.rows.x[index], self.rows.y[index])
+        p, centre = self.predictors(index, x), self.predictors(index, at)
+        left = self.posterior.of_rows(rows, p) - self.posterior.of_rows(rows, centre)
+        away = [there - here for there, here in zip(p, centre, strict=True)]
+        slopes, bends, i = self.rows.slopes[index], self.rows.bends[index], 0
+        for j, step in enumerate(away):
+            left = left - slopes[:, j] * step
+            for k in range(j, len(away)):
+                left = left + (0.5 if j == k else 1.0) * bends[:, i] * step * away[k]
+                i += 1
+        return left
+
+    def table(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """(m, S) of rows at all of x (S, P)."""
+        found = np.empty((len(index), len(x)))
+        for s, point in enumerate(x):
+            found[:, s] = self.of(index, np.broadcast_to(point, (len(index), len(point))))
+        return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Weighted draws of a scan. planned: ESS a draw from the rows alone; variance: of log posterior −
+    log surrogate, by halves of the rows; core, travelled: rows.
+    """
+
+    found: Weighted
+    planned: float
+    variance: float
+    core: int
+    travelled: int
+    nbytes: int
+
+
+def draw(post: Surrogate, rows: Travelled, centres: list[np.ndarray], kappa: float, seed: int) -> Answer:
+    """Draws of the surrogate, weighted by the rows that travelled."""
+    rng = np.random.default_rng([seed, 1_000_000])
+    at, likelihood = mode.find(post)
+    shape = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
+    proposal = Mixture.of(at, shape, 0.0, 0.0)
+    x, independent = _of_surrogate(post, proposal, rng)
+    thin = np.flatnonzero(rows.copies)
+    left = Remainders(post, Travelled(*(one[thin] for one in rows)), centres)
+    log_weight, sign, planned, variance, k_hat = _weigh(left, x, proposal, rng)
+    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, len(thin) / len(x), kappa)
+    found = replace(
+        found, why=doubts(found) or ("" if independent > 400 else "chains of the surrogate mix badly")
+    )
+    return Answer(found, planned, variance, len(rows.copies) - len(thin), len(thin), rows.nbytes)
+
+
+def _of_surrogate(post: Surrogate, proposal: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Draws (S, P), in random order, and how many independent ones they are worth."""
+    if post.gaussian:
+        noise = rng.standard_normal((DRAWS, post.size))
+        return proposal.centre + noise @ proposal.root.T, float(DRAWS)
+    chains = hmc_on_rows.Sampler(post, proposal.centre[None], proposal.root, rng)
+    x, each = np.empty((hmc_on_rows.CHAINS, 0, post.size)), _BY_CHAINS // hmc_on_rows.CHAINS
+    while True:
+        x = np.concatenate([x, chains.draw(each)], axis=1)
+        told = ess.summary(x)
+        worth = float(min(told.bulk.min(), told.square.min()))
+        if (worth >= _BY_CHAINS / 2 and told.rhat.max() < 1.01) or x[..., 0].size >= _MOST_BY_CHAINS:
+            break
+        each = x.shape[1]
+    flat = x.reshape(-1, post.size)
+    return rng.permutation(flat), worth if told.rhat.max() < 1.05 else 0.0
+
+
+def _weigh(
+    left: Remainders, x: np.ndarray, proposal: Mixture, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float, float, float]:
+    """Log weights and signs (S,), planned ESS a draw, the certificate's variance and k̂."""
+    draws, n = len(x), len(left.rows.y)
+    if not n:
+        return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf
+    every = np.arange(n)
+    count, intensity = left.rows.copies, left.rows.intensity
+    looked = left.table(every, x[:_LOOKED_AT])
+    mean, square = looked.mean(axis=1), looked.var(axis=1, ddof=1)
+    planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
+    far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
+    share = far / far.sum()
+    which = np.repeat(every, count)
+    who = np.minimum(np.searchsorted(np.cumsum(share), rng.random(len(which))), draws - 1)
+    factor = 1.0 + (left.of(which, x[who]) - mean[which]) / (share[who] * intensity[which])
+    with np.errstate(divide="ignore"):
+        log_weight = np.bincount(who, np.log(np.abs(factor)), minlength=draws)
+    sign = 1.0 - 2.0 * (np.bincount(who, factor < 0.0, minlength=draws) % 2)
+    # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
+    some = x[: max(_LOOKED_AT, min(_CERTIFIED, _NUMBERS // n))]
+    known = left.table(every, some) - mean[:, None]
+    first = rng.binomial(count, 0.5)
+    halves = [known.T @ (2.0 * half / intensity) for half in (first, count - first)]
+    one, two = (half - half.mean() for half in halves)
+    k_hat = shape_by_halves(halves, np.zeros(len(some), bool))
+    return log_weight, sign, planned, float(np.mean(one * two)), k_hat
+
+
+def whitened(proposal: Mixture, step: np.ndarray) -> float:
+    """How far a step goes, in posterior sds: its length by the proposal's shape."""
+    return float(np.linalg.norm(solve_triangular(proposal.root, step, lower=True)))

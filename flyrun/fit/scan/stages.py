@@ -1,0 +1,362 @@
+"""One scan: a pilot that meets every class, stages that move the centre on the way, and the draws.
+
+Exactness does not need a good centre: a bad one costs rows that travel. So the first hundredth of the row
+groups gives the centre for the next twentieth, and so on; what comes last is three quarters of the table.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.table.layout import Column, Layout, plain
+from flyrun.errors import ConfigError, DataError, FlyrunError
+from flyrun.fit import mode, priors
+from flyrun.fit.request import Request
+from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fit.scan import row_weights
+from flyrun.fit.scan.block_sums import (
+    LEAST_SHARE,
+    Centre,
+    Encoding,
+    Intensity,
+    PilotLook,
+    Sample,
+    Sites,
+    SumLook,
+    Sums,
+    tree,
+)
+from flyrun.fit.scan.row_groups import Block, Shards
+from flyrun.models.family import Family
+
+_SHARES = (0.01, 0.05, 0.25, 1.0)  # of the row groups by the end of each stage
+_LOOKED_AT_AGAIN = 0.02  # a first stage up to this share is for the centre alone
+_PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
+_PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
+_EACH_CLASS = 10  # rows of each class a parameter
+_PROBES = 6
+_NOISE = 0.2  # wanted variance of log weights
+# Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. The cube of a
+# normal number is −10 sizes once in 2,500 times, −20 once in 10⁵; the more rows, the more that matters.
+_PER_KAPPA, _MOST_PER_KAPPA, _SMALL_KAPPA = 10.0, 30.0, 0.02
+_CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
+_SCANS = 3
+_ALL_ROWS = 1_000_000  # that travel where nothing else helps
+_FAR = 30.0  # posterior sds that the last centre may have moved by
+_MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
+_MOST_BYTES = 1 << 30  # of rows that travel
+_MOST_CLASSES = 20
+_GROUPS = 128  # of row groups, at least, where there are so many
+_GROUP_ROWS = 2_000_000
+
+#: runs a look over groups of blocks, each one's parts added in a fixed order: (look, groups, words) → parts
+Mapper = Callable[[Any, list[list[Block]], str], list[Any]]
+
+
+@dataclass
+class Found:
+    """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre."""
+
+    layout: Layout
+    posterior: row_weights.Surrogate
+    told: priors.Priors
+    answer: row_weights.Answer
+    counts: dict[float, float]
+    rows_read: int
+    scans: int
+    moved: list[float]
+
+
+class Scan:
+    """One table under one model."""
+
+    def __init__(
+        self,
+        request: Request,
+        shards: Shards,
+        columns: list[str],
+        mapper: Mapper,
+        say: Callable[[str], None],
+        seed: int,
+    ):
+        self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
+        self.columns, self.target = tuple(columns), request.target
+        order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
+        self.blocks = [shards.blocks[k] for k in order]
+        many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
+        self.groups = [self.blocks[k : k + many] for k in range(0, len(order), many)]
+        self.rows_read = 0
+
+    def pilot(self) -> Sample:
+        """Rows of some row groups, in which every class of a target of classes is met often enough."""
+        width, n = len(self.columns) + 1, len(self.blocks)
+        wanted = min(max(self.shards.rows // 100, _PILOT_LEAST), _PILOT_MOST)
+        done, ahead = 0, min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
+        most, parts = max(wanted // ahead, 1), list[Sample]()
+        while True:
+            look = PilotLook(self.columns, self.target, most, self.seed)
+            chosen = self.blocks[done:ahead]
+            parts += self.mapper(look, [[block] for block in chosen], "pilot")
+            self.rows_read += sum(block.rows for block in chosen)
+            done = ahead
+            y = np.concatenate([part.y for part in parts])
+            values, count = np.unique(y, return_counts=True)
+            if (
+                done == n
+                or len(values) > _MOST_CLASSES
+                or (len(values) > 1 and count.min() >= _EACH_CLASS * width)
+            ):
+                break
+            ahead = min(n, 2 * done)
+        met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
+        found = Sample(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        if not len(found.y):
+            raise DataError(f"{self.shards.given}: every row looked at lacks a value")
+        return found._replace(chance=found.chance * met)
+
+    def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
+        """What the pilot's columns become."""
+        values = np.unique(pilot.y)
+        classes: tuple[float, ...] = ()
+        if task in ("binary", "classes", "ordered"):
+            if task == "binary" and len(values) != 2:
+                shown = ", ".join(map(plain, values[:6]))
+                raise ConfigError(
+                    f"--target {self.target}: {len(values)} values were found ({shown}), and --model "
+                    f"{one.name} is for two; choose another --model"
+                )
+            if len(values) > _MOST_CLASSES:
+                raise ConfigError(
+                    f"--target {self.target}: more than {_MOST_CLASSES} values were found, and "
+                    f"--model {one.name} is for classes; choose another --model"
+                )
+            classes = tuple(map(float, values))
+        weight = 1.0 / pilot.chance
+        x = pilot.x.astype(np.float64)
+        low, high = x.min(axis=0), x.max(axis=0)
+        two = ((x == low) | (x == high)).all(axis=0)
+        mean = np.average(x, axis=0, weights=weight)
+        sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
+        mean, sd = np.where(two, low, mean), np.where(two, high - low, sd)
+        y_mean, y_sd = 0.0, 1.0
+        if one.link == "identity":
+            y_mean = float(np.average(pilot.y, weights=weight))
+            y_sd = float(np.sqrt(np.average((pilot.y - y_mean) ** 2, weights=weight))) or 1.0
+        missing = self.request.table.get("missing", "refuse")
+        return Encoding(
+            self.columns,
+            self.target,
+            task,
+            classes,
+            mean,
+            np.where(sd > 0, sd, 1.0),
+            two,
+            y_mean,
+            y_sd,
+            missing,
+            one.intercept,
+        )
+
+    def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
+        """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
+        levels = len(encoding.values)
+        rows = _pilot_rows(pilot, encoding)
+        told = self._priors(_layout(encoding, self.shards.rows))
+        start = Posterior(one, rows, _prior(told, one, levels), levels)
+        at, likelihood = mode.find(start)
+        curvature = likelihood.curvature
+        seen = _effective(pilot.chance) / self.shards.rows
+        self.moved: list[float] = []
+        for number in range(1, _SCANS + 1):
+            ends = _ends(len(self.groups), seen)
+            centres, parts, begun = list[np.ndarray](), list[Sums](), 0
+            for stage, end in enumerate(ends):
+                look = self._look(start, at, curvature, min(seen, 1.0), encoding, one, len(centres), number)
+                words = f"scan {number}, stage {stage + 1} of {len(ends)}"
+                own = tree(self.mapper(look, self.groups[begun:end], words))
+                self.rows_read += own.rows + own.dropped
+                again = stage == 0 and len(ends) > 1 and end <= _LOOKED_AT_AGAIN * len(self.groups)
+                centres, parts = [*centres, at], [*parts, own]
+                at, curvature, seen = self._moved(one, levels, told, centres, parts)
+                self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
+                if again:
+                    centres, parts = [], []
+                else:
+                    begun = end
+            found = self._answer(one, encoding, centres, parts)
+            found.scans = number
+            if not (why := _doubts(found)):
+                return found
+            if number < _SCANS:
+                self.say(f"another scan follows, because {why}")
+        raise FlyrunError(
+            f"{self.shards.given}: no posterior is written, because after {_SCANS} scans "
+            f"{why}; use fewer columns with --drop, or more rows"
+        )
+
+    def _priors(self, layout: Layout) -> priors.Priors:
+        return priors.priors(
+            layout, self.request.priors, self.request.prior_scale, intercept=layout.task != "ordered"
+        )
+
+    def _look(
+        self,
+        start: Posterior,
+        at: np.ndarray,
+        curvature: np.ndarray,
+        seen: float,
+        encoding: Encoding,
+        one: Family,
+        stage: int,
+        number: int,
+    ) -> SumLook:
+        """About this centre; probes lie where the mode of all rows may be. seen: the share that told it."""
+        # a prior with a peak would say too little of how far a coefficient may go
+        wide = mode.covariance(seen * curvature + start.prior_at(at).curvature)
+        root = np.linalg.cholesky(wide + 1e-12 * np.diag(np.diag(wide)))
+        rng = np.random.default_rng([self.seed, 3_000_000, stage])
+        centre = Centre(at, at + rng.standard_normal((_PROBES, len(at))) @ root.T, stage)
+        size, weight = _sizes(start, encoding, one, centre), start.rows.whole("weights")
+        core = _CORE_LEAST
+        for _ in range(3):
+            bulk = size <= core
+            mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
+            core = max(_CORE_LEAST, _CORE * mean)
+        kappa = mean * self.shards.rows * (1.0 + LEAST_SHARE)
+        many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
+        rate = row_weights.DRAWS * max(kappa / _NOISE, many)
+        size_of_row = 4 * (len(encoding.columns) + 8)
+        if rate * kappa * size_of_row > _MOST_BYTES:
+            raise ConfigError(
+                f"{self.shards.given}: {rate * kappa / row_weights.DRAWS:,.0f} rows a draw would travel, "
+                f"{rate * kappa * size_of_row / 2**30:.1f} GB in all; use fewer columns with "
+                "--drop, or more rows"
+            )
+        if number == _SCANS and self.shards.rows <= _ALL_ROWS:
+            core = -1.0  # of all rows, whose likelihoods then are summed as they are
+        elif number > 1:
+            core *= 0.1
+        intensity = Intensity(rate, LEAST_SHARE * mean, core)
+        return SumLook(encoding, one.name, len(encoding.values), centre, intensity, self.seed)
+
+    def _moved(
+        self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """The next centre, the curvature of all rows there, and the share of rows that tell it."""
+        share = sum(part.rows + part.dropped for part in parts) / self.shards.rows
+        summed = row_weights.together(centres, parts, share)
+        rows = tree(list(parts)).travelled
+        post = row_weights.surrogate(one, levels, _prior(told, one, levels), summed, rows, share)
+        at, likelihood = mode.find(post)
+        covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
+        proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
+        self.moved.append(row_weights.whitened(proposal, at - centres[-1]))
+        return at, likelihood.curvature, share
+
+    def _answer(self, one: Family, encoding: Encoding, centres: list[np.ndarray], parts: list[Sums]) -> Found:
+        """In units of the whole table's means and sds."""
+        whole = tree(list(parts))
+        n = whole.rows
+        plain_columns = slice(0, len(self.columns))
+        away = whole.x[plain_columns] / n
+        ratio = np.sqrt(np.maximum(whole.square[plain_columns] / n - away**2, 0.0))
+        two = encoding.two & ~whole.other[plain_columns]
+        constant = [name for name, sd in zip(self.columns, ratio, strict=True) if not sd > 1e-6]
+        if constant:
+            raise DataError(
+                f"{self.shards.given}: {constant[0]} has one value alone in all rows; leave it out with "
+                f"--drop {constant[0]}"
+            )
+        away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
+        if not one.intercept:
+            away = np.zeros_like(away)
+        target = (1.0, 0.0)
+        if one.link == "identity":
+            mean = float(whole.y[0]) / n
+            target = (math.sqrt(max(float(whole.y[1]) / n - mean**2, 1e-300)), mean)
+        exact = encoding._replace(
+            mean=encoding.mean + away * encoding.sd,
+            sd=encoding.sd * ratio,
+            two=two,
+            target_mean=encoding.target_mean + target[1] * encoding.target_sd,
+            target_sd=encoding.target_sd * target[0],
+        )
+        layout = _layout(exact, n)
+        layout.dropped = whole.dropped
+        told, levels = self._priors(layout), len(encoding.values)
+        prior = _prior(told, one, levels)
+        rows = whole.travelled
+        blank = row_weights.surrogate(one, levels, prior, row_weights.together(centres, parts), rows)
+        units = row_weights.Units.of(blank, ratio, away, target)
+        summed = units.expansion(row_weights.together(centres, parts))
+        rows = units.rows(rows, blank.linear)
+        post = row_weights.surrogate(one, levels, prior, summed, rows)
+        answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
+        counts = dict.fromkeys(encoding.values, 0.0)
+        if len(counts) == 2:
+            counts = dict(zip(encoding.values, (n - whole.y[0], whole.y[0]), strict=True))
+        return Found(layout, post, told, answer, counts, self.rows_read, 1, self.moved)
+
+
+def _ends(groups: int, seen: float) -> list[int]:
+    """The number of groups by the end of each stage, none of which knows less than was seen before."""
+    return sorted({math.ceil(share * groups) for share in _SHARES if share > 2.0 * seen} | {groups})
+
+
+def _doubts(found: Found) -> str:
+    """Why the draws of a scan are not to be trusted; "" where they are."""
+    own = found.answer
+    if own.found.why:
+        return own.found.why
+    if found.moved[-1] > _FAR:
+        return f"the centre moved by {found.moved[-1]:.0f} sds in the last stage"
+    if not own.variance < _MOST_VARIANCE:
+        return f"the log weights' variance is {own.variance:.2g}, at most {_MOST_VARIANCE:g} is asked for"
+    return "" if own.planned > 0.5 else f"only {100 * own.planned:.0f} % of the draws are effective"
+
+
+def _effective(chance: np.ndarray) -> float:
+    """Rows that as many weighted ones are worth."""
+    return float((1.0 / chance).sum() ** 2 / (1.0 / chance**2).sum())
+
+
+def _pilot_rows(pilot: Sample, encoding: Encoding) -> Rows:
+    """As the looks encode them, each standing for as many as it was drawn from."""
+    x = (pilot.x.astype(np.float64) - encoding.mean) / encoding.sd
+    if encoding.ones:
+        x = np.column_stack([x, np.ones(len(x))])
+    y = (pilot.y - encoding.target_mean) / encoding.target_sd
+    if encoding.values:
+        y = np.searchsorted(encoding.values, pilot.y).astype(np.float64)
+    return Rows(x, y, weights=1.0 / pilot.chance)
+
+
+def _sizes(start: Posterior, encoding: Encoding, one: Family, centre: Centre) -> np.ndarray:
+    """Sizes of what second order leaves of the pilot's rows, (n,)."""
+    rows = start.rows
+    sites = Sites(one.name, rows.features.shape[1], len(encoding.values), centre)
+    found = np.empty(len(rows))
+    for block in start.blocks(8_192):
+        x = np.ascontiguousarray(rows.features[block].T.astype(np.float32))
+        found[block] = sites.of(x, rows.target[block])[2]
+    return found
+
+
+def _layout(encoding: Encoding, rows: int) -> Layout:
+    columns = [
+        Column(name, mean=float(mean), sd=float(sd), low=float(mean) * two, high=float(mean + sd) * two)
+        for name, mean, sd, two in zip(
+            encoding.columns, encoding.mean, encoding.sd, encoding.two.tolist(), strict=True
+        )
+    ]
+    levels = [plain(value) for value in encoding.values] or None
+    target = Column(encoding.target, levels, mean=encoding.target_mean, sd=encoding.target_sd)
+    return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
+
+
+def _prior(told: priors.Priors, one: Family, levels: int) -> CoefficientPrior:
+    linear = one.linear(levels)
+    return CoefficientPrior(np.tile(told.mean, linear), np.tile(told.sd, linear))

@@ -1,0 +1,202 @@
+"""One scan of many Parquet files: against all likelihoods of its draws and against a fit of one file."""
+
+import numpy as np
+import pytest
+
+from flyrun.cli.main import main
+from flyrun.config.schema import schema
+from flyrun.fit.request import Request
+from flyrun.fit.rows_posterior import Posterior, Rows
+from flyrun.fit.scan import mappers, row_groups, row_weights
+from flyrun.fit.scan.block_sums import Intensity, SumLook
+from flyrun.fit.scan.stages import Scan
+from flyrun.models.family import family
+from flyrun.report.summaries import read_fit
+
+parquet = pytest.importorskip("pyarrow.parquet")
+pyarrow = pytest.importorskip("pyarrow")
+WIDTH = 4
+SLOW = pytest.param("student_t", marks=pytest.mark.slow)
+
+
+def target(model, eta, rng):
+    """Targets of one model at predictors."""
+    if model in ("logistic", "probit"):
+        return (rng.random(len(eta)) < 1.0 / (1.0 + np.exp(-eta))).astype(np.int8)
+    if model == "student_t":
+        return (5.0 + 3.0 * eta + rng.standard_t(4, len(eta))).astype(np.float32)
+    mean = np.exp(0.5 * eta)
+    return (rng.poisson(mean) if model == "poisson" else rng.negative_binomial(3, 3 / (3 + mean))).astype(
+        np.int32
+    )
+
+
+def table(rng, n, model="logistic", rare=0):
+    """Columns of n rows; of `rare` rows a 0-1 column is 1."""
+    x = rng.standard_normal((WIDTH, n)).astype(np.float32)
+    x[1] = 3.0 * x[1] + 10.0
+    columns = {f"x{k}": one for k, one in enumerate(x)}
+    eta = np.array([0.8, -0.2, 0.5, 0.3]) @ x + 1.5
+    if rare:
+        columns["rare"] = np.isin(np.arange(n), rng.choice(n, rare, replace=False)).astype(np.float32)
+        eta = eta + 2.0 * columns["rare"]
+    return columns | {"y": target(model, eta, rng)}
+
+
+def write(folder, columns, files=4, group=500):
+    """The rows in so many files."""
+    folder.mkdir(exist_ok=True)
+    for k, rows in enumerate(np.array_split(np.arange(len(columns["y"])), files)):
+        own = pyarrow.table({name: values[rows] for name, values in columns.items()})
+        parquet.write_table(own, folder / f"part-{k}.parquet", row_group_size=group)
+    return folder
+
+
+def scan(folder, model="logistic", seed=0, mapper=None, said=None):
+    """The scan of a folder, in this process."""
+
+    def in_turn(look, groups, words):
+        return [mappers.run_group(look, group) for group in groups]
+
+    found = row_groups.find(str(folder))
+    request = Request(str(folder), "y", model)
+    task = schema("model", model).task
+    columns = row_groups.chosen(found, "y", None, ())
+    made = Scan(request, found, columns, mapper or in_turn, (said or []).append, seed)
+    pilot = made.pilot()
+    one = family(model)
+    return made.run(pilot, made.encoding(pilot, task, one), one)
+
+
+def all_rows(found, columns, model):
+    """The posterior of all rows in the units of the scan's answer."""
+    layout = found.layout
+    x = [(columns[one.name].astype(float) - one.mean) / one.sd for one in layout.features]
+    y = (columns["y"].astype(float) - layout.target.mean) / layout.target.sd
+    rows = Rows(np.column_stack([*x, np.ones(len(y))]), y)
+    return Posterior(family(model), rows, found.posterior.prior, found.posterior.levels)
+
+
+def against_all_rows(found, post, most=4_000):
+    """Largest z of the weighted draws' means against those by all likelihoods, and the variance of exact log
+    weights."""
+    own = found.answer.found
+    x, part = own.x[:most], slice(0, most)
+    exact = post.log_density(x) - found.posterior.log_density(x)
+    exact = np.exp(exact - exact.max())
+    exact /= exact.mean()
+    w = own.sign[part] * np.exp(own.log_weight[part] - own.log_weight[part].max())
+    w /= w.mean()
+    mean = exact @ x / len(x)
+    off = (w - exact)[:, None] * (x - mean)
+    return np.abs(off.mean(axis=0)) / (off.std(axis=0) / np.sqrt(len(x))), float(np.log(exact).var())
+
+
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    """Draws enough to test by."""
+    monkeypatch.setattr(row_weights, "DRAWS", 4_000)
+    monkeypatch.setattr(row_weights, "_BY_CHAINS", 2_000)
+
+
+@pytest.mark.parametrize("model", ["logistic", "probit", "poisson", "negative_binomial", SLOW])
+def test_weights_by_few_rows_are_those_by_all_rows(tmp_path, model):
+    n = 4_000 if model == "student_t" else 1_000  # of fewer rows the tails of the noise are known too little
+    columns = table(np.random.default_rng(3), n, model, rare=12)
+    found = scan(write(tmp_path / "shards", columns), model)
+    z, variance = against_all_rows(found, all_rows(found, columns, model))
+    own = found.answer
+    assert z.max() < 3.5
+    assert own.core > 0
+    assert own.variance == pytest.approx(variance, rel=0.3, abs=0.003)
+    assert own.found.effective == pytest.approx(own.planned * len(own.found.x), rel=0.15)
+
+
+def core_twice(pick):
+    def wrong(look, size, rng):
+        index, count, intensity, core = pick(look, size, rng)
+        return index, count, intensity, np.zeros_like(core)
+
+    return wrong
+
+
+def wrong_intensity(pick):
+    def wrong(look, size, rng):
+        index, count, intensity, core = pick(look, size, rng)
+        return index, count, 2.0 * intensity, core
+
+    return wrong
+
+
+@pytest.mark.parametrize("wrong", [core_twice, wrong_intensity])
+def test_wrong_sums_and_intensities_are_seen(tmp_path, monkeypatch, wrong):
+    monkeypatch.setattr(SumLook, "_pick", wrong(SumLook._pick))
+    columns = table(np.random.default_rng(3), 1_000, rare=12)
+    found = scan(write(tmp_path / "shards", columns))
+    assert against_all_rows(found, all_rows(found, columns, "logistic"))[0].max() > 4
+
+
+def test_intensities_beyond_what_exponentials_reach_are_drawn_right():
+    look = SumLook(None, "logistic", 2, None, Intensity(1.0, 0.0, np.inf), 0)
+    index, count, intensity, core = look._pick(np.full(2_000, 900.0), np.random.default_rng(0))
+    assert len(index) == 2_000
+    assert not core.any()
+    assert (intensity == 900.0).all()
+    assert count.mean() == pytest.approx(900.0, abs=4 * 30 / 2_000**0.5)
+    assert count.std() == pytest.approx(30.0, rel=0.08)
+    few = look._pick(np.full(200_000, 0.1), np.random.default_rng(1))
+    assert few[1].sum() == pytest.approx(20_000, abs=4 * 20_000**0.5)
+    assert (few[1] == 2).sum() == pytest.approx(200_000 * 0.005 * np.exp(-0.1), rel=0.15)
+
+
+def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys):
+    columns = table(np.random.default_rng(5), 3_000, "logistic", rare=40)
+    folder = write(tmp_path / "shards", columns)
+    parquet.write_table(pyarrow.table(columns), tmp_path / "one.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "shards/*.parquet", "--target", "y", "--model", "logistic", "--quiet"]) == 0
+    assert main(["fit", "one.parquet", "--target", "y", "--model", "logistic", "--quiet"]) == 0
+    capsys.readouterr()
+    many, one = (
+        {row["coefficient"]: row for row in read_fit(tmp_path / "results/runs" / name)["coefficients"]}
+        for name in (folder.name, "one")
+    )
+    assert many.keys() == one.keys()
+    for name, row in many.items():
+        error = row["sd"] * (1 / row["ess"] + 1 / one[name]["ess"]) ** 0.5
+        assert abs(row["mean"] - one[name]["mean"]) < 4.5 * error
+        assert row["sd"] == pytest.approx(one[name]["sd"], rel=0.12)
+        assert row["prior_sd"] == pytest.approx(one[name]["prior_sd"], rel=1e-4)
+    assert not (tmp_path / "results/runs/shards/scan").exists()
+
+
+def in_turn(look, groups):
+    for k, group in enumerate(groups):
+        yield k, mappers.run_group(look, group)
+
+
+def test_what_is_there_is_kept_and_what_is_damaged_is_read_again(tmp_path):
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
+    kept = mappers.Kept(tmp_path / "kept")
+    first = mappers.Mapper(in_turn, kept, lambda line: None)
+    here = scan(folder, mapper=first).answer.found
+    results = sorted(kept.folder.iterdir())
+    assert len(results) == first.done
+    results[0].write_bytes(results[0].read_bytes()[:-1])
+    again = mappers.Mapper(in_turn, kept, lambda line: None)
+    other = scan(folder, mapper=again).answer.found
+    assert np.array_equal(other.log_weight, here.log_weight)
+    assert again.done == 1  # the damaged one alone
+
+
+@pytest.mark.slow
+def test_the_bits_do_not_depend_on_who_works(tmp_path):
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
+    here = scan(folder).answer.found
+    ways = [mappers.local(2, 0), *(mappers.on_dask(None, n, lambda line: None) for n in (1, 2, 3))]
+    for k, way in enumerate(ways):
+        with way as run:
+            kept = mappers.Kept(tmp_path / str(k))
+            other = scan(folder, mapper=mappers.Mapper(run, kept, lambda line: None)).answer.found
+        assert np.array_equal(other.x, here.x)
+        assert np.array_equal(other.log_weight, here.log_weight)
