@@ -129,6 +129,7 @@ check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit f
 bench: $(VENV)/dev.stamp ## seconds of this tree by those of BASE (HEAD~1), interleaved: a ratio with an interval
 	$(VENV)/bin/python -m tools.bench --base $(BASE) $(ARGS)
 
+bench_blas bench_store: export FLYRUN_COMPILE = full
 bench_blas: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 	$(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 

@@ -23,6 +23,7 @@ from numba.core.serialize import dumps
 
 from flyrun import files
 from flyrun.numerics import code_digest
+from flyrun.numerics.quick_compiling import QUICK
 from flyrun.paths import cache_dir
 
 IMPLEMENTATIONS: dict[type, set[str]] = {}
@@ -35,7 +36,8 @@ UNUSED_S = 60 * 86_400
 @functools.cache
 def folder() -> Path:
     """Where compiled code is kept."""
-    return cache_dir("compiled") / f"numba-{numba.__version__}-{sys.implementation.cache_tag}"
+    how = "-quick" if QUICK else ""
+    return cache_dir("compiled") / f"numba-{numba.__version__}-{sys.implementation.cache_tag}{how}"
 
 
 class CompileCache(FunctionCache):

@@ -16,6 +16,7 @@ from numba.core import types
 from numba.extending import overload, register_jitable
 
 from flyrun.numerics.compile_cache import IMPLEMENTATIONS, CompileCache
+from flyrun.numerics.quick_compiling import CALLED_BY_COMPILED, QUICK, linked
 
 
 class MissingMethodError(TypeError):
@@ -28,7 +29,9 @@ class MissingMethodError(TypeError):
 _KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
-INLINE_KERNEL: Any = _KERNEL | {"forceinline": True}
+_INLINE: Any = _KERNEL | {"forceinline": True}
+
+INLINE_KERNEL: Any = _INLINE | CALLED_BY_COMPILED
 """Options for numba's `overload` of what a kernel's inner loops call."""
 
 
@@ -55,7 +58,7 @@ def inline_jit(function: Callable) -> Callable:
 
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
-    return _kept(function, INLINE_KERNEL)
+    return linked(function, _INLINE) if QUICK else _kept(function, _INLINE)
 
 
 def plain_jit(function: Callable) -> Callable:
@@ -117,8 +120,8 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     function.__doc__ = declaration.__doc__
     function.__module__ = declaration.__module__
     function.methods = methods
-    settings: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **(options or {})}
-    overload(function, jit_options=settings)(scope["_typer"])
+    settings: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    overload(function, jit_options=settings | CALLED_BY_COMPILED | (options or {}))(scope["_typer"])
     return function
 
 
