@@ -8,7 +8,6 @@ line by line in what they compute, but all columns are worked on together.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
 
 # R's all.equal(sd, 0): an absolute tolerance of sqrt(machine epsilon), 1.5e-8.
 _ALL_EQUAL_TOLERANCE = 1.5e-8
@@ -33,6 +32,8 @@ def effective_size(draws: np.ndarray) -> np.ndarray:
 
 def autocovariance(columns: np.ndarray, max_lag: int) -> np.ndarray:
     """Biased autocovariances (divisor T) of each row of (D, T), at lags 0..max_lag: (D, max_lag + 1)."""
+    from scipy import fft  # late: a tenth of a second, which a fit by weighted draws does without
+
     n_draws = columns.shape[1]
     centred = columns - columns.mean(axis=1, keepdims=True)
     # max_lag zeros are enough padding: the lags that would wrap around are not used.

@@ -5,6 +5,7 @@ import numpy as np
 from flyrun.fit.rows_posterior import Expansion, Posterior
 
 _MOST = 100  # steps
+_ENOUGH = 50_000  # rows whose mode is near that of more
 _NEAR = 1e-6  # what a step would gain, in nats, where the search ends: far below the Monte Carlo error
 
 
@@ -17,7 +18,17 @@ def find(posterior: Posterior) -> tuple[np.ndarray, Expansion]:
     Directions that bend the wrong way are taken to bend as much the other way, so that each step leads up.
     """
     with np.errstate(all="ignore"):  # steps too long, which are halved
-        return _climb(posterior, posterior.start())
+        return _climb(posterior, _start(posterior))
+
+
+def _start(posterior: Posterior) -> np.ndarray:
+    """Where the search begins, (P,): of many rows where that of some of them ends."""
+    if (step := len(posterior.rows) // _ENOUGH) < 2:
+        return posterior.start()
+    some = posterior.thinned(step)
+    x, _ = _climb(some, some.start())
+    posterior.queries += some.queries
+    return x if np.isfinite(x).all() else posterior.start()
 
 
 def _climb(posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, Expansion]:

@@ -4,13 +4,18 @@ x, (P,), holds the coefficients of each linear predictor in turn, then the auxil
 Every density of a row that is looked at is counted: `queries`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 
+from flyrun.children import cores
 from flyrun.models.family import Auxiliary, Family
+from flyrun.threads import in_order
+
+T = TypeVar("T")
 
 _NUMBERS = 1 << 19  # predictors of a block: they stay in a core's cache
 _ROWS = 8_192  # of a block where derivatives are wanted
@@ -97,6 +102,7 @@ class Posterior:
     sd: float = 1.0
     queries: int = 0
     auxiliary: tuple[Auxiliary, ...] = field(init=False)
+    _counting: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Work out sizes, and which rows are alike."""
@@ -120,6 +126,16 @@ class Posterior:
     def blocks(self, size: int) -> Iterator[slice]:
         """All rows, so many at a time."""
         return (slice(first, first + size) for first in range(0, len(self.rows), size))
+
+    def by_blocks(self, work: Callable[[slice], T], size: int) -> Iterator[T]:
+        """work(block) of all rows, in order, on all cores where there are several blocks."""
+        return in_order(work, self.blocks(size), cores() if len(self.rows) > size else 1)
+
+    def thinned(self, step: int) -> "Posterior":
+        """Of every so many-th row alone."""
+        return Posterior(
+            self.family, self.rows.take(slice(None, None, step)), self.prior, self.levels, self.sd
+        )
 
     # -- values --------------------------------------------------------------------------------------------
 
@@ -165,7 +181,8 @@ class Posterior:
         with np.errstate(all="ignore"):
             found = self.family.log_density(rows.target, rows.trials, predictors)
             found = found + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
-        self.queries += len(rows)
+        with self._counting:  # several threads come here
+            self.queries += len(rows)
         return rows.weights * found
 
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -214,28 +231,9 @@ class Posterior:
 
     def likelihood_at(self, x: np.ndarray) -> Expansion:
         """The log likelihood to second order about x, (P,), by all rows."""
-        size, linear, width = self.size, self.linear, self.width
-        value, slope, curvature = 0.0, np.zeros(size), np.zeros((size, size))
-        for block in self.blocks(_ROWS):
-            rows = self.rows.take(block)
-            p = [one[:, 0] if one.ndim > 1 else one for one in self.predictors(rows, x[None])]
-            with np.errstate(all="ignore"):
-                value += float(np.sum(rows.weights * self.family.log_density(rows.target, rows.trials, p)))
-                slopes, bends = self.family.derivatives(rows.target, rows.trials, p)
-            n = len(rows)
-            for j in range(len(p)):
-                whole = np.broadcast_to(rows.weights * slopes[j], (n,))
-                at = self._place(j)
-                slope[at] += whole @ rows.features if j < linear else whole.sum()
-                for k in range(j, len(p)):
-                    bend = np.broadcast_to(rows.weights * bends[j][k], (n,))
-                    if k < linear:
-                        part = rows.features.T @ (rows.features * bend[:, None])
-                    elif j < linear:
-                        part = (bend @ rows.features)[:, None]
-                    else:
-                        part = np.full((1, 1), bend.sum())
-                    curvature[at, self._place(k)] += part
+        value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
+        for part in self.by_blocks(lambda block: self._second_order(block, x), _ROWS):
+            value, slope, curvature = value + part.value, slope + part.slope, curvature + part.curvature
         if self._alike is not None:
             y, trials, weights = self._alike
             a = list(x[self.n_coefficients :])
@@ -247,11 +245,32 @@ class Posterior:
                     part = np.sum(weights * more[1][j][k])
                     curvature[self.n_coefficients + j, self.n_coefficients + k] += part
         self.queries += len(self.rows)
-        upper = np.triu(curvature)
-        for j in range(linear):  # blocks on the diagonal came whole
-            at = slice(j * width, (j + 1) * width)
-            upper[at, at] = np.triu(curvature[at, at])
+        upper = np.triu(curvature)  # blocks on the diagonal came whole
         return Expansion(x, value, slope, upper + np.triu(upper, 1).T)
+
+    def _second_order(self, block: slice, x: np.ndarray) -> Expansion:
+        """What some rows give, but for auxiliary numbers alone; no curvature is given twice."""
+        value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
+        rows = self.rows.take(block)
+        p = [one[:, 0] if one.ndim > 1 else one for one in self.predictors(rows, x[None])]
+        with np.errstate(all="ignore"):
+            value = float(np.sum(rows.weights * self.family.log_density(rows.target, rows.trials, p)))
+            slopes, bends = self.family.derivatives(rows.target, rows.trials, p)
+        n = len(rows)
+        for j in range(len(p)):
+            whole = np.broadcast_to(rows.weights * slopes[j], (n,))
+            at = self._place(j)
+            slope[at] = whole @ rows.features if j < self.linear else whole.sum()
+            for k in range(j, len(p)):
+                bend = np.broadcast_to(rows.weights * bends[j][k], (n,))
+                if k < self.linear:
+                    part = rows.features.T @ (rows.features * bend[:, None])
+                elif j < self.linear:
+                    part = (bend @ rows.features)[:, None]
+                else:
+                    part = np.full((1, 1), bend.sum())
+                curvature[at, self._place(k)] = part
+        return Expansion(x, value, slope, curvature)
 
     def prior_at(self, x: np.ndarray) -> Expansion:
         """The log prior to second order about x, (P,)."""
@@ -271,7 +290,11 @@ class Posterior:
     def start(self) -> np.ndarray:
         """Where a search for the mode begins, (P,): the intercept, or cutpoints, as if no column mattered."""
         rows = self.rows
-        p = self.family.start(rows.target, rows.whole("trials"), rows.whole("offset"), rows.whole("weights"))
+        y, trials, offset = rows.target, rows.whole("trials"), rows.whole("offset")
+        if self.family.intercept:  # its number is below 0 where a row is folded by a target that failed
+            folded = rows.features[:, -1] < 0.0
+            y, offset = np.where(folded, trials - y, y), np.where(folded, -offset, offset)
+        p = self.family.start(y, trials, offset, rows.whole("weights"))
         x = np.zeros(self.size)
         if self.family.intercept:
             x[np.arange(self.linear) * self.width + self.width - 1] = p[: self.linear]

@@ -302,8 +302,8 @@ def _shares(
     noise = rng.standard_normal((_PROBES, len(proposal.centre)))
     x = proposal.centre + noise @ proposal.root.T
     both = np.concatenate([likelihood.at[None], x])
-    square = np.empty(len(posterior.rows))
-    for block in posterior.blocks(4_096):
+
+    def square_of(block: slice) -> np.ndarray:
         rows = posterior.rows.take(block)
         p = posterior.predictors(rows, both)
         at = [one[:, 0] if one.ndim > 1 else one[0] for one in p]
@@ -312,7 +312,9 @@ def _shares(
         for s in range(1, _PROBES + 1):
             there = [one[:, s] if one.ndim > 1 else one[s] for one in p]
             total += (posterior.of_rows(rows, there) - base - _second_order(slopes, bends, at, there)) ** 2
-        square[block] = total
+        return total
+
+    square = np.concatenate(list(posterior.by_blocks(square_of, 4_096)))
     size = np.sqrt(square / _PROBES)
     kappa = float(size.sum())
     if not kappa > 0.0:

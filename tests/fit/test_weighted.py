@@ -146,6 +146,23 @@ def test_few_rows_a_draw_serve_where_events_are_rare():
         assert weighted_draws.by_few_rows(made, heavy, likelihood, rng, 5_000).effective < 100
 
 
+def test_folded_rows_begin_where_the_same_rows_do_and_many_near_the_mode(monkeypatch):
+    made, _ = simulated("logistic", 900, 3, np.random.default_rng(5))
+    offset, sign = np.random.default_rng(6).normal(size=900), 2.0 * made.rows.target - 1.0
+    rows = Rows(made.rows.features, made.rows.target, 1.0, offset)
+    folded = Rows(sign[:, None] * made.rows.features, np.ones(900), 1.0, sign * offset)
+    plain, other = posterior("logistic", rows, 3), posterior("logistic", folded, 3)
+    np.testing.assert_allclose(other.start(), plain.start(), rtol=1e-12)
+    assert plain.start()[-1] != 0.0
+    at, likelihood = mode.find(plain)
+    plain.queries = 0
+    monkeypatch.setattr(mode, "_ENOUGH", 150)
+    close, same = mode.find(plain)
+    assert plain.queries % 900  # some rows were asked alone, and are counted
+    np.testing.assert_allclose(close, at, atol=1e-5)
+    np.testing.assert_allclose(same.curvature, likelihood.curvature, rtol=1e-3)
+
+
 def test_normal_noise_in_closed_form_is_what_weights_give():
     made, _ = simulated("gaussian", 30, 4, np.random.default_rng(2))
     x = gaussian_noise.draw(made, np.random.default_rng(0), 20_000)

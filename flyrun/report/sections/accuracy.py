@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from flyrun.accuracy.posterior_errors import Answer, Errors, Truth, errors, rms
 from flyrun.accuracy.truth import answer_of, apart, chains_alone, exact_arm, truth_of, with_draws
@@ -136,7 +136,7 @@ def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
     one, n = errors(answer, truth), len(answer.mean)
     size = np.abs(one.off).mean(axis=0)
     row: Row = {"off_worst_of": names[int(np.argmax(size))], "off_by_chance": float(rms(one.error).mean())}
-    surely = t.ppf(0.975, n - 1) if n > 1 else math.inf
+    surely = float(stdtrit(n - 1, 0.975)) if n > 1 else math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         both = {"mean": (one.rms, one.error), "sd": (rms(np.log(one.ratio)), one.error / math.sqrt(2.0))}
         far = {}
