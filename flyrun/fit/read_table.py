@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import flyrun.data
 from flyrun.config.dataset import Table
 from flyrun.config.model import for_tables
-from flyrun.config.overrides import read as read_words
 from flyrun.config.schema import build, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout, plain
@@ -55,7 +54,7 @@ def priors_of(request: Request, layout: Layout) -> priors.Priors:
 def typed_table(request: Request) -> TypedTable:
     """What the options and the typed keys say of the table. Raises ConfigError where they do not agree."""
     given: dict[str, Any] = {"path": request.file, "target": request.target, **request.table}
-    typed = {one.key: one for one in read_words(request.overrides)}
+    typed = {one.key: one for one in _typed(request)}
     for key in ("dataset", "dataset.name"):
         if key in typed:
             raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
@@ -72,6 +71,15 @@ def typed_table(request: Request) -> TypedTable:
     return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
 
 
+def _typed(request: Request) -> list[Any]:
+    """The settings that are typed, entries of config/overrides."""
+    if not request.overrides:
+        return []
+    from flyrun.config.overrides import read  # late: Hydra, which few fits need
+
+    return read(request.overrides)
+
+
 def run_name(file: str) -> str:
     """Folder's name for a file: its own, without ending or unusual letters."""
     path = Path(file)
@@ -82,7 +90,7 @@ def run_name(file: str) -> str:
 
 def model_of(request: Request, task: str) -> str:
     """The model that was asked for, or else the usual one of a task."""
-    typed = next((str(one.value) for one in read_words(request.overrides) if one.key == "model"), None)
+    typed = next((str(one.value) for one in _typed(request) if one.key == "model"), None)
     return request.model or typed or for_tables(task)[0]
 
 

@@ -232,8 +232,8 @@ class Posterior:
     def likelihood_at(self, x: np.ndarray) -> Expansion:
         """The log likelihood to second order about x, (P,), by all rows."""
         value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
-        for part in self.by_blocks(lambda block: self._second_order(block, x), _ROWS):
-            value, slope, curvature = value + part.value, slope + part.slope, curvature + part.curvature
+        for some in self.by_blocks(lambda block: self._second_order(block, x), _ROWS):
+            value, slope, curvature = value + some.value, slope + some.slope, curvature + some.curvature
         if self._alike is not None:
             y, trials, weights = self._alike
             a = list(x[self.n_coefficients :])
