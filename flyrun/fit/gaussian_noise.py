@@ -4,6 +4,8 @@ With X'X, X'y and y'y all of the posterior is known: given σ the coefficients a
 is a function of one number, worked out on a grid and inverted. Exact for any number of rows and columns.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from flyrun.errors import FlyrunError
@@ -18,8 +20,23 @@ _LOWEST = 12.0
 _SAFE = 9.0  # nats that the density must have fallen by there
 
 
+class Sums(NamedTuple):
+    """Of rows x and what a target is beyond the prior's mean, y − x·mean: Σxxᵀ, (D, D), Σx(y − x·mean), (D,),
+    Σ(y − x·mean)² and Σ1."""
+
+    gram: np.ndarray
+    product: np.ndarray
+    square: float
+    rows: float
+
+
 def draw(posterior: Posterior, rng: np.random.Generator, n: int) -> np.ndarray:
     """n draws, (n, P): the coefficients and log σ. FlyrunError where σ is too small for the sums' digits."""
+    return draw_from(_sums(posterior), posterior, rng, n)
+
+
+def _sums(posterior: Posterior) -> Sums:
+    """By all rows."""
     prior, width = posterior.prior, posterior.width
     gram, product = np.zeros((width, width)), np.zeros(width)
     square, count = 0.0, 0.0
@@ -33,6 +50,20 @@ def draw(posterior: Posterior, rng: np.random.Generator, n: int) -> np.ndarray:
         square += float(weighted @ left**2)
         count += float(weighted.sum())
     posterior.queries += len(posterior.rows)
+    return Sums(gram, product, square, count)
+
+
+def about(mean: np.ndarray, products: np.ndarray, count: float) -> Sums:
+    """From Σ of products of columns and target, the last, (D + 1, D + 1), and how many rows there are."""
+    gram, product = products[:-1, :-1], products[:-1, -1]
+    square = float(products[-1, -1] - 2.0 * mean @ product + mean @ gram @ mean)
+    return Sums(gram, product - gram @ mean, square, count)
+
+
+def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int) -> np.ndarray:
+    """n draws, (n, P), of priors and these sums; as `draw`."""
+    prior, width = posterior.prior, posterior.width
+    gram, product, square, count = sums
     size, basis = np.linalg.eigh(gram * np.outer(prior.sd, prior.sd))
     size, along = np.maximum(size, 0.0), basis.T @ (prior.sd * product)
 

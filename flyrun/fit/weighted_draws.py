@@ -112,6 +112,12 @@ class Weighted:
     independent: bool = False
     modes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
+    @staticmethod
+    def of_independent(x: np.ndarray) -> "Weighted":
+        """Of draws of the posterior itself, (S, P)."""
+        proposal, nothing = Mixture.of(x.mean(axis=0), np.cov(x.T)), np.zeros(len(x))
+        return Weighted(x, nothing, nothing + 1.0, -math.inf, 1, proposal, 0.0, independent=True)
+
     @property
     def weights(self) -> np.ndarray:
         """Of sum 1, (S,)."""
@@ -146,10 +152,7 @@ def fit(posterior: Posterior, seed: int = 0) -> Weighted:
 
 def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
     if posterior.family.by_sums:
-        x = gaussian_noise.draw(posterior, rng, DRAWS)
-        proposal = Mixture.of(x.mean(axis=0), np.cov(x.T))
-        nothing, ones = np.zeros(DRAWS), np.ones(DRAWS)
-        return Weighted(x, nothing, ones, -math.inf, 1, proposal, 0.0, independent=True)
+        return Weighted.of_independent(gaussian_noise.draw(posterior, rng, DRAWS))
     at, likelihood = mode.find(posterior)
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
     draws = int(DRAWS / (1.0 - _WIDE))

@@ -186,7 +186,10 @@ def tree(parts: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Centre:
-    """About what is summed. at: (P,); probes: (M, P), points where θ may be; stage: its number."""
+    """About what is summed. at: (P,); stage: its number.
+
+    probes: (2M, P), M pairs of draws of the posterior as it may be; r differs within them by √2 sds.
+    """
 
     at: np.ndarray
     probes: np.ndarray
@@ -230,13 +233,14 @@ class Sites:
             bend[i] = bends[j][k]
         bend = bend.astype(np.float32)
         value = self.posterior.of_rows(rows, p)
-        left = value[1:] - value[0]
+        left = value[1::2] - value[2::2]
         away = [one[1:] - one[0] for one in p]
         for j, step in enumerate(away):
-            left -= slope[j] * step
+            left -= slope[j] * (step[::2] - step[1::2])
         for i, (j, k) in enumerate(self.pairs):
-            left += (0.5 if j == k else 1.0) * bend[i] * away[j] * away[k]
-        size = np.sqrt(np.einsum("sn,sn->n", left, left) / len(left))
+            both = away[j] * away[k]
+            left += (0.5 if j == k else 1.0) * bend[i] * (both[::2] - both[1::2])
+        size = np.sqrt(0.5 * np.einsum("sn,sn->n", left, left) / len(left))
         return slope, bend, np.where(np.isfinite(size), size, np.inf)
 
 
@@ -343,3 +347,53 @@ def _add(
         curvature[place[j], place[k]] += both
         if j != k:
             curvature[place[k], place[j]] += both.T if k < linear else both
+
+
+class Products(NamedTuple):
+    """Of some rows. gram: Σ of products of features and target, the last, (D + 1, D + 1); more as of Sums."""
+
+    rows: int
+    dropped: int
+    gram: np.ndarray
+    other: np.ndarray
+
+    @property
+    def x(self) -> np.ndarray:
+        """Σ of features, (D,), by the column of ones."""
+        return self.gram[-2, :-1]
+
+    @property
+    def square(self) -> np.ndarray:
+        """Σ of their squares, (D,)."""
+        return np.diag(self.gram)[:-1]
+
+    @property
+    def y(self) -> np.ndarray:
+        """Σ of targets and of their squares."""
+        return self.gram[[-2, -1], -1]
+
+    def plus(self, other: "Products") -> "Products":
+        """Of both."""
+        return Products._make([a + b for a, b in zip(self, other, strict=True)])  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class GramLook:
+    """Sum products of a row group's columns."""
+
+    encoding: Encoding
+
+    def __call__(self, block: Block) -> Products:
+        """In float64: noise far smaller than the target is a difference of sums."""
+        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+            x, y, dropped = self.encoding.rows(block)
+            size = len(x) + 1
+            gram, other = np.zeros((size, size)), np.zeros(len(x), bool)
+            two = np.flatnonzero(self.encoding.two)
+            for first in range(0, len(y), BATCH):
+                part = np.empty((size, len(y[first : first + BATCH])))
+                part[:-1], part[-1] = x[:, first : first + BATCH], y[first : first + BATCH]
+                gram += part @ part.T
+                own = part[two]
+                other[two] |= ((own != 0.0) & (own != 1.0)).any(axis=1)
+        return Products(len(y), dropped, gram, other)

@@ -123,6 +123,9 @@ def _lines(request: Request, found: row_groups.Shards, made: Found, words: str) 
 def _how(found: row_groups.Shards, made: Found) -> str:
     """What was read and moved, and what certifies the draws."""
     own, weighted = made.answer, made.answer.found
+    if weighted.independent:
+        read = f"read {made.rows_read / found.rows:.2f} times"
+        return f"{read}; {len(weighted.x):,} independent draws in closed form"
     share = 100.0 * (own.core + own.travelled) / max(made.layout.rows, 1)
     return (
         f"read {made.rows_read / found.rows:.2f} times; {own.core + own.travelled:,} rows travelled "

@@ -123,6 +123,14 @@ class Units:
         """A point in the other units."""
         return np.linalg.solve(self.turn, at - self.shift)
 
+    def products(self, gram: np.ndarray) -> np.ndarray:
+        """Σ of products of features and target, (D + 1, D + 1), of features and target in the other units."""
+        turn = np.zeros_like(gram)
+        turn[:-1, :-1] = np.linalg.inv(self.mix)
+        turn[-1, -1] = 1.0 / self.target_sd
+        turn[-2, -1] = -self.target_mean / self.target_sd
+        return turn.T @ gram @ turn
+
     def expansion(self, one: Expansion) -> Expansion:
         """The same function of the other coefficients."""
         return Expansion(

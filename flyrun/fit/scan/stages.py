@@ -7,22 +7,26 @@ groups gives the centre for the next twentieth, and so on; what comes last is th
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from flyrun.config.schema import quoted
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
-from flyrun.fit import mode, priors
+from flyrun.fit import gaussian_noise, mode, priors
 from flyrun.fit.request import Request
-from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fit.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fit.scan import row_weights
 from flyrun.fit.scan.block_sums import (
     LEAST_SHARE,
     Centre,
     Encoding,
+    GramLook,
     Intensity,
     PilotLook,
+    Products,
     Sample,
     Sites,
     SumLook,
@@ -30,14 +34,15 @@ from flyrun.fit.scan.block_sums import (
     tree,
 )
 from flyrun.fit.scan.row_groups import Block, Shards
+from flyrun.fit.weighted_draws import Weighted
 from flyrun.models.family import Family
 
 _SHARES = (0.01, 0.05, 0.25, 1.0)  # of the row groups by the end of each stage
-_LOOKED_AT_AGAIN = 0.02  # a first stage up to this share is for the centre alone
+_LOOKED_AT_AGAIN = 0.05  # a first stage up to this share is for the centre alone
 _PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
 _PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
 _EACH_CLASS = 10  # rows of each class a parameter
-_PROBES = 6
+_PROBES = 4  # pairs
 _NOISE = 0.2  # wanted variance of log weights
 # Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. The cube of a
 # normal number is −10 sizes once in 2,500 times, −20 once in 10⁵; the more rows, the more that matters.
@@ -47,7 +52,7 @@ _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 _MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
-_MOST_BYTES = 1 << 30  # of rows that travel
+_MOST_BYTES = 1 << 28  # of rows that travel
 _MOST_CLASSES = 20
 _GROUPS = 128  # of row groups, at least, where there are so many
 _GROUP_ROWS = 2_000_000
@@ -62,7 +67,6 @@ class Found:
 
     layout: Layout
     posterior: row_weights.Surrogate
-    told: priors.Priors
     answer: row_weights.Answer
     counts: dict[float, float]
     rows_read: int
@@ -162,6 +166,8 @@ class Scan:
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
         """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
+        if one.by_sums:
+            return self._by_sums(encoding, one)
         levels = len(encoding.values)
         rows = _pilot_rows(pilot, encoding)
         told = self._priors(_layout(encoding, self.shards.rows))
@@ -170,15 +176,19 @@ class Scan:
         curvature = likelihood.curvature
         seen = _effective(pilot.chance) / self.shards.rows
         self.moved: list[float] = []
+        why, sampled = "", True
         for number in range(1, _SCANS + 1):
             ends = _ends(len(self.groups), seen)
             centres, parts, begun = list[np.ndarray](), list[Sums](), 0
             for stage, end in enumerate(ends):
-                look = self._look(start, at, curvature, min(seen, 1.0), encoding, one, len(centres), number)
+                again = stage == 0 and len(ends) > 1 and end <= _LOOKED_AT_AGAIN * len(self.groups)
+                to_come = [] if again else [one_end / len(self.groups) for one_end in (begun, *ends[stage:])]
+                look = self._look(
+                    start, at, curvature, min(seen, 1.0), encoding, len(centres), number, to_come
+                )
                 words = f"scan {number}, stage {stage + 1} of {len(ends)}"
                 own = tree(self.mapper(look, self.groups[begun:end], words))
                 self.rows_read += own.rows + own.dropped
-                again = stage == 0 and len(ends) > 1 and end <= _LOOKED_AT_AGAIN * len(self.groups)
                 centres, parts = [*centres, at], [*parts, own]
                 at, curvature, seen = self._moved(one, levels, told, centres, parts)
                 self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
@@ -186,10 +196,13 @@ class Scan:
                     centres, parts = [], []
                 else:
                     begun = end
-            found = self._answer(one, encoding, centres, parts)
-            found.scans = number
-            if not (why := _doubts(found)):
-                return found
+                    sampled = look.intensity.rate > 0 and (len(centres) == 1 or sampled)
+            why = "its first centre was too far off"
+            if sampled:
+                found = self._answer(one, encoding, centres, parts)
+                found.scans = number
+                if not (why := _doubts(found)):
+                    return found
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
         raise FlyrunError(
@@ -209,38 +222,57 @@ class Scan:
         curvature: np.ndarray,
         seen: float,
         encoding: Encoding,
-        one: Family,
         stage: int,
         number: int,
+        to_come: list[float],
     ) -> SumLook:
-        """About this centre; probes lie where the mode of all rows may be. seen: the share that told it."""
-        # a prior with a peak would say too little of how far a coefficient may go
-        wide = mode.covariance(seen * curvature + start.prior_at(at).curvature)
-        root = np.linalg.cholesky(wide + 1e-12 * np.diag(np.diag(wide)))
+        """About this centre. seen: the share of rows that told it; to_come: shares of the table at which this
+        stage and those after it begin, and the last ends; none where rows of it are to correct nothing.
+        """
+        bend, model = start.prior_at(at).curvature, start.family.name
+        # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
+        roots = [_root(mode.covariance(share * curvature + bend)) for share in (1.0, seen)]
         rng = np.random.default_rng([self.seed, 3_000_000, stage])
-        centre = Centre(at, at + rng.standard_normal((_PROBES, len(at))) @ root.T, stage)
-        size, weight = _sizes(start, encoding, one, centre), start.rows.whole("weights")
+        noise = rng.standard_normal((3, _PROBES, len(at)))
+        off = math.sqrt(1.0 - seen) * noise[0] @ roots[1].T
+        probes = np.concatenate([off + one @ roots[0].T for one in noise[1:]], axis=1).reshape(-1, len(at))
+        centre = Centre(at, at + probes, stage)
+        size, weight = _sizes(start, encoding, model, centre), start.rows.whole("weights")
         core = _CORE_LEAST
         for _ in range(3):
             bulk = size <= core
             mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
             core = max(_CORE_LEAST, _CORE * mean)
-        kappa = mean * self.shards.rows * (1.0 + LEAST_SHARE)
-        many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
-        rate = row_weights.DRAWS * max(kappa / _NOISE, many)
-        size_of_row = 4 * (len(encoding.columns) + 8)
-        if rate * kappa * size_of_row > _MOST_BYTES:
-            raise ConfigError(
-                f"{self.shards.given}: {rate * kappa / row_weights.DRAWS:,.0f} rows a draw would travel, "
-                f"{rate * kappa * size_of_row / 2**30:.1f} GB in all; use fewer columns with "
-                "--drop, or more rows"
-            )
+        rate = self._rate(mean * (1.0 + LEAST_SHARE), seen, to_come, number) if to_come else 0.0
         if number == _SCANS and self.shards.rows <= _ALL_ROWS:
             core = -1.0  # of all rows, whose likelihoods then are summed as they are
         elif number > 1:
             core *= 0.1
         intensity = Intensity(rate, LEAST_SHARE * mean, core)
-        return SumLook(encoding, one.name, len(encoding.values), centre, intensity, self.seed)
+        return SumLook(encoding, model, len(encoding.values), centre, intensity, self.seed)
+
+    def _rate(self, mean: float, seen: float, to_come: list[float], number: int) -> float:
+        """Λ for each unit of size; 0 where so many rows would travel that a better centre comes first.
+
+        The centre's distance makes sizes grow in proportion to how many times the rows that told it all are.
+        One rate for all stages takes the fewest rows for a variance.
+        """
+        stages = list(pairwise(to_come))
+        kappa = self.shards.rows * sum(
+            mean * (end - begin) * (min(1.0, seen / begin) if k else 1.0)
+            for k, (begin, end) in enumerate(stages)
+        )
+        many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
+        each = max(kappa / _NOISE, many)
+        travelling = each * kappa * row_weights.DRAWS * 4 * (len(self.columns) + 8)
+        if travelling <= _MOST_BYTES:
+            return row_weights.DRAWS * each
+        if number < _SCANS and seen < 1.0:
+            return 0.0
+        raise ConfigError(
+            f"{self.shards.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
+            "in all; use fewer columns with --drop, or more rows"
+        )
 
     def _moved(
         self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
@@ -259,16 +291,51 @@ class Scan:
     def _answer(self, one: Family, encoding: Encoding, centres: list[np.ndarray], parts: list[Sums]) -> Found:
         """In units of the whole table's means and sds."""
         whole = tree(list(parts))
-        n = whole.rows
-        plain_columns = slice(0, len(self.columns))
-        away = whole.x[plain_columns] / n
-        ratio = np.sqrt(np.maximum(whole.square[plain_columns] / n - away**2, 0.0))
-        two = encoding.two & ~whole.other[plain_columns]
-        constant = [name for name, sd in zip(self.columns, ratio, strict=True) if not sd > 1e-6]
-        if constant:
+        layout, scales = self._exact(one, encoding, whole)
+        told, levels = self._priors(layout), len(encoding.values)
+        prior = _prior(told, one, levels)
+        rows = whole.travelled
+        blank = row_weights.surrogate(one, levels, prior, row_weights.together(centres, parts), rows)
+        units = row_weights.Units.of(blank, *scales)
+        summed = units.expansion(row_weights.together(centres, parts))
+        rows = units.rows(rows, blank.linear)
+        post = row_weights.surrogate(one, levels, prior, summed, rows)
+        answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
+        counts = dict.fromkeys(encoding.values, 0.0)
+        if len(counts) == 2:
+            counts = dict(zip(encoding.values, (whole.rows - whole.y[0], whole.y[0]), strict=True))
+        return Found(layout, post, answer, counts, self.rows_read, 1, self.moved)
+
+    def _by_sums(self, encoding: Encoding, one: Family) -> Found:
+        """Of normal noise: sums of products are all that the posterior needs."""
+        parts = self.mapper(GramLook(encoding), self.groups, "sums")
+        whole: Products = tree(parts)
+        self.rows_read += whole.rows + whole.dropped
+        layout, scales = self._exact(one, encoding, whole)
+        prior = _prior(self._priors(layout), one, 0)
+        nothing = np.zeros(len(layout.names) + 1)
+        summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
+        empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
+        post = row_weights.Surrogate(one, empty, prior, summed=summed)
+        gram = row_weights.Units.of(post, *scales).products(whole.gram)
+        sums = gaussian_noise.about(prior.mean, gram, float(whole.rows))
+        x = gaussian_noise.draw_from(sums, post, np.random.default_rng(self.seed), row_weights.DRAWS)
+        found = Weighted.of_independent(x)
+        answer = row_weights.Answer(found, 1.0, 0.0, 0, 0, 0)
+        return Found(layout, post, answer, {}, self.rows_read, 1, [])
+
+    def _exact(
+        self, one: Family, encoding: Encoding, whole: Sums | Products
+    ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]]]:
+        """The layout by means and sds of all rows; and, as of `Units.of`, what these are by the pilot's."""
+        n, columns = whole.rows, slice(0, len(self.columns))
+        away = whole.x[columns] / n
+        ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
+        two = encoding.two & ~whole.other[columns]
+        if constant := [name for name, sd in zip(self.columns, ratio, strict=True) if not sd > 1e-6]:
             raise DataError(
                 f"{self.shards.given}: {constant[0]} has one value alone in all rows; leave it out with "
-                f"--drop {constant[0]}"
+                f"--drop {quoted(constant[0])}"
             )
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not one.intercept:
@@ -286,19 +353,7 @@ class Scan:
         )
         layout = _layout(exact, n)
         layout.dropped = whole.dropped
-        told, levels = self._priors(layout), len(encoding.values)
-        prior = _prior(told, one, levels)
-        rows = whole.travelled
-        blank = row_weights.surrogate(one, levels, prior, row_weights.together(centres, parts), rows)
-        units = row_weights.Units.of(blank, ratio, away, target)
-        summed = units.expansion(row_weights.together(centres, parts))
-        rows = units.rows(rows, blank.linear)
-        post = row_weights.surrogate(one, levels, prior, summed, rows)
-        answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
-        counts = dict.fromkeys(encoding.values, 0.0)
-        if len(counts) == 2:
-            counts = dict(zip(encoding.values, (n - whole.y[0], whole.y[0]), strict=True))
-        return Found(layout, post, told, answer, counts, self.rows_read, 1, self.moved)
+        return layout, (ratio, away, target)
 
 
 def _ends(groups: int, seen: float) -> list[int]:
@@ -334,15 +389,19 @@ def _pilot_rows(pilot: Sample, encoding: Encoding) -> Rows:
     return Rows(x, y, weights=1.0 / pilot.chance)
 
 
-def _sizes(start: Posterior, encoding: Encoding, one: Family, centre: Centre) -> np.ndarray:
+def _sizes(start: Posterior, encoding: Encoding, model: str, centre: Centre) -> np.ndarray:
     """Sizes of what second order leaves of the pilot's rows, (n,)."""
     rows = start.rows
-    sites = Sites(one.name, rows.features.shape[1], len(encoding.values), centre)
+    sites = Sites(model, rows.features.shape[1], len(encoding.values), centre)
     found = np.empty(len(rows))
     for block in start.blocks(8_192):
         x = np.ascontiguousarray(rows.features[block].T.astype(np.float32))
         found[block] = sites.of(x, rows.target[block])[2]
     return found
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    return np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
 
 
 def _layout(encoding: Encoding, rows: int) -> Layout:
