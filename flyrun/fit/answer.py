@@ -1,5 +1,7 @@
 """`flyrun fit`: weighted draws where they are certified, else chains."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from flyrun.exit_codes import DONE, UNTRUSTED
@@ -7,20 +9,29 @@ from flyrun.fit import by_weights, read_table, table_posterior
 from flyrun.fit.request import Clock, Request
 from flyrun.fit.rows_posterior import Posterior
 from flyrun.fit.scan import many_files
-from flyrun.fit.second_process import SecondProcess, report
+from flyrun.fit.second_process import SecondProcess, reporting
 from flyrun.report import document
 from flyrun.runner import progress
 
 # From so many rows on chains that are needed are Firefly's, where the model has them: compiled, they read few
 # rows an iteration.
 _FIREFLY_PAYS = 5_000
+_LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
+
+Report = Callable[[Path], document.Document]
 
 
 def fit(request: Request, clock: Clock, screen: Any) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    path = Path(request.file).expanduser()
+    with reporting(beside=path.is_file() and path.stat().st_size >= _LONG_TO_READ) as report:
+        return _fit(request, clock, screen, report)
+
+
+def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     say = progress.display(screen.console, 0).say
     if many_files.wanted(request):
-        return _finish(request, screen, clock, {}, *many_files.answer(request, say))
+        return _finish(request, screen, clock, report, {}, *many_files.answer(request, say))
     read = read_table.read(request)
     model = read_table.model_of(request, read.layout.task)
     if not request.fresh:
@@ -43,13 +54,14 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
     else:
         made = by_weights.by_weights(read, posterior, found)
     spent = {"read": was_read, "draws": clock.seconds() - was_read}
-    return _finish(request, screen, clock, spent, read, posterior, made)
+    return _finish(request, screen, clock, report, spent, read, posterior, made)
 
 
 def _finish(
     request: Request,
     screen: Any,
     clock: Clock,
+    report: Report,
     spent: dict[str, float],
     read: read_table.ReadTable,
     posterior: Posterior,

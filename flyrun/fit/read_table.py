@@ -54,7 +54,7 @@ def priors_of(request: Request, layout: Layout) -> priors.Priors:
 def typed_table(request: Request) -> TypedTable:
     """What the options and the typed keys say of the table. Raises ConfigError where they do not agree."""
     given: dict[str, Any] = {"path": request.file, "target": request.target, **request.table}
-    typed = {one.key: one for one in _typed(request)}
+    typed = {one.key: one for one in typed_words(request)}
     for key in ("dataset", "dataset.name"):
         if key in typed:
             raise ConfigError(f"{typed[key].text}: fit reads the table {request.file}; leave this out")
@@ -71,7 +71,7 @@ def typed_table(request: Request) -> TypedTable:
     return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
 
 
-def _typed(request: Request) -> list[Any]:
+def typed_words(request: Request) -> list[Any]:
     """The settings that are typed, entries of config/overrides."""
     if not request.overrides:
         return []
@@ -90,7 +90,7 @@ def run_name(file: str) -> str:
 
 def model_of(request: Request, task: str) -> str:
     """The model that was asked for, or else the usual one of a task."""
-    typed = next((str(one.value) for one in _typed(request) if one.key == "model"), None)
+    typed = next((str(one.value) for one in typed_words(request) if one.key == "model"), None)
     return request.model or typed or for_tables(task)[0]
 
 

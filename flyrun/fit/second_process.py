@@ -4,10 +4,11 @@ ArviZ and matplotlib take a second to import; in another thread of this process,
 """
 
 import multiprocessing
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,6 +71,42 @@ def report(folder: Path) -> Document:
     return flyrun.report.build.build(folder, each=_on_two).text
 
 
+@contextmanager
+def reporting(beside: bool) -> Iterator[Callable[[Path], Document]]:
+    """`report`; where that is asked for by a copy of this process, which loads its libraries meanwhile."""
+    if not beside or sys.platform != "linux" or cores() < 2:
+        yield report
+        return
+    import pandas  # noqa: F401  # late: both need it, and a copy has it
+
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+
+    def copy() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends when the pipe does
+        here.close()
+        with suppress(Exception):  # the other one then makes the report, and tells what is wrong
+            _load_reports()
+            there.send(report(there.recv()))
+
+    process = context.Process(target=copy)
+    process.start()
+    there.close()
+
+    def ask(folder: Path) -> Document:
+        with suppress(EOFError, OSError):
+            here.send(folder)
+            return here.recv()
+        return report(folder)
+
+    try:
+        yield ask
+    finally:
+        here.close()
+        process.kill()  # where nothing was asked, as after an error
+        process.join()
+
+
 def _on_two(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
     """As `map`, every second item by a copy of this process where the system makes one safely."""
     here = list(items)
@@ -101,7 +138,13 @@ def _load() -> None:
     if sys.modules["xarray"] is None:
         del sys.modules["xarray"]
 
-    import flyrun.fit.coefficients  # late: as above
+    import flyrun.fit.coefficients  # noqa: F401  # late: as above
+
+    _load_reports()
+
+
+def _load_reports() -> None:
+    """Import what a report needs, and draw a first figure."""
     import flyrun.report.build  # noqa: F401  # late: as above
     from flyrun.report.figures import axes, saved  # late: as above
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from flyrun.errors import StoreError
+from flyrun.fit import second_process
 from flyrun.fit.second_process import SecondProcess, _on_two
 from tests.fit.test_fit import fit
 
@@ -75,3 +76,30 @@ def test_a_copy_does_half_in_order_and_its_death_costs_nothing(monkeypatch):
     squares, where = zip(*_on_two(slow_square, range(5)), strict=True)
     assert squares == (0, 1, 4, 9, 16)
     assert set(where) == {HERE}
+
+
+def reported(folder):
+    """Who made a report; a copy dies over some."""
+    if str(folder) == "dies" and os.getpid() != HERE:
+        os._exit(9)
+    if str(folder) == "full":
+        raise StoreError("no room")
+    return os.getpid()
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no copy is made")
+def test_a_copy_makes_the_report_and_its_death_costs_nothing(monkeypatch, capfd):
+    monkeypatch.setattr(second_process, "report", reported)
+    monkeypatch.setattr(second_process, "_load_reports", lambda: None)
+    made = {}
+    for name, beside in (("there", True), ("dies", True), ("here", False)):
+        with second_process.reporting(beside) as report:
+            made[name] = report(name)
+    assert made["there"] != HERE
+    assert made["dies"] == made["here"] == HERE
+    with pytest.raises(StoreError, match="no room"), second_process.reporting(beside=True) as report:
+        report("full")
+    with pytest.raises(StoreError), second_process.reporting(beside=True):
+        raise StoreError("before it is asked")
+    assert capfd.readouterr() == ("", "")

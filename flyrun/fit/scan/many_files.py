@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from flyrun.config.executor import Dask
-from flyrun.config.overrides import read as read_words
 from flyrun.config.schema import build, schema
 from flyrun.errors import ConfigError
 from flyrun.fit import by_weights, read_table
@@ -40,7 +39,7 @@ def _too_large(file: str) -> bool:
 
 def _dask(request: Request) -> Dask | None:
     """The cluster that is asked for."""
-    typed = {one.key: one.value for one in read_words(request.overrides)}
+    typed = {one.key: one.value for one in read_table.typed_words(request)}
     if typed.get("executor") != "dask":
         return None
     own = {key.partition(".")[2]: value for key, value in typed.items() if key.startswith("executor.")}
@@ -85,7 +84,7 @@ def _mapper(request: Request, found: row_groups.Shards, columns: int, say: Any) 
 
 def _model(request: Request, y: Any) -> tuple[str, str]:
     """The model that was asked for and its task; of two values the usual one."""
-    typed = next((str(one.value) for one in read_words(request.overrides) if one.key == "model"), None)
+    typed = next((str(one.value) for one in read_table.typed_words(request) if one.key == "model"), None)
     model = request.model or typed
     if model is None:
         if len(set(y.tolist())) != 2:
@@ -103,7 +102,7 @@ def _refuse_options(request: Request) -> None:
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"
             )
-    for one in read_words(request.overrides):
+    for one in read_table.typed_words(request):
         if one.key != "model" and one.group != "executor" and one.key != "executor":
             raise ConfigError(f"{one.text}: is not for a scan of many files; leave it out")
 
