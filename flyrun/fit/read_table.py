@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import flyrun.data
 from flyrun.config.dataset import Table
 from flyrun.config.model import for_tables
-from flyrun.config.schema import build, schema
+from flyrun.config.schema import build, quoted, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
 from flyrun.fit import priors
 from flyrun.fit.request import Request, TypedTable
+from flyrun.fit.scan import row_groups
 from flyrun.report import summaries
 from flyrun.runner import store
 
@@ -40,6 +41,11 @@ def read(request: Request) -> ReadTable:
 
 def look(request: Request) -> list[str]:
     """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
+    if row_groups.several(request.file):
+        first = row_groups.find(request.file).files[0].path
+        raise ConfigError(
+            f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
+        )
     found = read(request)
     told = priors.lines(priors_of(request, found.layout).table)
     words = f"for {model_of(request, found.layout.task)}; --check fits nothing"

@@ -38,7 +38,9 @@ _MESSAGE_BYTES = 4000
 
 def check(settings: Any) -> None:
     """Raise ConfigError where the executor that the configuration names is not there."""
-    needed = ("distributed", "dask_jobqueue") if settings.name == "dask" else ()
+    needed = ["distributed"] if settings.name == "dask" else []
+    if needed and settings.slurm.jobs is not None:
+        needed.append("dask_jobqueue")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise ConfigError(
             f"executor={settings.name}: needs {listing(missing)}; "

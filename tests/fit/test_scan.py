@@ -5,6 +5,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.config.schema import schema
+from flyrun.errors import DataError
 from flyrun.fit.request import Request
 from flyrun.fit.rows_posterior import Posterior, Rows
 from flyrun.fit.scan import mappers, row_groups, row_weights
@@ -202,3 +203,79 @@ def test_the_bits_do_not_depend_on_who_works(tmp_path):
             other = scan(folder, mapper=mappers.Mapper(run, kept, lambda line: None)).answer.found
         assert np.array_equal(other.x, here.x)
         assert np.array_equal(other.log_weight, here.log_weight)
+
+
+FAULTS = {
+    "is no whole Parquet file": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "has no column 'x1', which": lambda path: rewrite(path, lambda rows: rows.drop_columns(["x1"])),
+    "column 'x1' holds no numbers, in": lambda path: replace(path, ["a"]),
+    "a value is missing": lambda path: replace(path, [None, 1.0]),
+    "holds an infinite number": lambda path: replace(path, [np.inf]),
+}
+
+
+def rewrite(path, change):
+    parquet.write_table(change(parquet.read_table(path)), path)
+
+
+def replace(path, values):
+    """Have a column hold these, again and again."""
+
+    def change(rows):
+        column = pyarrow.array(values * (len(rows) // len(values)))
+        return rows.set_column(rows.schema.get_field_index("x1"), "x1", column)
+
+    rewrite(path, change)
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_a_file_that_cannot_be_used_is_named_in_one_line(tmp_path, monkeypatch, capsys, said):
+    write(tmp_path / "shards", table(np.random.default_rng(0), 800))
+    FAULTS[said](tmp_path / "shards/part-2.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "shards", "--target", "y", "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert "part-2.parquet" in line
+    assert not (tmp_path / "results/runs/shards/posterior.nc").exists()
+
+
+def test_a_file_that_changes_between_looks_is_refused(tmp_path):
+    folder = write(tmp_path / "shards", table(np.random.default_rng(0), 800))
+
+    def change(look, groups, words):
+        if words != "pilot":
+            write(folder, table(np.random.default_rng(1), 804))
+        return [mappers.run_group(look, group) for group in groups]
+
+    with pytest.raises(DataError, match="changed while it was in use"):
+        scan(folder, mapper=change)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "z"], "--target z: no such column"),
+        (["--target", "x0"], "say what it is with --model"),
+        (["--target", "x0", "--model", "logistic"], "for two; choose another --model"),
+        (["--target", "y", "--weights", "x0"], "--weights: is not for a scan"),
+        (["--target", "y", "sampler.n_steps=8"], "sampler.n_steps=8: is not for a scan"),
+        (["--target", "y", "--check"], "--check: looks at one file"),
+        (["--target", "x0", "--model", "poisson"], "is no count"),
+    ],
+)
+def test_what_a_scan_does_not_take_is_refused_with_a_remedy(tmp_path, monkeypatch, capsys, words, said):
+    write(tmp_path / "shards", table(np.random.default_rng(0), 800))
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "shards", *words, "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_finished_results_with_other_settings_are_not_replaced(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "shards", table(np.random.default_rng(0), 800))
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit", "shards", "--target", "y", "--quiet"]
+    assert main(fit) == 0
+    assert main([*fit, "--drop", "x0"]) == 2
+    assert "--fresh replaces them" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from flyrun.fit.scan.row_groups import Block, read
 from flyrun.models.family import family
 
 BATCH = 8_192
-LEAST_SHARE = 0.02  # of a row's intensity, by the mean's
+LEAST_SHARE = 0.1  # of a row's intensity, by the mean's
 _FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
 
 
@@ -68,9 +68,9 @@ class Encoding(NamedTuple):
                     "--missing drop"
                 )
             x, y = np.ascontiguousarray(x[:, kept]), y[kept]
-        return x, self._target(y, block), dropped
+        return x, self.targets(y, f"{block.file.path}: row group {block.group}"), dropped
 
-    def _target(self, y: np.ndarray, block: Block) -> np.ndarray:
+    def targets(self, y: np.ndarray, where: str) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
         if self.values:
             found = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
@@ -88,8 +88,7 @@ class Encoding(NamedTuple):
         if bad.any():
             value = was[int(np.flatnonzero(bad)[0])]
             raise DataError(
-                f"{block.file.path}: row group {block.group}: {self.target} = {value:g} {said}; mend the "
-                "file, or choose another --model"
+                f"{where}: {self.target} = {value:g} {said}; mend the file, or choose another --model"
             )
         return y
 

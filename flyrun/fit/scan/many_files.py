@@ -59,10 +59,14 @@ def answer(request: Request, say: Any) -> tuple[read_table.ReadTable, Any, by_we
         family = fitting(model)
         if family is None:
             raise ConfigError(f"--model {model}: is not for a scan of many files; name one file")
+        read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
+        if not request.fresh:
+            settings = read_table.settings_of(request, read, model)
+            read_table.refuse_to_replace(read_table.folder_of(request), settings)
         size = f"{len(found.files)} files, {len(found.blocks)} row groups, {found.rows:,} rows"
         say(f"{size}, {len(columns)} columns, {found.size / 1e9:.3g} GB; {family.words} of {request.target}")
         made = scan.run(pilot, scan.encoding(pilot, task, family), family)
-    read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, made.layout)  # type: ignore[arg-type]
+    read = read._replace(layout=made.layout)
     lines = _lines(request, found, made, family.words)
     told = replace(by_weights.by_weights(read, made.posterior, made.answer.found), how=_how(found, made))
     return read, made.posterior, told, lines
@@ -97,6 +101,7 @@ def _model(request: Request, y: Any) -> tuple[str, str]:
 
 
 def _refuse_options(request: Request) -> None:
+    """ConfigError for an option that a scan does not know."""
     for key in request.table:
         if key not in _TAKEN:
             raise ConfigError(

@@ -169,7 +169,7 @@ class Scan:
         if one.by_sums:
             return self._by_sums(encoding, one)
         levels = len(encoding.values)
-        rows = _pilot_rows(pilot, encoding)
+        rows = _pilot_rows(pilot, encoding, self.shards.given)
         told = self._priors(_layout(encoding, self.shards.rows))
         start = Posterior(one, rows, _prior(told, one, levels), levels)
         at, likelihood = mode.find(start)
@@ -378,14 +378,12 @@ def _effective(chance: np.ndarray) -> float:
     return float((1.0 / chance).sum() ** 2 / (1.0 / chance**2).sum())
 
 
-def _pilot_rows(pilot: Sample, encoding: Encoding) -> Rows:
+def _pilot_rows(pilot: Sample, encoding: Encoding, given: str) -> Rows:
     """As the looks encode them, each standing for as many as it was drawn from."""
     x = (pilot.x.astype(np.float64) - encoding.mean) / encoding.sd
     if encoding.ones:
         x = np.column_stack([x, np.ones(len(x))])
-    y = (pilot.y - encoding.target_mean) / encoding.target_sd
-    if encoding.values:
-        y = np.searchsorted(encoding.values, pilot.y).astype(np.float64)
+    y = encoding.targets(pilot.y, given)
     return Rows(x, y, weights=1.0 / pilot.chance)
 
 
