@@ -121,6 +121,7 @@ class Family:
     linear(levels): how many linear predictors there are.
     start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
     read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
+    unread(read): auxiliary numbers of what is read of them, the inverse of that.
     draw(rng, trials, p): targets y at predictors.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
@@ -141,6 +142,7 @@ class Family:
     alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
+    unread: Callable[[np.ndarray], np.ndarray] = np.log
     linear: Callable[[int], int] = lambda levels: 1
     intercept: bool = True
     one_mode: bool = True

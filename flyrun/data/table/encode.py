@@ -1,5 +1,6 @@
 """The numbers that a likelihood is given for a table's rows; layout.py says what becomes of each column."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
         target = codes * 2.0 - 1.0 if layout.task == "binary" else codes
     beside = [_beside(role, piece[column.name]) for role, column in layout.beside.items()]
     return rows, np.column_stack([target, *beside]).astype(np.float64, copy=False)
+
+
+def design(piece: pd.DataFrame, layout: Layout) -> np.ndarray:
+    """Features (n, D) of checked rows as coefficients on the columns' own scales take them, ones last."""
+    parts = [_parts(piece[column.name], replace(column, mean=0.0, sd=1.0)) for column in layout.features]
+    return np.column_stack([*parts, np.ones(len(piece))]).astype(np.float64, copy=False)
 
 
 def _beside(role: str, values: pd.Series) -> np.ndarray:

@@ -97,6 +97,11 @@ def read(a: np.ndarray) -> np.ndarray:
     return np.cumsum(np.concatenate([a[..., :1], np.exp(a[..., 1:])], axis=-1), axis=-1)
 
 
+def unread(cutpoints: np.ndarray) -> np.ndarray:
+    """The first cutpoint, and the logs of the distances."""
+    return np.concatenate([cutpoints[..., :1], np.log(np.diff(cutpoints))], axis=-1)
+
+
 def auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
     """The first cutpoint, and the logs of the distances between the others."""
     others = (Auxiliary(f"cut_{k}", Normal(0.0, 1.5), f"log_gap_{k}") for k in range(2, levels))
@@ -115,5 +120,6 @@ FAMILY = Family(
     auxiliary=auxiliary,
     slopes_into=slopes_into,
     read=read,
+    unread=unread,
     intercept=False,
 )

@@ -1,0 +1,199 @@
+"""What a finished fit says of new rows: by every draw the linear predictor, the mean, and new targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import h5py
+import numpy as np
+import pandas as pd
+
+from flyrun.config.schema import quoted
+from flyrun.data.table import new_rows
+from flyrun.data.table.encode import design
+from flyrun.data.table.layout import Layout
+from flyrun.errors import ConfigError
+from flyrun.fit.table_posterior import fitting
+from flyrun.models.family import Family
+from flyrun.numerics.special import sigmoid
+from flyrun.report.summaries import read_fit
+
+Kind = Literal["mean", "response"]
+KINDS = ("mean", "response")
+POSTERIOR = "posterior.nc"
+# Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
+# do not depend on how a table was cut: do not change it without need.
+_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A finished fit. beta: (S, D) draws on the columns' own scales, or (S, K-1, D) of K classes, of even
+    weight; aux: (S, A) auxiliary numbers as they were sampled, where they were."""
+
+    layout: Layout
+    link: str
+    family: Family | None
+    settings: dict[str, Any]
+    beta: np.ndarray
+    aux: np.ndarray
+
+    @property
+    def levels(self) -> list[str]:
+        """Of a target in classes, which have a prediction each; else none."""
+        return list(self.layout.target.levels or []) if self.layout.task in ("classes", "ordered") else []
+
+    def thinned(self, draws: int | None) -> Fitted:
+        """With so many draws, evenly spaced. Raises ConfigError where there are not so many."""
+        there = len(self.beta)
+        if draws is None or draws == there:
+            return self
+        if not 1 <= draws <= there:
+            raise ConfigError(f"--draws {draws}: must be from 1 to {there}, as many as the fit has")
+        chosen = np.arange(draws) * there // draws
+        aux = self.aux[chosen] if self.aux.size else self.aux
+        return Fitted(self.layout, self.link, self.family, self.settings, self.beta[chosen], aux)
+
+
+def fitted(folder: Path) -> Fitted:
+    """The fit in a run's folder. Raises ConfigError where there is none."""
+    told = read_fit(folder)
+    if not told or not (folder / POSTERIOR).is_file():
+        raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
+    layout = Layout.from_dict(told["layout"])
+    family = fitting(told["settings"]["model"])
+    with h5py.File(folder / POSTERIOR) as file:
+        stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
+    beta = stored["beta"]
+    beta = beta.reshape(-1, *beta.shape[2:])
+    auxiliary = family.auxiliary(len(layout.target.levels or []), 1.0) if family else ()
+    aux = np.empty((len(beta), 0))
+    if family and auxiliary and all(one.name in stored for one in auxiliary):
+        aux = family.unread(np.stack([stored[one.name].ravel() for one in auxiliary], axis=-1))
+    return Fitted(layout, told["link"], family, told["settings"], beta, aux)
+
+
+def linear_predictor(folder: Path, frame: pd.DataFrame, draws: int | None = None) -> np.ndarray:
+    """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
+
+    Ordered classes have no intercept in it: cutpoints stand in for it. Raises DataError for rows that do not
+    fit, and ConfigError for a folder that holds no fit.
+    """
+    one = fitted(folder).thinned(draws)
+    rows = new_rows.checked(frame, one.layout, "the new rows", _place)
+    return _predictor(one, rows)
+
+
+def predictions(
+    folder: Path,
+    frame: pd.DataFrame,
+    kind: str = "mean",
+    interval: float = 0.9,
+    draws: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Mean, sd and the ends low and high of the central interval of each row's prediction, a row each.
+
+    kind: "mean", of the target's expectation (the chance of the second of two classes, of each of several;
+    successes among a row's trials; of log(y) where that is the target), or "response", of new targets drawn
+    with this seed.  draws: use so many of the fit's; by default all.
+    Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Errors: as `linear_predictor`.
+    """
+    one = fitted(folder).thinned(draws)
+    rows = new_rows.checked(frame, one.layout, "the new rows", _place)
+    return predicted(one, rows, kind, interval, seed)
+
+
+def predicted(
+    one: Fitted, rows: pd.DataFrame, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
+) -> pd.DataFrame:
+    """`predictions` of checked rows, of which the first is the table's row number `first`."""
+    if kind not in KINDS:
+        raise ConfigError(f"{kind}: must be mean or response")
+    ends = (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
+    found = []
+    for draws in _drawn(one, rows, kind, seed, first):  # (S, n, columns)
+        low, high = np.quantile(draws, ends, axis=0)
+        spread = draws.std(axis=0, ddof=1) if len(draws) > 1 else np.zeros_like(low)
+        found.append(np.stack([draws.mean(axis=0), spread, low, high], axis=-1))
+    labels = [f"[{level}]" for level in one.levels] or [""]
+    names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
+    values = np.concatenate(found) if found else np.empty((0, len(labels), 4))
+    return pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
+
+
+def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
+    """Means or new targets of a block of rows at a time, (S, n, 1); of K classes (S, n, K)."""
+    assert first % _BLOCK == 0
+    for start in range(0, len(rows), _BLOCK):
+        block = rows.iloc[start : start + _BLOCK]
+        rng = np.random.default_rng([seed, (first + start) // _BLOCK])
+        yield _means(one, block) if kind == "mean" else _responses(one, block, rng)
+
+
+def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
+    features = design(rows, one.layout)[:, : one.beta.shape[-1]]
+    eta: np.ndarray = np.einsum("s...d,nd->sn...", one.beta, features, optimize=True)
+    for role, column in one.layout.beside.items():
+        if role in ("offset", "exposure"):
+            values = rows[column.name].to_numpy(np.float64)
+            offset = np.log(values) if role == "exposure" else values
+            eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
+    return eta
+
+
+def _trials(one: Fitted, rows: pd.DataFrame) -> Any:
+    column = one.layout.beside.get("trials")
+    return 1.0 if column is None else rows[column.name].to_numpy(np.float64)
+
+
+def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
+    """Expected targets, or chances of classes."""
+    eta = _predictor(one, rows)
+    if one.layout.task == "classes":
+        eta = np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1)
+        odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
+        return odds / odds.sum(axis=-1, keepdims=True)
+    if one.layout.task == "ordered":
+        cuts = one.family.read(one.aux)  # type: ignore[union-attr]
+        below = sigmoid(cuts[:, None, :] - eta[..., None])
+        ends = np.zeros_like(below[..., :1])
+        return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
+    return (_trials(one, rows) * _inverse(one.link)(eta))[..., None]
+
+
+def _inverse(link: str) -> Any:
+    from scipy.special import ndtr  # late: only probit needs it
+
+    return {"identity": np.asarray, "log": np.exp, "logit": sigmoid, "probit": ndtr}[link]
+
+
+def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
+    """New targets; of classes whether a target is of each."""
+    if one.layout.task == "classes":
+        above = np.cumsum(_means(one, rows), axis=-1)[..., :-1]
+        drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
+        return _one_hot(drawn, len(one.levels))
+    family = one.family
+    if family is None or (one.aux.shape[1] == 0 and family.auxiliary(len(one.levels), 1.0)):
+        model = quoted(f"{one.settings['model']}")
+        raise ConfigError(
+            f"--kind response: chains of model {model} held its noise fixed and kept none; "
+            "fit again without settings of chains, or leave --kind out"
+        )
+    eta = _predictor(one, rows)
+    others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
+    trials = np.broadcast_to(np.asarray(_trials(one, rows)).astype(np.int64), eta.shape)
+    drawn = np.asarray(family.draw(rng, trials, [eta, *others]), dtype=np.float64)
+    return _one_hot(drawn, len(one.levels)) if one.levels else drawn[..., None]
+
+
+def _one_hot(classes: np.ndarray, levels: int) -> np.ndarray:
+    return (classes[..., None] == np.arange(levels)).astype(np.float64)
+
+
+def _place(index: object) -> str:
+    return f"row {index}"

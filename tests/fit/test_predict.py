@@ -1,0 +1,138 @@
+"""Predictions of new rows by a fit's draws: against sums written out, and rows that a fit does not fit."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, ndtr
+
+from flyrun.data.table.layout import Column, Layout
+from flyrun.errors import ConfigError, DataError
+from flyrun.fit import coefficients
+from flyrun.fit.predict import linear_predictor, predictions
+from flyrun.models.family import family, names
+
+CHAINS, LENGTH = 2, 15
+ROWS = pd.DataFrame(
+    {"age": [31.0, 44.5, 60.0, 52.0], "sex": ["m", "f", "f", "m"], "years": [1.0, 2.5, 0.5, 4.0]},
+    index=[3, 5, 8, 9],
+)
+TASKS = {name: family(name).target for name in names()} | {"softmax": "classes"}
+
+
+def stored(folder, model, beside=None, sd=1.0):
+    """A finished fit's files; its draws beta (S, ...) and what was read of the auxiliary numbers."""
+    rng = np.random.default_rng(7)
+    task = TASKS[model]
+    levels = {"binary": ["no", "yes"], "classes": ["a", "b", "c"], "ordered": ["1", "2", "3"]}.get(task)
+    features = [Column("age", mean=45.0, sd=12.0), Column("sex", ["f", "m"], True)]
+    layout = Layout(task, Column("y", levels, levels is not None), features, 40, beside=beside or {})
+    one = family(model) if model in names() else None
+    width = (2, 3) if task == "classes" else (3 if one is None or one.intercept else 2,)
+    beta = rng.normal(0.0, 0.02, (CHAINS, LENGTH, *width))
+    auxiliary = one.auxiliary(len(levels or []), 1.0) if one else ()
+    a = rng.normal(0.0, 0.3, (CHAINS, LENGTH, len(auxiliary)))
+    read = one.read(a) if auxiliary else a
+    even = {"beta": beta} | {other.name: read[..., k] for k, other in enumerate(auxiliary)}
+    folder.mkdir(exist_ok=True)
+    coefficients.write_draws(folder / "posterior.nc", even, {}, layout, {})
+    told = {"layout": asdict(layout), "link": one.link if one else "logit", "settings": {"model": model}}
+    (folder / "fit.json").write_text(json.dumps(told))
+    return beta.reshape(-1, *width), read.reshape(CHAINS * LENGTH, -1)
+
+
+def by_hand(model, beta, read):
+    """Means of every draw and row, (S, N, K), written out."""
+    x = np.column_stack([ROWS.age, ROWS.sex == "m", np.ones(4)]).astype(float)
+    found = np.empty((len(beta), 4, 3 if TASKS[model] in ("classes", "ordered") else 1))
+    for s in range(len(beta)):
+        for n in range(4):
+            if model == "softmax":
+                odds = np.exp([0.0, x[n] @ beta[s, 0], x[n] @ beta[s, 1]])
+                found[s, n] = odds / odds.sum()
+                continue
+            eta = x[n, : beta.shape[1]] @ beta[s]
+            if model == "ordinal":
+                first, second = expit(read[s, 0] - eta), expit(read[s, 1] - eta)
+                found[s, n] = first, second - first, 1.0 - second
+                continue
+            inverse = {"identity": float, "log": np.exp, "logit": expit, "probit": ndtr}
+            found[s, n] = inverse[family(model).link](eta)
+    return found
+
+
+@pytest.mark.parametrize("model", TASKS)
+def test_predictions_are_sums_over_draws_written_out(tmp_path, model):
+    beta, read = stored(tmp_path / "run", model)
+    means = by_hand(model, beta, read)
+    found = predictions(tmp_path / "run", ROWS, interval=0.8)
+    assert list(found.index) == [3, 5, 8, 9]
+    labels = [""] if means.shape[2] == 1 else [f"[{one}]" for one in ("abc" if model == "softmax" else "123")]
+    for k, label in enumerate(labels):
+        np.testing.assert_allclose(found[f"mean{label}"], means[..., k].mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(found[f"sd{label}"], means[..., k].std(axis=0, ddof=1), rtol=1e-12)
+        low, high = np.quantile(means[..., k], [0.1, 0.9], axis=0)
+        np.testing.assert_allclose(found[[f"low{label}", f"high{label}"]], np.c_[low, high], rtol=1e-12)
+    # six draws of thirty are other draws: the control
+    few = predictions(tmp_path / "run", ROWS, draws=6)
+    assert np.abs(few - predictions(tmp_path / "run", ROWS)).to_numpy().max() > 1e-9
+
+
+@pytest.mark.parametrize("model", TASKS)
+def test_new_targets_follow_their_means_and_the_seed(tmp_path, model):
+    beta, read = stored(tmp_path / "run", model)
+    many = pd.concat([ROWS.iloc[[1]]] * 700, ignore_index=True)
+    found = predictions(tmp_path / "run", many, "response", seed=3)
+    pd.testing.assert_frame_equal(found, predictions(tmp_path / "run", many, "response", seed=3))
+    other = predictions(tmp_path / "run", many, "response", seed=4)
+    assert not found.equals(other)
+    means = by_hand(model, beta, read)[:, 1].mean(axis=0)
+    heads = [name for name in found if name.startswith("mean")]
+    error = found[heads].std() / np.sqrt(len(many))
+    if model != "student_t":  # of so few degrees of freedom that means need not settle
+        assert (np.abs(found[heads].mean().to_numpy() - means) < 4.5 * error.to_numpy()).all()
+    # as many rows alone give the same: a block's generator knows nothing of the others
+    pd.testing.assert_frame_equal(found[:512], predictions(tmp_path / "run", many[:512], "response", seed=3))
+
+
+def test_exposure_trials_and_offset_are_read_from_the_new_rows(tmp_path):
+    beta, _ = stored(tmp_path / "counts", "poisson", {"exposure": Column("years")})
+    x = np.column_stack([ROWS.age, ROWS.sex == "m", np.ones(4)]).astype(float)
+    eta = beta @ x.T
+    wanted = (np.exp(eta) * ROWS.years.to_numpy()).mean(axis=0)
+    np.testing.assert_allclose(predictions(tmp_path / "counts", ROWS)["mean"], wanted, rtol=1e-12)
+    stored(tmp_path / "moved", "poisson", {"offset": Column("years")})
+    np.testing.assert_allclose(
+        linear_predictor(tmp_path / "moved", ROWS), eta + ROWS.years.to_numpy(), rtol=1e-12
+    )
+    stored(tmp_path / "hits", "binomial", {"trials": Column("n")})
+    tried = ROWS.assign(n=[4, 0, 7, 10])
+    found = predictions(tmp_path / "hits", tried)["mean"]
+    np.testing.assert_allclose(found, tried.n * expit(eta).mean(axis=0), rtol=1e-12)
+    assert (predictions(tmp_path / "hits", tried, "response")["high"] <= tried.n).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: rows.rename(columns={"age": "agee"}), "no column 'age', .*did you mean agee"),
+        (lambda rows: rows.assign(sex=["m", "f", "x", "m"]), "row 8, column sex holds 'x'.*seen f and m"),
+        (lambda rows: rows.assign(age=[1.0, np.nan, 2.0, 3.0]), "row 5, column age has no value"),
+        (lambda rows: rows.assign(age=["1", "2", "old", "4"]), "row 8, column age holds 'old', but held num"),
+        (lambda rows: rows.assign(years=[1.0, 0.0, 2.0, 3.0]), "row 5, column years is 0; exposure must be"),
+    ],
+)
+def test_rows_that_do_not_fit_are_named(tmp_path, change, said):
+    stored(tmp_path / "run", "poisson", {"exposure": Column("years")})
+    with pytest.raises(DataError, match=said):
+        predictions(tmp_path / "run", change(ROWS))
+
+
+def test_a_folder_without_a_fit_and_too_many_draws_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="holds no finished fit"):
+        predictions(tmp_path, ROWS)
+    stored(tmp_path / "run", "logistic")
+    with pytest.raises(ConfigError, match="--draws 31: must be from 1 to 30"):
+        predictions(tmp_path / "run", ROWS, draws=31)
