@@ -1,0 +1,121 @@
+"""Groups of rows in a formula: `(1 | clinic)` and `(1 + dose | clinic)` taken out of its other terms."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flyrun.errors import FlyrunError
+
+_NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An intercept for each level of the column `group`, and a slope of the column `slope` if it is one's name."""
+
+    group: str
+    slope: str | None = None
+
+    def __str__(self) -> str:
+        """As a formula has it."""
+        return f"({'1' if self.slope is None else f'1 + {_quoted(self.slope)}'} | {_quoted(self.group)})"
+
+
+def split(formula: str) -> tuple[str, list[Bar]]:
+    """A formula without its groups, and these. FlyrunError where a group is not of a form that is fitted."""
+    left, tilde, right = formula.rpartition("~")
+    kept, bars = "", []
+    for sign, term in _terms(right):
+        inside = term[1:-1] if _enclosed(term) else ""
+        if "|" not in _without_quotes(term):
+            kept += f" {sign} {term}" if kept or sign == "-" else f" {term}"
+        elif sign == "-" or "|" not in _without_quotes(inside):
+            raise FlyrunError(f"{term}: a group is a term of its own, as in '+ (1 | clinic)'")
+        else:
+            bars.append(_bar(term, inside))
+    if doubled := next((bar for k, bar in enumerate(bars) if bar.group in [b.group for b in bars[:k]]), None):
+        raise FlyrunError(f"{doubled.group} is in two groups; write one, as in '(1 + x | {doubled.group})'")
+    return (left + tilde + (kept or " 1") if bars else formula).strip(), bars
+
+
+def _bar(term: str, inside: str) -> Bar:
+    """The group that a term in parentheses names."""
+    effects, _, group = inside.partition("|")
+    if group.startswith("|"):
+        raise FlyrunError(
+            f"{term}: effects of a group are fitted with their correlation; write one bar, {_one_bar(term)}"
+        )
+    name = _column(group)
+    if name is None:
+        raise FlyrunError(f"{term}: what stands after | is one column, as in '(1 | clinic)'")
+    parts = [part.strip() for part in effects.split("+")]
+    if "0" in parts or "-" in effects:
+        slope = next((part for part in parts if part not in ("0", "1")), "1").split("-")[0].strip()
+        raise FlyrunError(
+            f"{term}: a slope without an intercept is not fitted to groups; "
+            f"write (1 + {slope} | {_quoted(name)})"
+        )
+    slopes = [part for part in parts if part != "1"]
+    columns = [_column(part) for part in slopes]
+    if not effects.strip() or len(slopes) > 1 or None in columns:
+        raise FlyrunError(
+            f"{term}: a group has an intercept and at most one column's slope: "
+            f"(1 | {_quoted(name)}) or (1 + x | {_quoted(name)})"
+        )
+    return Bar(name, columns[0] if columns else None)
+
+
+def _one_bar(term: str) -> str:
+    return re.sub(r"\|\s*\|", "|", term)
+
+
+def _column(text: str) -> str | None:
+    """The column that a text names, with or without backticks; None where it names none."""
+    found = _NAME.fullmatch(text.strip())
+    return None if found is None else found[1] or found[2]
+
+
+def _quoted(name: str) -> str:
+    found = _NAME.fullmatch(name)
+    return name if found and found[2] else f"`{name}`"
+
+
+def _without_quotes(text: str) -> str:
+    return re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "", text)
+
+
+def _enclosed(term: str) -> bool:
+    """Whether one pair of parentheses holds the whole term."""
+    return term.startswith("(") and next(_closings(term), 0) == len(term) - 1
+
+
+def _closings(text: str) -> Iterator[int]:
+    """Where a parenthesis closes that no other encloses."""
+    depth = 0
+    for place, letter in _letters(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == ")" and depth == 0:
+            yield place
+
+
+def _letters(text: str) -> Iterator[tuple[int, str]]:
+    """The letters outside quotes and backticks, with their places."""
+    quote = ""
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "`'\"":
+            quote = letter
+        else:
+            yield place, letter
+
+
+def _terms(right: str) -> Iterator[tuple[str, str]]:
+    """Each term of a sum outside parentheses, with its sign."""
+    depth, begin, sign = 0, 0, "+"
+    for place, letter in [*_letters(right), (len(right), "+")]:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter in "+-" and (depth == 0 or place == len(right)):
+            if term := right[begin:place].strip():
+                yield sign, term
+            begin, sign = place + 1, letter

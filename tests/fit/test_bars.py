@@ -1,0 +1,49 @@
+"""Groups in a formula: what is taken out of it, what stays, and what is refused with a remedy."""
+
+import pytest
+
+from flyrun.errors import FlyrunError
+from flyrun.fit.bars import Bar, split
+
+
+@pytest.mark.parametrize(
+    ("formula", "rest", "bars"),
+    [
+        ("y ~ x", "y ~ x", []),
+        ("y ~ x + (1 | g)", "y ~ x", [Bar("g")]),
+        ("y ~ (1|g)", "y ~ 1", [Bar("g")]),
+        ("died | trials ~ a*C(b) + (1 + a | `the clinic`) - 1", "died | trials ~ a*C(b) - 1",
+         [Bar("the clinic", "a")]),
+        ("log(y) ~ (a + b)**2 + (x | g) + (1 | h.2)", "log(y) ~ (a + b)**2", [Bar("g", "x"), Bar("h.2")]),
+        ("y ~ -1 + (1 | g)", "y ~ - 1", [Bar("g")]),
+        ("y ~ C(a, levels=['p|q', 'r+s']) + `a|b` + (1|g)", "y ~ C(a, levels=['p|q', 'r+s']) + `a|b`",
+         [Bar("g")]),
+    ],
+)  # fmt: skip
+def test_groups_are_taken_out_and_the_rest_is_a_formula(formula: str, rest: str, bars: list[Bar]) -> None:
+    assert split(formula) == (rest, bars)
+    for bar in bars:  # as it prints itself, it reads itself
+        assert split(f"y ~ {bar}")[1] == [bar]
+
+
+@pytest.mark.parametrize(
+    ("formula", "remedy"),
+    [
+        ("y ~ (0 + x | g)", "(1 + x | g)"),
+        ("y ~ (x - 1 | g)", "(1 + x | g)"),
+        ("y ~ (1 + x || g)", "(1 + x | g)"),
+        ("y ~ (1 | a/b)", "one column"),
+        ("y ~ (1 + x + z | g)", "(1 + x | g)"),
+        ("y ~ (log(x) | g)", "(1 + x | g)"),
+        ("y ~ ( | g)", "(1 | g)"),
+        ("y ~ x * (1 | g)", "+ (1 | clinic)"),
+        ("y ~ x | g", "+ (1 | clinic)"),
+        ("y ~ x - (1 | g)", "+ (1 | clinic)"),
+        ("y ~ (1 | g) + (x | g)", "(1 + x | g)"),
+    ],
+)
+def test_other_forms_are_refused_in_one_line(formula: str, remedy: str) -> None:
+    with pytest.raises(FlyrunError) as refused:
+        split(formula)
+    assert remedy in str(refused.value)
+    assert "\n" not in str(refused.value)
