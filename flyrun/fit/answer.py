@@ -10,11 +10,13 @@ from flyrun.fit.request import Clock, Request
 from flyrun.fit.rows_posterior import Posterior
 from flyrun.fit.scan import many_files
 from flyrun.fit.second_process import SecondProcess, reporting
+from flyrun.models.family import family
 from flyrun.report import document
 from flyrun.runner import progress
 
-# From so many rows on chains that are needed are Firefly's, where the model has them: compiled, they read few
+# From so many rows on chains that are needed are Firefly's, where it has the model: compiled, they read few
 # rows an iteration.
+_FIREFLY = ("logistic", "softmax")
 _FIREFLY_PAYS = 5_000
 _LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
 
@@ -37,18 +39,19 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     if not request.fresh:
         settings = read_table.settings_of(request, read, model)
         read_table.refuse_to_replace(read_table.folder_of(request), settings)
-    if read_table.asks_for_chains(request) or (family := table_posterior.fitting(model)) is None:
+    if read_table.asks_for_chains(request):
         return _by_rounds(request, read, clock, screen)
     was_read = clock.seconds()
     told = read_table.priors_of(request, read.layout)
-    posterior = table_posterior.posterior_of(read.dataset, family, told)
+    posterior = table_posterior.posterior_of(read.dataset, family(model), told)
     about = by_weights.lines(request, read, posterior)
     for line in (*about, *by_weights.prior_lines(request, read, posterior)):
         say(line)
     found = by_weights.draw(posterior)
     if found.why:
         say(f"weighted draws are not used, because {found.why}: chains are run instead")
-        if model == "logistic" and len(posterior.rows) >= _FIREFLY_PAYS:
+        plain = not (request.priors or read.dataset.beside)  # all that Firefly's chains know
+        if model in _FIREFLY and plain and len(posterior.rows) >= _FIREFLY_PAYS:
             return _by_rounds(request, read, clock, screen)
         made = by_weights.by_hmc(request, read, posterior, found, clock)
     else:

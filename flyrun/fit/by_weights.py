@@ -90,6 +90,8 @@ def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[st
     theta, aux = x[..., :n].copy(), family.read(x[..., n:])
     if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
         theta = np.concatenate([theta, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    if family.contrasts is not None:
+        theta = _contrasts(posterior, theta)
     beta = coefficients.Scales.of(read.layout).apply(theta)
     if not family.intercept:
         beta, aux = beta[..., :-1], aux - beta[..., -1:]
@@ -98,14 +100,23 @@ def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[st
     return {"beta": beta} | {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
 
 
+def _contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
+    """What people read, (..., K, D), of the coefficients of K linear predictors, (..., K·D)."""
+    each = theta.reshape(*theta.shape[:-1], posterior.linear, posterior.width)
+    return posterior.family.contrasts(posterior.levels) @ each  # type: ignore[misc]
+
+
 def _caveats(read: ReadTable, posterior: Posterior, mean: np.ndarray, covariance: np.ndarray) -> list[str]:
     """What the table says little of, by the curvature that the draws have."""
-    width = posterior.width
-    prior = posterior.prior.sd[:width] ** -2.0
-    likelihood = np.linalg.pinv(covariance[:width, :width]) - np.diag(prior)
+    width, several, n = posterior.width, posterior.linear, posterior.n_coefficients
+    prior, theta = posterior.prior.sd[:width] ** -2.0, mean[:n]
+    curvature = np.linalg.pinv(covariance[:n, :n]).reshape(several, width, several, width)
+    likelihood = np.einsum("kikj->ij", curvature) / several - np.diag(prior)
     if not posterior.family.intercept:
         likelihood, prior = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
-    return identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, mean[:width])
+    if posterior.family.contrasts is not None:  # the first class's are 0
+        theta = np.append(np.zeros(width), _contrasts(posterior, theta))
+    return identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, theta)
 
 
 def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
@@ -114,6 +125,9 @@ def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     model = f"{family.words} of {target.name}"
     if family.target == "ordered":
         model += f": {' < '.join(target.levels or [])}"
+    elif family.target == "classes":
+        against, *others = target.levels or []
+        model += f": {', '.join(others)}, each against {against}"
     elif target.levels is not None:
         against, *others = target.levels
         model += f" = {others[0]} ({int((read.dataset.target > 0).sum()):,} rows) against {against}"

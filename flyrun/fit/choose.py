@@ -32,6 +32,7 @@ from flyrun.fit.read_table import (
     taken,
 )
 from flyrun.fit.request import Request
+from flyrun.fit.table_posterior import refuse_many
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 
@@ -45,7 +46,6 @@ from flyrun.samplers.chain.bounds.map import expected_pseudo
 PAYS = 4.0
 # From here on an iteration on all rows is too slow for any table, and nothing is asked.
 TALL = 100_000
-_MOST_PARAMETERS = 3_000
 _SHORT = ("bound=none", "brightness=none", "sampler=hmc", "sampler.metric=hessian", "sampler.n_steps=8")
 _FIREFLY = ("brightness=per_datum", "sampler=hmc")
 # Of P coefficients of classes, local bounds pay from N = P²/LOCAL_PAYS rows on; else few of them are tighter
@@ -85,11 +85,7 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
         )
     classes = dataset.n_classes if dataset.task == "classes" else 1
     n_params = classes * dataset.features.shape[1]
-    if n_params > _MOST_PARAMETERS:
-        raise ConfigError(
-            f"fit: {n_params:,} coefficients are too many to move together (at most {_MOST_PARAMETERS:,}); "
-            "name fewer columns with --features, or leave some out with --drop"
-        )
+    refuse_many(n_params)
     settings = settings_of(request, ReadTable(table, dataset, layout), model)
     told = priors_of(request, layout).table
     if "dataset.ones" not in _keys(request):

@@ -40,7 +40,8 @@ class Typed(NamedTuple):
 class Priors(NamedTuple):
     """Independent normal priors on the coefficients of standardised columns, the intercept last.
 
-    mean, sd: (D,), in these columns' units.  table: what people read, a row each.
+    mean, sd: (D,), in these columns' units; of classes the mean of a difference between two of them, and the
+    sd of one class alone.  table: what people read, a row each.
     """
 
     mean: np.ndarray
@@ -72,22 +73,22 @@ def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool =
     shift = np.zeros(len(steps))
     shift[-1] = layout.target.mean
     standardised = [one.levels is None and one.sd != one.high - one.low for one in columns] + [False]
+    # a coefficient of a class is told against the first class's, whose prior is the same
+    contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
     mean, sd = np.zeros(len(steps)), np.full(len(steps), float(scale))
     sd[-1] = max(INTERCEPT_SD, scale) / layout.ones
     by_term = {one.name: [d for d, other in enumerate(columns) if other is one] for one in layout.features}
     by_term |= {name: [d] for d, name in enumerate(names)}
     chosen: dict[int, Typed] = {}
     for one in own:
-        if one.term not in by_term or (layout.task == "classes"):
-            raise _unknown(one, layout, list(by_term))
+        if one.term not in by_term:
+            raise _unknown(one, list(by_term))
         for d in by_term[one.term]:
             if d in chosen:
                 both = f"--prior {quoted(str(one))}: {names[d]} has {quoted(str(chosen[d]))} too"
                 raise ConfigError(f"{both}; keep one of them")
             chosen[d] = one
-            mean[d], sd[d] = (one.mean - shift[d]) / factor[d], one.sd / factor[d]
-    # a coefficient of a class is told against the first class's, whose prior is the same
-    contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
+            mean[d], sd[d] = (one.mean - shift[d]) / factor[d], one.sd / factor[d] / contrast
     table = [
         {
             "term": names[d],
@@ -120,10 +121,8 @@ def beside(rows: Sequence[dict[str, Any]], table: Sequence[dict[str, Any]]) -> l
     return [row | by_term.get(row["coefficient"], {}) for row in rows]
 
 
-def _unknown(one: Typed, layout: Layout, terms: list[str]) -> ConfigError:
+def _unknown(one: Typed, terms: list[str]) -> ConfigError:
     said = f"--prior {quoted(str(one))}"
-    if layout.task == "classes":
-        return ConfigError(f"{said}: a softmax regression has one prior for all; set it with --prior-scale")
     shown = listing(terms) if len(terms) <= _MOST_NAMED else f"{', '.join(terms[:_MOST_NAMED])}, …"
     close = did_you_mean(one.term, terms)
     return ConfigError(f"{said}: no coefficient is called {one.term!r}{close}; there are {shown}")

@@ -198,7 +198,7 @@ class Posterior:
                 y, trials, weights = (_column(v) for v in (rows.target, rows.trials, rows.weights))
                 p = self.predictors(rows, x)
                 total += (weights * self.family.log_density(y, trials, p)).sum(axis=0)
-                for j, each in enumerate(self.family.derivatives(y, trials, p)[0]):
+                for j, each in enumerate(self._slopes(y, trials, p)):
                     whole = np.broadcast_to(weights * each, (len(rows), len(x)))
                     slope[:, self._place(j)] += (
                         whole.T @ rows.features if j < self.linear else whole.sum(axis=0)[:, None]
@@ -211,6 +211,14 @@ class Posterior:
                     slope[:, n + j] += (weights * each).sum(axis=0)
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), slope
+
+    def _slopes(self, y: Any, trials: Any, p: list[np.ndarray]) -> Any:
+        """By the K predictors of the part with linear ones, without second derivatives where it can be."""
+        if self.family.slopes_into is None:
+            return self.family.derivatives(y, trials, p)[0]
+        out = np.empty((len(p), *p[0].shape))
+        self.family.slopes_into(y, trials, p, out)
+        return out
 
     # -- derivatives ---------------------------------------------------------------------------------------
 

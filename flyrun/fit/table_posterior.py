@@ -3,19 +3,31 @@
 import numpy as np
 
 from flyrun.data.dataset import Dataset
+from flyrun.errors import ConfigError
 from flyrun.fit.priors import Priors
 from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import Family, family, names
+from flyrun.models.family import Family
+
+_MOST_PARAMETERS = 3_000
 
 
-def fitting(model: str) -> Family | None:
-    """The family of a model's name; None where it has none."""
-    return family(model) if model in names() else None
+def refuse_many(n_params: int) -> None:
+    """Raise ConfigError for more coefficients than can be moved together."""
+    if n_params > _MOST_PARAMETERS:
+        raise ConfigError(
+            f"fit: {n_params:,} coefficients are too many to move together (at most {_MOST_PARAMETERS:,}); "
+            "name fewer columns with --features, or leave some out with --drop"
+        )
 
 
 def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
-    """The posterior of a table's rows under a family, with these priors for each linear predictor."""
+    """The posterior of a table's rows under a family, with these priors of what people read of it.
+
+    Raises ConfigError for too many coefficients.
+    """
     levels = dataset.n_classes
+    linear = one.linear(levels)
+    refuse_many(linear * dataset.features.shape[1])
     target, offset = dataset.target, dataset.offset
     if dataset.task == "binary":
         # a folded row holds the sign of its target: it succeeds with the chance of its margin
@@ -28,5 +40,7 @@ def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
     )
-    mean, sd = (np.tile(values, one.linear(levels)) for values in (priors.mean, priors.sd))
-    return Posterior(one, rows, CoefficientPrior(mean, sd), levels)
+    mean = np.tile(priors.mean, linear)
+    if one.contrasts is not None:
+        mean = np.outer(np.linalg.solve(one.contrasts(levels), np.ones(linear)), priors.mean).ravel()
+    return Posterior(one, rows, CoefficientPrior(mean, np.tile(priors.sd, linear)), levels)

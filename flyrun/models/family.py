@@ -119,6 +119,8 @@ class Family:
     predictors the data decide; nothing is apart from it.
     auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
     linear(levels): how many linear predictors there are.
+    contrasts(levels): what takes linear predictors, K of them, to those that people read, (K, K), each a
+    difference of two that have the same prior; None where they are the same.
     start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
     read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
     unread(read): auxiliary numbers of what is read of them, the inverse of that.
@@ -144,6 +146,7 @@ class Family:
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     unread: Callable[[np.ndarray], np.ndarray] = np.log
     linear: Callable[[int], int] = lambda levels: 1
+    contrasts: Callable[[int], np.ndarray] | None = None
     intercept: bool = True
     one_mode: bool = True
     by_sums: bool = False

@@ -119,6 +119,7 @@ def at(row, value, column=None):
         ({}, ["--trials", "w", "--weights", "w"], r"--weights: w is the trials; name another column"),
         ({}, ["--offset", "w", "--exposure", "years"], r"--exposure: its log is an offset, as --offset is"),
         ({}, ["--trials", "w", "--model", "logistic"], r"no other target has them; leave --trials out"),
+        ({}, ["--offset", "w", "--model", "softmax"], r"which take no offset; leave --offset out"),
     ],
 )  # fmt: skip
 def test_what_they_cannot_be_is_refused_in_one_line(columns, words, said):

@@ -25,11 +25,11 @@ from tests.fit.reference import LOADERS, reference, stored
 CHAINS = ["sampler=hmc"]  # else weighted draws answer
 
 
-def fit(name, folder, monkeypatch, *words, code=(0,)):
+def fit(name, folder, monkeypatch, *words, code=(0,), chains=CHAINS):
     """The table of coefficients that a fit of one of the tables leaves; it ends with one of these codes."""
     monkeypatch.chdir(folder)
     LOADERS[name](as_frame=True).frame.to_csv(f"{name}.csv", index=False)
-    assert main(["fit", f"{name}.csv", "--target", "target", *words, *CHAINS]) in code
+    assert main(["fit", f"{name}.csv", "--target", "target", *words, *chains]) in code
     return pd.read_csv(f"results/runs/{name}/table.csv", keep_default_na=False)
 
 
@@ -316,6 +316,17 @@ def test_classifications_as_their_references(name, tmp_path, monkeypatch):
     assert off < 4.4
     assert sds < 0.15
     assert apart(table, wanted, shift=0.5)[0] > 4.4
+
+
+@pytest.mark.slow
+def test_classes_without_compiled_chains_as_their_reference(tmp_path, monkeypatch, capsys):
+    prior = ("--prior", f"intercept: normal(0, {2.5 * 2**0.5})")
+    table = fit("wine", tmp_path, monkeypatch, "--model", "softmax", *prior, chains=())
+    assert "4 chains of" in capsys.readouterr().out
+    off, sds = apart(table, stored("wine"))
+    assert off < 4.4
+    assert sds < 0.15
+    assert apart(table, stored("wine"), shift=0.5)[0] > 4.4
 
 
 def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypatch, capsys):

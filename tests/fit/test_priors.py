@@ -5,10 +5,13 @@ import argparse
 import numpy as np
 import pytest
 
+from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fit.coefficients import Scales
-from flyrun.fit.priors import INTERCEPT_SD, Typed, lines, priors, typed
+from flyrun.fit.priors import INTERCEPT_SD, Priors, Typed, lines, priors, typed
+from flyrun.fit.table_posterior import posterior_of
+from flyrun.models.family import family
 
 AGE = Column("age", mean=40.0, sd=10.0, low=18.0, high=90.0)
 SEX = Column("sex", mean=1.0, sd=1.0, low=1.0, high=2.0)  # 1 and 2: 0 and 1
@@ -70,6 +73,21 @@ def test_an_intercept_is_where_numbers_are_at_their_means():
 def test_of_classes_contrasts_are_told():
     found = priors(layout("classes", levels=["a", "b", "c"]), [], 2.5)
     assert found.table[1]["per_sd"] == pytest.approx(2.5 * np.sqrt(2.0))
+    found = priors(layout("classes", levels=["a", "b", "c"]), [typed("age: normal(1, 2)")], 2.5)
+    assert found.table[1]["prior"] == "normal(1, 2)"
+
+
+def test_a_prior_of_classes_is_of_each_against_the_first():
+    rng = np.random.default_rng(0)
+    told = Priors(np.array([0.7, -0.3]), np.array([2.0, 5.0]), [])
+    rows, classes = rng.normal(size=(9, 2)), np.arange(9) % 3
+    data = Dataset("mine", rows, classes, rows[:0], classes[:0], ("age", "intercept"), "", task="classes")
+    made = posterior_of(data, family("softmax"), told)
+    read = np.kron(family("softmax").contrasts(3), np.eye(2))
+    np.testing.assert_allclose(read @ made.prior.mean, [0.7, -0.3, 0.7, -0.3], atol=1e-12)
+    covariance = read @ np.diag(made.prior.sd**2) @ read.T
+    apart = np.kron([[2.0, 1.0], [1.0, 2.0]], np.diag([4.0, 25.0]))  # of two classes, one shared
+    np.testing.assert_allclose(covariance, apart, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +95,6 @@ def test_of_classes_contrasts_are_told():
     [
         (["ag: normal(0, 1)"], "binary", r"called 'ag' \(did you mean age\?\); there are age, sex, dose"),
         (["dose: normal(0, 1)", "dose[low]: normal(0, 2)"], "binary", r"has .*dose: n.* too; keep one"),
-        (["age: normal(0, 1)"], "classes", "one prior for all; set it with --prior-scale"),
     ],
 )  # fmt: skip
 def test_a_prior_of_nothing_is_refused(own, task, said):

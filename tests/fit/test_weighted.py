@@ -11,23 +11,28 @@ from flyrun.fit import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_d
 from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family, names
 
-ALONE = [name for name in names() if family(name).linear(3) == 1 and family(name).intercept]
+LEVELS = 3  # of classes
 
 
 def posterior(name, rows, width, sd=1.0, levels=0):
-    return Posterior(family(name), rows, CoefficientPrior(np.zeros(width), np.full(width, sd)), levels)
+    size = width * family(name).linear(levels)
+    return Posterior(family(name), rows, CoefficientPrior(np.zeros(size), np.full(size, sd)), levels)
 
 
 def simulated(name, n, width, rng, scale=1.0):
     """A posterior of rows made from its own prior, and where they were made, x (P,)."""
     one = family(name)
     features = np.column_stack([rng.standard_normal((n, width - 1)), np.ones(n)])
-    beta = scale * rng.standard_normal(width)
-    aux = [auxiliary.prior.draw(rng) for auxiliary in one.auxiliary(0, 1.0)]
+    levels = LEVELS if one.target in ("ordered", "classes") else 0
+    beta = scale * rng.standard_normal((one.linear(levels), width))
+    aux = [auxiliary.prior.draw(rng) for auxiliary in one.auxiliary(levels, 1.0)]
     trials = rng.integers(1, 6, n) if one.target == "successes" else np.ones(n, int)
-    y = np.asarray(one.draw(rng, trials, [np.minimum(features @ beta, 12.0), *aux]), float)
+    predictors = np.minimum(beta @ features.T, 12.0)
+    y = np.asarray(one.draw(rng, trials, [*predictors, *aux]), float)
+    if len(set(y)) < levels:  # a table does not know of classes that it has not
+        return simulated(name, n, width, rng, scale)
     rows = Rows(features, y, trials.astype(float) if one.target == "successes" else 1.0)
-    return posterior(name, rows, width, scale), np.append(beta, aux)
+    return posterior(name, rows, width, scale, levels), np.append(beta, aux)
 
 
 @pytest.mark.parametrize("name", names())
@@ -37,7 +42,7 @@ def test_derivatives_of_a_posterior_are_those_of_its_density(name):
     rows = made.rows
     offset, weights = rng.normal(size=50), rng.integers(1, 4, 50).astype(float)
     rows = Rows(rows.features, rows.target, rows.trials, offset, weights)
-    made = posterior(name, rows, 3)
+    made = posterior(name, rows, 3, levels=made.levels)
     found, prior = made.likelihood_at(x), made.prior_at(x)
     value, slope = made.value_and_slope(x[None])
     assert value[0] == pytest.approx(made.log_density(x[None])[0], rel=1e-12)
@@ -58,8 +63,9 @@ def test_a_weight_of_two_is_a_row_that_is_there_twice(name):
     rows, twice = made.rows, np.r_[np.arange(40), np.arange(10)]
     weights = np.r_[np.full(10, 2.0), np.ones(30)]
     trials = rows.trials[twice] if np.ndim(rows.trials) else rows.trials
-    by_weight = posterior(name, Rows(rows.features, rows.target, rows.trials, 0.0, weights), 3)
-    doubled = posterior(name, Rows(rows.features[twice], rows.target[twice], trials), 3)
+    more = (3, 1.0, made.levels)
+    by_weight = posterior(name, Rows(rows.features, rows.target, rows.trials, 0.0, weights), *more)
+    doubled = posterior(name, Rows(rows.features[twice], rows.target[twice], trials), *more)
     at = x + np.random.default_rng(0).normal(size=(5, len(x)))
     np.testing.assert_allclose(by_weight.log_density(at), doubled.log_density(at), rtol=1e-11)
     # a weight says how often, not how precisely: the control
@@ -100,7 +106,7 @@ def _about(found):
     return found.proposal.centre[None], found.proposal.root
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", names())
 def test_few_rows_a_draw_weigh_as_all_rows_do(name):
     made, _ = simulated(name, 1500, 4, np.random.default_rng(5), 0.5)
     at, likelihood = mode.find(made)
@@ -220,23 +226,33 @@ def in_closed_form(made, rng):
     return gaussian_noise.draw(made, rng, 1000), np.full(1000, 1e-3)
 
 
-def unweighted(made, rng):
+def covers(u):
+    """Whether intervals of 90 % hold about so many truths."""
+    return 0.86 < ((u > 0.05) & (u < 0.95)).mean() < 0.94
+
+
+def unweighted(made, rng, width=1.0):
     at, likelihood = mode.find(made)
-    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    shape = width**2 * mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
     return rng.multivariate_normal(at, shape, 1000), np.full(1000, 1e-3)
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", names())
 def test_what_fit_gives_is_calibrated(name):
     """Simulation-based calibration (Talts et al. 2018), 300 sets of 40 rows."""
     u = ranks(name, in_closed_form if family(name).by_sums else by_weights)
     assert uniform(u) > LEVEL
-    assert 0.86 < ((u > 0.05) & (u < 0.95)).mean() < 0.94
+    assert covers(u)
 
 
 @pytest.mark.parametrize("name", ["negative_binomial", "gaussian"])
 def test_without_weights_it_would_not_be(name):
     assert uniform(ranks(name, unweighted)) < LEVEL
+
+
+@pytest.mark.parametrize("name", ["ordinal", "softmax"])
+def test_draws_a_fifth_too_narrow_would_not_be(name):
+    assert not covers(ranks(name, lambda made, rng: unweighted(made, rng, 0.8)))
 
 
 def test_a_table_is_answered_without_chains(tmp_path, monkeypatch, capsys):

@@ -290,6 +290,10 @@ def _target(seen: Seen) -> tuple[str, Column]:
         counted = options.say("trials", "COLUMN")
         mend = f"add {counted}" if task == "successes" else f"leave {options.say('trials')} out"
         raise seen.error(f"successes are of trials, and no other target has them; {mend}")
+    if task == "classes" and (role := next((r for r in ("offset", "exposure") if r in options.beside), "")):
+        raise seen.error(
+            f"holds classes without an order, which take no {role}; leave {options.say(role)} out"
+        )
     if task not in LABELS and seen.text:
         word, other = min(seen.values)[:40], "binary" if n_values == 2 else "classes"
         fits = f"choose {_models(options, other)}" if 2 <= n_values <= MOST_LEVELS else seen.without()
