@@ -26,7 +26,7 @@ def _start(posterior: Posterior) -> np.ndarray:
     if (step := len(posterior.rows) // _ENOUGH) < 2:
         return posterior.start()
     some = posterior.thinned(step)
-    x, _ = _climb(some, some.start())
+    x, _ = _climb(some, posterior.start())  # some rows may lack a rare class
     posterior.queries += some.queries
     return x if np.isfinite(x).all() else posterior.start()
 

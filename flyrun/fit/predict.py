@@ -16,8 +16,7 @@ from flyrun.data.table import new_rows
 from flyrun.data.table.encode import design
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fit.table_posterior import fitting
-from flyrun.models.family import Family
+from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
 
@@ -36,7 +35,7 @@ class Fitted:
 
     layout: Layout
     link: str
-    family: Family | None
+    family: Family
     settings: dict[str, Any]
     beta: np.ndarray
     aux: np.ndarray
@@ -64,16 +63,16 @@ def fitted(folder: Path) -> Fitted:
     if not told or not (folder / POSTERIOR).is_file():
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
     layout = Layout.from_dict(told["layout"])
-    family = fitting(told["settings"]["model"])
+    model = family(told["settings"]["model"])
     with h5py.File(folder / POSTERIOR) as file:
         stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
     beta = stored["beta"]
     beta = beta.reshape(-1, *beta.shape[2:])
-    auxiliary = family.auxiliary(len(layout.target.levels or []), 1.0) if family else ()
+    auxiliary = model.auxiliary(len(layout.target.levels or []), 1.0)
     aux = np.empty((len(beta), 0))
-    if family and auxiliary and all(one.name in stored for one in auxiliary):
-        aux = family.unread(np.stack([stored[one.name].ravel() for one in auxiliary], axis=-1))
-    return Fitted(layout, told["link"], family, told["settings"], beta, aux)
+    if auxiliary and all(one.name in stored for one in auxiliary):
+        aux = model.unread(np.stack([stored[one.name].ravel() for one in auxiliary], axis=-1))
+    return Fitted(layout, told["link"], model, told["settings"], beta, aux)
 
 
 def linear_predictor(folder: Path, frame: pd.DataFrame, draws: int | None = None) -> np.ndarray:
@@ -158,7 +157,7 @@ def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
         odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
         return odds / odds.sum(axis=-1, keepdims=True)
     if one.layout.task == "ordered":
-        cuts = one.family.read(one.aux)  # type: ignore[union-attr]
+        cuts = one.family.read(one.aux)
         below = sigmoid(cuts[:, None, :] - eta[..., None])
         ends = np.zeros_like(below[..., :1])
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
@@ -177,8 +176,7 @@ def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.
         above = np.cumsum(_means(one, rows), axis=-1)[..., :-1]
         drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
         return _one_hot(drawn, len(one.levels))
-    family = one.family
-    if family is None or (one.aux.shape[1] == 0 and family.auxiliary(len(one.levels), 1.0)):
+    if one.aux.shape[1] == 0 and one.family.auxiliary(len(one.levels), 1.0):
         model = quoted(f"{one.settings['model']}")
         raise ConfigError(
             f"--kind response: chains of model {model} held its noise fixed and kept none; "
@@ -187,7 +185,7 @@ def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.
     eta = _predictor(one, rows)
     others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
     trials = np.broadcast_to(np.asarray(_trials(one, rows)).astype(np.int64), eta.shape)
-    drawn = np.asarray(family.draw(rng, trials, [eta, *others]), dtype=np.float64)
+    drawn = np.asarray(one.family.draw(rng, trials, [eta, *others]), dtype=np.float64)
     return _one_hot(drawn, len(one.levels)) if one.levels else drawn[..., None]
 
 

@@ -19,7 +19,7 @@ ROWS = pd.DataFrame(
     {"age": [31.0, 44.5, 60.0, 52.0], "sex": ["m", "f", "f", "m"], "years": [1.0, 2.5, 0.5, 4.0]},
     index=[3, 5, 8, 9],
 )
-TASKS = {name: family(name).target for name in names()} | {"softmax": "classes"}
+TASKS = {name: family(name).target for name in names()}
 
 
 def stored(folder, model, beside=None, sd=1.0):
@@ -29,16 +29,16 @@ def stored(folder, model, beside=None, sd=1.0):
     levels = {"binary": ["no", "yes"], "classes": ["a", "b", "c"], "ordered": ["1", "2", "3"]}.get(task)
     features = [Column("age", mean=45.0, sd=12.0), Column("sex", ["f", "m"], True)]
     layout = Layout(task, Column("y", levels, levels is not None), features, 40, beside=beside or {})
-    one = family(model) if model in names() else None
-    width = (2, 3) if task == "classes" else (3 if one is None or one.intercept else 2,)
+    one = family(model)
+    width = (2, 3) if task == "classes" else (3 if one.intercept else 2,)
     beta = rng.normal(0.0, 0.02, (CHAINS, LENGTH, *width))
-    auxiliary = one.auxiliary(len(levels or []), 1.0) if one else ()
+    auxiliary = one.auxiliary(len(levels or []), 1.0)
     a = rng.normal(0.0, 0.3, (CHAINS, LENGTH, len(auxiliary)))
     read = one.read(a) if auxiliary else a
     even = {"beta": beta} | {other.name: read[..., k] for k, other in enumerate(auxiliary)}
     folder.mkdir(exist_ok=True)
     coefficients.write_draws(folder / "posterior.nc", even, {}, layout, {})
-    told = {"layout": asdict(layout), "link": one.link if one else "logit", "settings": {"model": model}}
+    told = {"layout": asdict(layout), "link": one.link, "settings": {"model": model}}
     (folder / "fit.json").write_text(json.dumps(told))
     return beta.reshape(-1, *width), read.reshape(CHAINS * LENGTH, -1)
 

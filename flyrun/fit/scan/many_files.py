@@ -13,7 +13,7 @@ from flyrun.fit import by_weights, read_table
 from flyrun.fit.request import Request, dashed
 from flyrun.fit.scan import mappers, row_groups
 from flyrun.fit.scan.stages import Found, Scan
-from flyrun.fit.table_posterior import fitting
+from flyrun.models.family import family
 
 _SEED = 0
 _TAKEN = ("features", "drop", "numeric", "missing")  # options that a scan knows
@@ -56,18 +56,18 @@ def answer(request: Request, say: Any) -> tuple[read_table.ReadTable, Any, by_we
         scan = Scan(request, found, columns, mapper, say, _SEED)
         pilot = scan.pilot()
         model, task = _model(request, pilot.y)
-        family = fitting(model)
-        if family is None:
+        one = family(model)
+        if one.contrasts is not None:
             raise ConfigError(f"--model {model}: is not for a scan of many files; name one file")
         read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
         if not request.fresh:
             settings = read_table.settings_of(request, read, model)
             read_table.refuse_to_replace(read_table.folder_of(request), settings)
         size = f"{len(found.files)} files, {len(found.blocks)} row groups, {found.rows:,} rows"
-        say(f"{size}, {len(columns)} columns, {found.size / 1e9:.3g} GB; {family.words} of {request.target}")
-        made = scan.run(pilot, scan.encoding(pilot, task, family), family)
+        say(f"{size}, {len(columns)} columns, {found.size / 1e9:.3g} GB; {one.words} of {request.target}")
+        made = scan.run(pilot, scan.encoding(pilot, task, one), one)
     read = read._replace(layout=made.layout)
-    lines = _lines(request, found, made, family.words)
+    lines = _lines(request, found, made, one.words)
     told = replace(by_weights.by_weights(read, made.posterior, made.answer.found), how=_how(found, made))
     return read, made.posterior, told, lines
 
