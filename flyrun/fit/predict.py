@@ -158,7 +158,7 @@ def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
         return odds / odds.sum(axis=-1, keepdims=True)
     if one.layout.task == "ordered":
         cuts = one.family.read(one.aux)
-        below = sigmoid(cuts[:, None, :] - eta[..., None])
+        below = np.asarray(sigmoid(cuts[:, None, :] - eta[..., None]))
         ends = np.zeros_like(below[..., :1])
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
     return (_trials(one, rows) * _inverse(one.link)(eta))[..., None]
