@@ -28,7 +28,7 @@ from flyrun.data.table.formats import is_csv
 from flyrun.errors import DataError
 from flyrun.threads import in_order
 
-_BYTES = 1 << 21  # of text in a piece that a core parses
+_BYTES = 1 << 22  # of text in a piece that a core parses
 _BLOCK = 1 << 16  # bytes that are looked at while they are in a cache
 _TOO_LONG = "its rows have more values than the header has names"
 _SEPARATORS = ",;\t|"
