@@ -1,5 +1,7 @@
 """Weighted draws of a table's posterior: against quadrature, closed forms and calibration, with controls."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import xarray
@@ -7,6 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from flyrun.cli.main import main
+from flyrun.errors import FlyrunError
 from flyrun.fit import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_draws
 from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family, names
@@ -169,7 +172,7 @@ def test_folded_rows_begin_where_the_same_rows_do_and_many_near_the_mode(monkeyp
     np.testing.assert_allclose(same.curvature, likelihood.curvature, rtol=1e-3)
 
 
-def test_normal_noise_in_closed_form_is_what_weights_give():
+def test_normal_noise_in_closed_form_is_what_weights_give(monkeypatch):
     made, _ = simulated("gaussian", 30, 4, np.random.default_rng(2))
     x = gaussian_noise.draw(made, np.random.default_rng(0), 20_000)
     exact = made.log_density(x)
@@ -183,7 +186,16 @@ def test_normal_noise_in_closed_form_is_what_weights_give():
     assert np.isfinite(exact).all()
     # more columns than rows
     wide, _ = simulated("gaussian", 12, 20, np.random.default_rng(2))
-    assert np.isfinite(gaussian_noise.draw(wide, np.random.default_rng(0), 1000)).all()
+    x = gaussian_noise.draw(wide, np.random.default_rng(0), 1000)
+    assert np.isfinite(x).all()
+    assert x[:, -1].min() > -10.0
+    # the control: a grid that reaches where sums have no digits left finds mass of rounding there
+    lowest = []
+    for floor in (20.0, 22.0, 24.0):
+        monkeypatch.setattr(gaussian_noise, "_LOWEST", floor)
+        with np.errstate(all="ignore"), contextlib.suppress(FlyrunError):
+            lowest.append(gaussian_noise.draw(wide, np.random.default_rng(0), 1000)[:, -1].min())
+    assert min(lowest) < -15.0
 
 
 def test_even_draws_follow_the_weights():
@@ -199,12 +211,12 @@ def test_even_draws_follow_the_weights():
 SETS, ROWS, LEVEL = 300, 40, 1e-3
 
 
-def ranks(name, draw, seed=11):
+def ranks(name, draw, seed=11, rows=ROWS):
     """Where the numbers that made a set of rows are among draws of its posterior: (sets, P)."""
     rng = np.random.default_rng(seed)
     found = []
     for number in range(SETS):
-        made, x = simulated(name, ROWS, 3, rng)
+        made, x = simulated(name, rows, 3, rng)
         values, w = draw(made, np.random.default_rng(number))
         found.append(w @ (values < x))
     return np.array(found)
@@ -248,6 +260,29 @@ def test_what_fit_gives_is_calibrated(name):
 @pytest.mark.parametrize("name", ["negative_binomial", "gaussian"])
 def test_without_weights_it_would_not_be(name):
     assert uniform(ranks(name, unweighted)) < LEVEL
+
+
+def test_without_the_jacobian_of_log_sigma_it_would_not_be():
+    def without(made, rng):
+        x, w = in_closed_form(made, rng)
+        w = w * np.exp(-x[:, -1])
+        return x, w / w.sum()
+
+    assert uniform(ranks("gaussian", in_closed_form, rows=8)) > LEVEL
+    assert uniform(ranks("gaussian", without, rows=8)) < LEVEL
+
+
+@pytest.mark.parametrize(("sd", "low", "high"), [(10.0, 0.97, 1.03), (2.5, 1.08, 1.3)])
+def test_rare_events_stay_rare_under_a_wide_prior_of_the_intercept_alone(sd, low, high):
+    """6 of 1,000: predicted over observed; the second, as if of a slope, is the control."""
+    rng = np.random.default_rng(0)
+    features = np.column_stack([rng.standard_normal((1_000, 2)), np.ones(1_000)])
+    rows = Rows(features, (np.arange(1_000) < 6).astype(float))
+    made = Posterior(family("logistic"), rows, CoefficientPrior(np.zeros(3), np.array([2.5, 2.5, sd])))
+    found = weighted_draws.fit(made)
+    assert not found.why
+    predicted = found.weights @ (1.0 / (1.0 + np.exp(-found.x @ features.T))).mean(axis=1)
+    assert low < predicted / 0.006 < high
 
 
 @pytest.mark.parametrize("name", ["ordinal", "softmax"])
