@@ -42,6 +42,18 @@ class Dask(Choice):
     address: str | None = setting(None, "of a scheduler that runs, as in tcp://host:8786")
     slurm: Slurm = part(Slurm, "what SLURM is asked for, per job")
 
+    @property
+    def open_to_all(self) -> str:
+        """What speaks against the address; "" where nothing does."""
+        scheme, _, place = (self.address or "").rpartition("://")
+        host = place.rpartition(":")[0].strip("[]")
+        if self.address is None or scheme == "tls" or host in ("localhost", "::1") or host.startswith("127."):
+            return ""
+        return (
+            f"executor.address={self.address}: whoever reaches this scheduler can run code on its workers; "
+            "where the network is not yours alone, start it with certificates and name it by tls://"
+        )
+
     def check(self) -> None:
         if self.slurm.jobs is None and self.slurm != Slurm():
             raise ConfigError("executor.slurm.jobs=null: must say how many jobs SLURM runs, such as 4")

@@ -140,6 +140,8 @@ class DaskPool:
         stack.enter_context(dask.config.set(_SETTINGS))
         with children.sigint_blocked():
             if settings.address is not None:
+                if warning := settings.open_to_all:
+                    self.display.say(warning, "yellow")
                 return _closed_by(stack, _client_at(settings.address))
             if settings.slurm.jobs is not None:
                 self._cluster = stack.enter_context(self._jobs.cluster())

@@ -1,5 +1,9 @@
 """One scan of many Parquet files: against all likelihoods of its draws and against a fit of one file."""
 
+import os
+from pathlib import Path
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -279,3 +283,29 @@ def test_finished_results_with_other_settings_are_not_replaced(tmp_path, monkeyp
     assert main(fit) == 0
     assert main([*fit, "--drop", "x0"]) == 2
     assert "--fresh replaces them" in capsys.readouterr().err
+
+
+class Dying(NamedTuple):
+    """A look whose worker dies the first time, and that says how often each block was looked at."""
+
+    folder: Path
+
+    def __call__(self, block):
+        files = [self.folder / f"{block.number}-{k}" for k in range(9)]
+        next(file for file in files if not file.exists()).touch()
+        if block.number == 3 and not files[1].exists():
+            os._exit(1)
+        return block.rows
+
+
+@pytest.mark.slow
+def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
+    found = row_groups.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
+    (tmp_path / "looks").mkdir()
+    with mappers.on_dask(None, 2, lambda line: None) as run:
+        mapper = mappers.Mapper(run, mappers.Kept(tmp_path / "kept"), lambda line: None)
+        rows = mapper(Dying(tmp_path / "looks"), [[block] for block in found.blocks], "dying")
+    assert rows == [block.rows for block in found.blocks]
+    looks = sorted(path.name for path in (tmp_path / "looks").iterdir())
+    assert "3-1" in looks
+    assert len(looks) <= len(found.blocks) + 2  # what the dead worker had finished was here already

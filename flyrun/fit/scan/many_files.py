@@ -79,6 +79,8 @@ def _mapper(request: Request, found: row_groups.Shards, columns: int, say: Any) 
         kept.clear()
     with contextlib.ExitStack() as stack:
         if (dask := _dask(request)) is not None:
+            if dask.open_to_all:
+                say(dask.open_to_all)
             run = stack.enter_context(mappers.on_dask(dask.address, dask.workers or request.workers, say))
         else:
             run = stack.enter_context(mappers.local(request.workers, found.rows * columns))

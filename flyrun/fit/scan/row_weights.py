@@ -198,7 +198,7 @@ class Remainders:
 @dataclass(frozen=True)
 class Answer:
     """Weighted draws of a scan. planned: ESS a draw from the rows alone; variance: of log posterior −
-    log surrogate, by halves of the rows; core, travelled: rows.
+    log surrogate, by halves of the rows; core, travelled: rows; nbytes: of these.
     """
 
     found: Weighted

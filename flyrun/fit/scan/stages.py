@@ -6,7 +6,7 @@ groups gives the centre for the next twentieth, and so on; what comes last is th
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -301,6 +301,7 @@ class Scan:
         rows = units.rows(rows, blank.linear)
         post = row_weights.surrogate(one, levels, prior, summed, rows)
         answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
+        answer = replace(answer, nbytes=whole.travelled.nbytes)
         counts = dict.fromkeys(encoding.values, 0.0)
         if len(counts) == 2:
             counts = dict(zip(encoding.values, (whole.rows - whole.y[0], whole.y[0]), strict=True))
