@@ -135,7 +135,7 @@ def _how(found: row_groups.Shards, made: Found) -> str:
     share = 100.0 * (own.core + own.travelled) / max(made.layout.rows, 1)
     return (
         f"read {made.rows_read / found.rows:.2f} times; {own.core + own.travelled:,} rows travelled "
-        f"({share:.2g} %, {own.nbytes / 1e6:.2g} MB), {own.core:,} of them kept exactly; "
+        f"({share:.3g} %, {own.nbytes / 1e6:.2g} MB), {own.core:,} of them kept exactly; "
         f"{len(weighted.x):,} weighted draws, {weighted.effective:,.0f} effective "
         f"({own.planned * len(weighted.x):,.0f} planned), variance of log weights {own.variance:.2g}"
     )
