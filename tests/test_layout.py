@@ -104,6 +104,7 @@ MEANINGS = {
     "method": "the contract of a method, and the family that it prepares",
     "mixture": "the mixture of two normals: its data, model and samplers",
     "none": "no bounds, no brightness",
+    "predict": "a fit's predictions of new rows: the work, the verb",
     "prefetching": "prefetching: its options, its method, its section",
     "probit": "probit regression: its family, its compiled likelihood with bounds",
     "prove": "the verb prove, and its work",

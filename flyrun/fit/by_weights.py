@@ -122,7 +122,7 @@ def _caveats(read: ReadTable, posterior: Posterior, mean: np.ndarray, covariance
 def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     """What was read and what is fitted to it, a line each."""
     family, target = posterior.family, read.layout.target
-    model = f"{family.words} of {target.name}"
+    model = f"{family.words} of {read.layout.explained}"
     if family.target == "ordered":
         model += f": {' < '.join(target.levels or [])}"
     elif family.target == "classes":

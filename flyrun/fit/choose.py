@@ -95,7 +95,7 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
     words = [f"model={model}", "prior=gaussian", f"prior.scale={request.prior_scale:g}"]
     if model == "student_t" and "model.scale" not in _keys(request):
         words.append("model.scale=estimated")
-    title = f"{Path(request.file).name}: {layout.target.name}"
+    title = f"{Path(request.file).name}: {layout.explained}"
     rows = len(dataset.target)
     local = model != "softmax" or LOCAL_PAYS * rows >= n_params**2
     bound = ("bound=local",) if local else ("bound=map", "bound.slack=0.3")

@@ -11,11 +11,12 @@ import h5py
 import numpy as np
 import pandas as pd
 
+from flyrun.config.dataset import Table
 from flyrun.config.schema import quoted
 from flyrun.data.table import new_rows
 from flyrun.data.table.encode import design
 from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, DataError
 from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
@@ -104,6 +105,24 @@ def predictions(
     one = fitted(folder).thinned(draws)
     rows = new_rows.checked(frame, one.layout, "the new rows", _place)
     return predicted(one, rows, kind, interval, seed)
+
+
+def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
+    """The rows of a file, read as the fit's was, checked. Raises DataError as `linear_predictor` does."""
+    from flyrun.data.table import pieces, text_table  # late: a frame needs neither
+
+    told = one.settings["dataset"]
+    options = Table(**{key: told[key] for key in ("decimal", "encoding", "na", "categorical") if key in told})
+    new_rows.lacking(one.layout, pieces.names(path, options), str(path))
+
+    def place(index: object) -> str:
+        return text_table.place(path, int(str(index)), options)
+
+    read = pieces.pieces(path, new_rows.needed(one.layout), options, one.layout.text)
+    checked = [new_rows.checked(piece, one.layout, str(path), place) for piece in read]
+    if not checked:
+        raise DataError(f"{path}: has no row to predict")
+    return pd.concat(checked)
 
 
 def predicted(

@@ -132,7 +132,7 @@ def shape(table: Table, layout: Layout) -> list[str]:
     """How large a table is, and what was left out."""
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
-    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
+    columns = f"{len(layout.columns)} columns, {len(layout.names)} coefficients"
     shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
     shape += " a class" if layout.task == "classes" else ""
     lines = [f"{Path(str(table.path)).name}: {shape}"]
@@ -143,7 +143,7 @@ def shape(table: Table, layout: Layout) -> list[str]:
 
 def taken(layout: Layout, most: int | None = None) -> list[str]:
     """What each column was taken for, the target first; features in at most so many lines."""
-    columns = [layout.target, *layout.features]
+    columns = [layout.target, *layout.columns]
     shown = columns if most is None or len(columns) <= most else columns[: most - 1]
     lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
     lines[1:1] = [f"{_taken(one)} (the {role}, no feature)" for role, one in layout.beside.items()]

@@ -1,13 +1,17 @@
 """Predictions of new rows by a fit's draws: against sums written out, and rows that a fit does not fit."""
 
+import io
 import json
 from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray
+from formulaic import model_matrix
 from scipy.special import expit, ndtr
 
+from flyrun.cli.main import main
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
 from flyrun.fit import coefficients
@@ -136,3 +140,28 @@ def test_a_folder_without_a_fit_and_too_many_draws_are_refused(tmp_path):
     stored(tmp_path / "run", "logistic")
     with pytest.raises(ConfigError, match="--draws 31: must be from 1 to 30"):
         predictions(tmp_path / "run", ROWS, draws=31)
+
+
+def test_a_formula_fitted_is_predicted_by_its_own_matrix(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    made = pd.DataFrame({"age": rng.normal(50, 9, 200), "sex": rng.choice(["f", "m"], 200)})
+    made["n"] = rng.poisson(np.exp(0.5 + 0.01 * made.age + 0.3 * (made.sex == "m")))
+    made.to_csv("rows.csv", index=False)
+    written = "n ~ bs(age, df=4) * C(sex, Treatment('m'))"
+    assert main(["fit", "rows.csv", written, "--model", "poisson", "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "rows", "rows.csv", "--interval", "80"]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    matrix = model_matrix(written.partition("~")[2], pd.read_csv("rows.csv"))
+    matrix = np.c_[np.asarray(matrix)[:, 1:], np.ones(200)]
+    with xarray.open_dataset("results/runs/rows/posterior.nc", group="posterior", engine="h5netcdf") as draws:
+        beta = draws["beta"].to_numpy().reshape(-1, matrix.shape[1])
+    means = np.exp(beta @ matrix.T)
+    np.testing.assert_allclose(found["mean"], means.mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found["low"], np.quantile(means, 0.1, axis=0), rtol=1e-10)
+    assert main(["fit", "rows.csv", "n ~ age", "--model", "poisson", "--quiet"]) == 2
+    assert "other settings (dataset.formula" in capsys.readouterr().err
+    made.assign(sex="q").to_csv("new.csv")
+    assert main(["predict", "rows", "new.csv"]) == 2
+    assert "row 0 (line 2 of the file), column sex holds 'q', a level" in capsys.readouterr().err

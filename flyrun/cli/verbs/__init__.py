@@ -6,7 +6,7 @@ from flyrun.cli.verb import Verb
 
 #: in the order of `flyrun --help`
 VERBS = (
-    *("fit", "list", "info", "report", "table", "publish", "compare"),
+    *("fit", "predict", "list", "info", "report", "table", "publish", "compare"),
     *("prove", "check", "data", "arena", "plan", "gold"),
 )
 

@@ -15,8 +15,9 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
+from flyrun.fit.formula_sides import Written, split
 from flyrun.fit.priors import typed
-from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
+from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request, dashed
 from flyrun.paths import datasets_dir
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def _check(request: Request, screen: "Screen") -> int:
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`. Raises ConfigError naming word and remedy."""
     given = VERB.read(words)
-    if given.target is None:
+    written = _formula(given)
+    if written is None and given.target is None:
         target = quoted((columns(given.file) or ["COLUMN"])[-1])
         raise ConfigError(
             f"fit: name the column to explain, as in `flyrun fit {quoted(given.file)} --target {target}`"
@@ -68,9 +70,11 @@ def parse(words: Sequence[str]) -> Request:
     table |= {key: value for key in once if (value := getattr(given, key))}
     if given.rows is not None:
         table["limit"] = given.rows
+    target = given.target
+    if written is not None:
+        target, table = _merged(given, written, table)
     same = (
         "file",
-        "target",
         "model",
         "prior_scale",
         "budget",
@@ -82,11 +86,30 @@ def parse(words: Sequence[str]) -> Request:
     )
     return Request(
         **{key: getattr(given, key) for key in same},
+        target=target,
         table=table,
         priors=tuple(given.prior),
         overrides=tuple(given.settings),
         words=tuple(word for word in words if word != "--fresh"),
     )
+
+
+def _formula(given: argparse.Namespace) -> Written | None:
+    """The formula that is typed, if any."""
+    if given.formula is None:
+        return None
+    if given.target is not None:
+        raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
+    return split(given.formula)
+
+
+def _merged(given: argparse.Namespace, written: Written, table: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The target, and the table's options with what the formula says. ConfigError for what is said twice."""
+    said = written.options
+    for key in said:
+        if key in table:
+            raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
+    return written.target, table | said
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -131,7 +154,7 @@ VERB = Verb(
     "fit a regression to a table of your own, exactly",
     run,
     raw=True,
-    usage="FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
+    usage="FILE FORMULA | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
     about="""Draws from the exact posterior of a regression, and writes report.html, table.csv and
     posterior.nc (for ArviZ) to results/runs/NAME. Exit code 0: done. 3: written, but not to be trusted
     yet; a longer --budget runs longer. 2: something for you to mend.""",
@@ -158,7 +181,14 @@ VERB.takes(
     type=str,
     help=".csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parquet]), of any length",
 )
-_takes("--target", "COLUMN", "column to explain, required")
+VERB.takes(
+    "formula",
+    metavar="FORMULA",
+    type=str,
+    nargs="?",
+    help="as 'died ~ age * C(sex) + bs(dose, df=4)', or --target",
+)
+_takes("--target", "COLUMN", "column to explain by all others, or by --features")
 _takes(
     "--model",
     "MODEL",

@@ -18,6 +18,10 @@ class Table(Rows):
 
     path: str | None = setting(None, "the file")
     target: str | None = setting(None, "the column to explain")
+    log_target: bool = setting(False, "explain the log of the target")
+    formula: str | None = setting(
+        None, "what explains it, as 'age * C(sex) + bs(dose, df=4)'; null: the features as they are"
+    )
     features: tuple[str, ...] | None = setting(None, "the columns that explain it; null: all others")
     drop: tuple[str, ...] = setting((), "columns to leave out")
     categorical: tuple[str, ...] = setting((), "columns of numbers that are names, as postcodes")
@@ -64,6 +68,11 @@ class Table(Rows):
                 f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"
             )
 
+        if self.formula is not None and (self.features or self.drop):
+            key = "features" if self.features else "drop"
+            raise ConfigError(f"{self.say(key)}: the formula names the columns; leave this out")
+        if self.formula is not None and not self.standardize:
+            raise ConfigError(f"{self.say('standardize', 'false')}: a formula's columns are; leave this out")
         if self.offset is not None and self.exposure is not None:
             raise ConfigError(
                 f"{self.say('exposure')}: its log is an offset, as {self.say('offset')} is one; keep one"
@@ -81,7 +90,7 @@ class Table(Rows):
 
     def settings(self) -> dict[str, Any]:
         """As in the base class; the file's digest is in no key twice, and no role that no column has."""
-        unused = dict.fromkeys(ROLES) | {"ones": 1.0}
+        unused = dict.fromkeys((*ROLES, "formula")) | {"ones": 1.0, "log_target": False}
         found = super().settings()
         unsaid = {"sha256", *(key for key, value in unused.items() if found[key] == value)}
         return {key: value for key, value in found.items() if key not in unsaid}
@@ -98,6 +107,8 @@ class Table(Rows):
         """The remedy for a column that is of no use, as it is typed."""
         if (role := self.role(name)) != "column":
             return f"name another column with {self.say(role)}"
+        if self.formula is not None:
+            return "leave it out of the formula"
         return f"leave the column out with {self.say('drop', name)}"
 
     def missing_as(self, word: str) -> str:

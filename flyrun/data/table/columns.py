@@ -58,6 +58,8 @@ def scan(
         standing = 0.0
         for piece, lost in usable(read(text), options, what, text):
             refuse_impossible(piece, options, what)
+            if options.log_target:
+                piece = _logged(piece, target, options, what)
             copies = _copies(piece, options)
             standing += len(piece) if copies is None else float(copies.sum())
             rows, dropped = rows + len(piece), dropped + lost
@@ -105,7 +107,18 @@ def scan(
     beside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
     }
-    layout = Layout(task, aim, columns, rows, dropped, counted, beside, standing, options.ones)
+    layout = Layout(
+        task,
+        aim,
+        columns,
+        rows,
+        dropped,
+        counted,
+        beside,
+        standing,
+        options.ones,
+        log_target=options.log_target,
+    )
     for name in layout.names:
         if layout.names.count(name) > 1:
             other = "the column of ones that is added" if name == INTERCEPT else "a level of another column"
@@ -272,6 +285,19 @@ def _feature(seen: Seen) -> Column:
     return column
 
 
+def _logged(piece: pd.DataFrame, target: str, options: Table, what: str) -> pd.DataFrame:
+    """The piece with the target's log. DataError for a target that has none."""
+    values = piece[target]
+    if not is_number(values):
+        return piece  # text in it is refused when all is read
+    bad = values.to_numpy(np.float64) <= 0.0
+    if bad.any():
+        row = int(piece.index[bad.argmax()])
+        where = f"{text_table.place(what, row, options)}, column {target} is {values.iloc[bad.argmax()]:g}"
+        raise DataError(f"{what}: {where}, which has no log; explain {target} itself, or leave the row out")
+    return piece.assign(**{target: np.log(values.to_numpy(np.float64))})
+
+
 def _copies(piece: pd.DataFrame, options: Table) -> np.ndarray | None:
     """How many rows each row stands for, (n,), so that moments are those of the rows written out."""
     roles = [piece[name] for role, name in options.beside.items() if role in ("trials", "weights")]
@@ -284,6 +310,10 @@ def _target(seen: Seen) -> tuple[str, Column]:
     """(task, column) of the target."""
     options, n_values = seen.options, len(seen.values)
     task: str = options.task
+    if options.log_target and task == "auto":
+        task = "regression"
+    if options.log_target and task != "regression":
+        raise seen.error(f"is explained by its log, which needs {_models(options, 'regression')}")
     if task == "auto":
         task = "successes" if options.trials else _of_values(seen)
     if (task == "successes") != (options.trials is not None):

@@ -15,11 +15,13 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
 
     The target: ±1, class numbers, standardised values, or counts and the like as they are.
     """
-    parts = [_parts(piece[column.name], column) for column in layout.features]
+    matrix = _matrix(piece, layout)
+    parts = [_parts(matrix[column.name], column) for column in layout.features]
     rows = np.column_stack([*parts, np.full(len(piece), layout.ones)])
     aim = layout.target
     if aim.levels is None:
-        target = (piece[aim.name].to_numpy(np.float64) - aim.mean) / aim.sd
+        values = piece[aim.name].to_numpy(np.float64)
+        target = ((np.log(values) if layout.log_target else values) - aim.mean) / aim.sd
     else:
         codes = _codes(piece[aim.name], aim)
         target = codes * 2.0 - 1.0 if layout.task == "binary" else codes
@@ -27,10 +29,21 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
     return rows, np.column_stack([target, *beside]).astype(np.float64, copy=False)
 
 
-def design(piece: pd.DataFrame, layout: Layout) -> np.ndarray:
+def design(piece: pd.DataFrame, layout: Layout, what: str = "the new rows") -> np.ndarray:
     """Features (n, D) of checked rows as coefficients on the columns' own scales take them, ones last."""
-    parts = [_parts(piece[column.name], replace(column, mean=0.0, sd=1.0)) for column in layout.features]
+    matrix = _matrix(piece, layout, what)
+    parts = [_parts(matrix[column.name], replace(column, mean=0.0, sd=1.0)) for column in layout.features]
     return np.column_stack([*parts, np.ones(len(piece))]).astype(np.float64, copy=False)
+
+
+def _matrix(piece: pd.DataFrame, layout: Layout, what: str = "the file") -> pd.DataFrame:
+    """The columns that features are made of: a formula's, or the table's own."""
+    if layout.formula is None:
+        return piece
+    from flyrun.data.table import formula  # late: few fits have one
+
+    read = formula.read(layout.formula, [one.name for one in layout.sources])
+    return formula.Matrix(read, layout.sources, layout.state).columns(piece, what)
 
 
 def _beside(role: str, values: pd.Series) -> np.ndarray:

@@ -40,7 +40,9 @@ class Column:
 class Layout:
     """What a table holds. task: of Dataset; rows: those used; dropped: for missing values; row_numbers:
     columns left out, for they have no name and count the rows; beside: columns that are no features, by role;
-    copies: how many rows its rows stand for; ones: the number in the column of ones."""
+    copies: how many rows its rows stand for; ones: the number in the column of ones.
+    formula: the right side of one, whose matrix's columns are the features; sources: the columns that it
+    names; state: what its functions know of the whole table; log_target: the target's log is explained."""
 
     task: str
     target: Column
@@ -51,6 +53,20 @@ class Layout:
     beside: dict[str, Column] = field(default_factory=dict)
     copies: float = 0.0
     ones: float = 1.0
+    formula: str | None = None
+    sources: list[Column] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=dict)
+    log_target: bool = False
+
+    @property
+    def columns(self) -> list[Column]:
+        """What is read to explain the target: the features, or what a formula names."""
+        return self.features if self.formula is None else self.sources
+
+    @property
+    def explained(self) -> str:
+        """The target as it is explained."""
+        return f"log({self.target.name})" if self.log_target else self.target.name
 
     @property
     def names(self) -> list[str]:
@@ -60,11 +76,14 @@ class Layout:
     @property
     def text(self) -> set[str]:
         """Columns to be read as strings, so that every piece spells a level alike."""
-        return {column.name for column in [*self.features, self.target] if column.text}
+        return {column.name for column in [*self.columns, self.target] if column.text}
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Layout":
         """Undo `asdict`."""
         target, features = Column(**values["target"]), [Column(**one) for one in values["features"]]
+        sources = [Column(**one) for one in values.get("sources", ())]
         beside = {role: Column(**one) for role, one in values["beside"].items()}
-        return Layout(**{**values, "target": target, "features": features, "beside": beside})
+        return Layout(
+            **{**values, "target": target, "features": features, "beside": beside, "sources": sources}
+        )

@@ -18,7 +18,7 @@ _MOST_SHOWN = 12
 def needed(layout: Layout) -> list[str]:
     """Columns that rows must have for a prediction: what explains the target, offset, exposure, trials."""
     beside = [one.name for role, one in layout.beside.items() if role != "weights"]
-    return list(dict.fromkeys([*(one.name for one in layout.features), *beside]))
+    return list(dict.fromkeys([*(one.name for one in layout.columns), *beside]))
 
 
 def lacking(layout: Layout, known: list[str], what: str) -> None:
@@ -35,7 +35,7 @@ def checked(frame: pd.DataFrame, layout: Layout, what: str, place: Place) -> pd.
     level that the fit has not seen, an exposure that is not above 0, or trials that are no whole numbers.
     """
     lacking(layout, [str(name) for name in frame.columns], what)
-    columns = {one.name: _checked(frame[one.name], one, what, place) for one in layout.features}
+    columns = {one.name: _checked(frame[one.name], one, what, place) for one in layout.columns}
     for role, one in layout.beside.items():
         if role == "weights":
             continue

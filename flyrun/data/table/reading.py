@@ -1,10 +1,14 @@
 """A table's file read: which of its columns are asked for, what they are, and its rows encoded."""
 
 import functools
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from flyrun.children import cores
 from flyrun.config.dataset import Table
@@ -13,10 +17,16 @@ from flyrun.data.table import pieces
 from flyrun.data.table.columns import scan, usable
 from flyrun.data.table.encode import encode
 from flyrun.data.table.formats import is_csv
-from flyrun.data.table.layout import Layout
+from flyrun.data.table.layout import Column, Layout
 from flyrun.data.table.piece_cache import Kept
-from flyrun.errors import DataError
+from flyrun.data.table.seen import Moments
+from flyrun.errors import ConfigError, DataError
 from flyrun.threads import in_order
+
+if TYPE_CHECKING:
+    from flyrun.data.table.formula import Formula
+
+_MATRIX_ROWS = 1 << 16  # of a formula's matrix at a time
 
 
 class Reading:
@@ -25,6 +35,16 @@ class Reading:
     def __init__(self, config: Table, path: Path):
         self.config, self.path = config, path
         self.target, self.features = _columns(config, path)
+        self.formula = None
+        if config.formula is not None:
+            from flyrun.data.table import formula  # late: few fits have one
+
+            self.formula = formula.read(config.formula, pieces.names(path, config))
+            self.features = list(self.formula.columns)
+            for name in {self.target, *config.beside.values()} & {*self.features}:
+                raise ConfigError(
+                    f"formula {config.formula!r} names {name}, which is the {config.role(name)}"
+                )
         used = [*self.features, *config.beside.values(), self.target]
         read = functools.partial(pieces.pieces, path, used, config)
         self._spelled = lambda names: pieces.pieces(path, sorted(names), config, names)
@@ -33,7 +53,14 @@ class Reading:
 
     def layout(self) -> Layout:
         """What the columns are."""
-        return scan(self._kept, self.target, self.features, self.config, str(self.path), self._spelled)
+        asked, what = self.config, str(self.path)
+        if self.formula is None:
+            return scan(self._kept, self.target, self.features, asked, what, self._spelled)
+        own = tuple(dict.fromkeys([*asked.categorical, *self.formula.categories]))
+        asked = replace(asked, categorical=own)
+        found = scan(self._kept, self.target, self.features, asked, what, self._spelled)
+        rows = [piece for piece, _ in usable(self._kept.again(found.text), asked, what, found.text)]
+        return of_formula(self.formula, found, pd.concat(rows), what)
 
     def encoded(self, layout: Layout) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Features (n, D), and target with what is beside, (n, 1 + B), of some rows at a time, in order."""
@@ -42,6 +69,43 @@ class Reading:
             for piece, _ in usable(self._kept.again(layout.text), self.config, str(self.path), layout.text)
         )
         return in_order(lambda piece: encode(piece, layout), pieces, cores())
+
+
+def of_formula(formula: "Formula", found: Layout, table: pd.DataFrame, what: str) -> Layout:
+    """The layout of a formula's matrix, of a whole table whose own columns are found.
+
+    DataError for a column of it that is the same in every row, or whose name another has.
+    """
+    from flyrun.data.table.formula import Matrix  # late: as above
+
+    matrix = Matrix.of(formula, found.features, table)
+    copies = [table[one.name] for role, one in found.beside.items() if role in ("trials", "weights")]
+    weights = np.prod([one.to_numpy(np.float64) for one in copies], axis=0) if copies else None
+    moments: dict[str, Moments] = {}
+    low, high = (np.full(0, math.nan) for _ in range(2))
+    two: np.ndarray = np.full(0, True)
+    for start in range(0, len(table), _MATRIX_ROWS):
+        piece = matrix.columns(table.iloc[start : start + _MATRIX_ROWS], what)
+        values = piece.to_numpy()
+        if not start:
+            moments = {name: Moments() for name in piece}
+            if len(moments) < piece.shape[1]:
+                raise ConfigError(f"formula {formula.text!r} makes two columns of one name; rename one")
+            low, high, two = values.min(axis=0), values.max(axis=0), np.full(values.shape[1], True)
+        ends = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
+        two &= ((low == ends[0]) | (low == ends[1])) & ((high == ends[0]) | (high == ends[1]))
+        low, high = ends
+        two &= ((values == low) | (values == high)).all(axis=0)
+        for one, column in zip(moments.values(), values.T, strict=True):
+            one.add(column, None if weights is None else weights[start : start + len(column)])
+    columns = []
+    for k, (name, one) in enumerate(moments.items()):
+        lowest, highest = float(low[k]), float(high[k])
+        if lowest == highest:
+            raise DataError(f"{what}: {name} of the formula is {lowest:g} in every row; leave the term out")
+        mean, sd = (lowest, highest - lowest) if two[k] else (one.mean, math.sqrt(one.variance))
+        columns.append(Column(name, mean=mean, sd=sd, low=lowest, high=highest))
+    return replace(found, features=columns, formula=formula.text, sources=found.features, state=matrix.state)
 
 
 def _columns(config: Table, path: Path) -> tuple[str, list[str]]:

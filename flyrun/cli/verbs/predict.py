@@ -1,0 +1,64 @@
+"""flyrun predict: a finished fit's predictions of new rows."""
+
+import argparse
+import sys
+
+from flyrun.cli.verb import Verb, number, path, whole
+from flyrun.runner.store import find_run, runs
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write the predictions as CSV."""
+    from flyrun import files  # late, as below: help and Tab need no pandas
+    from flyrun.fit import predict  # late
+
+    one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
+    rows = predict.rows_of(one, given.file)
+    found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
+    text = found.to_csv(index_label="row", lineterminator="\n")
+    if given.out is None:
+        sys.stdout.write(text)
+    else:
+        files.write_text(given.out, text)
+        print(f"{len(found):,} predictions of {one.layout.explained}: {given.out}")
+    return 0
+
+
+VERB = Verb(
+    "predict",
+    "predict the target of new rows by a finished fit",
+    run,
+    about="""Reads new rows and writes, as CSV, what a fit predicts of each: mean, sd, and the ends low and
+    high of an interval; of several classes these for each, as mean[LEVEL]. Rows must have the columns that
+    explained the target, and its offset, exposure or trials; other columns are not read. A level that the
+    fit has not seen is refused.""",
+    examples=(
+        "flyrun predict breast_cancer new.csv",
+        "flyrun predict breast_cancer new.csv --kind response --interval 50 --out predictions.csv",
+    ),
+)
+VERB.takes(
+    "run_name",
+    metavar="RUN",
+    offers=lambda words: runs("results"),
+    help="the fit's name, by default its file's, or its folder",
+)
+VERB.takes("file", metavar="FILE", type=path, help="new rows: .csv, .tsv, .csv.gz, .parquet or .npz")
+VERB.takes(
+    "--kind",
+    metavar="WHAT",
+    choices=("mean", "response"),
+    default="mean",
+    help="mean: the target's expectation, or chance; response: new targets, noise included",
+)
+VERB.takes(
+    "--interval",
+    metavar="PERCENT",
+    type=number(lambda x: 0 < x < 100, "a number between 0 and 100"),
+    default=90.0,
+    help="of the draws between low and high",
+)
+VERB.takes("--draws", metavar="N", type=whole(1), help="use so many of the fit's draws (default: all)")
+VERB.takes("--seed", metavar="N", type=whole(0), default=0, help="of --kind response")
+VERB.takes("--out", metavar="FILE", type=path, help="write there (default: to the screen)")
+VERB.takes_results_dir()

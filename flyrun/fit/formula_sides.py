@@ -1,0 +1,43 @@
+"""A formula as it is typed: its two sides, and what of them are options of a table: trials, offset, log."""
+
+import re
+from typing import Any, NamedTuple
+
+from flyrun.errors import ConfigError
+
+_NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
+_OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(log\(\s*)?({_NAME})\s*\)?\s*\)\s*")
+_LEFT = re.compile(rf"\s*(?:(log)\(\s*)?({_NAME})\s*\)?\s*(?:\|\s*(?:trials\(\s*)?({_NAME})\s*\)?)?\s*")
+_EXAMPLE = "as in 'died ~ age + C(sex)', 'log(price) ~ size' or 'hits | tries ~ dose'"
+
+
+class Written(NamedTuple):
+    """target: the column; options: those of a table that the formula says."""
+
+    target: str
+    options: dict[str, Any]
+
+
+def split(text: str) -> Written:
+    """Read a formula. Raises ConfigError in one line; what the right side holds is read with the table."""
+    left, tilde, right = text.partition("~")
+    if not tilde:
+        raise ConfigError(f"formula {text!r} has no ~ between the target and what explains it; {_EXAMPLE}")
+    sides = _LEFT.fullmatch(left)
+    if sides is None or left.count("(") != left.count(")"):
+        said = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
+        raise ConfigError(f"formula {text!r} {said}; write a column, {_EXAMPLE}")
+    options: dict[str, Any] = {"log_target": True} if sides[1] else {}
+    if sides[3]:
+        options["trials"] = sides[3].strip("`")
+    for found in _OFFSET.finditer(right):
+        if "offset" in options or "exposure" in options:
+            raise ConfigError(f"formula {text!r} has more than one offset; add them up in a column")
+        options["exposure" if found[1] else "offset"] = found[2].strip("`")
+    right = _OFFSET.sub(" ", right).strip().removeprefix("+").strip() or "1"
+    if re.search(r"\boffset\(", right):
+        raise ConfigError(
+            f"formula {text!r} has an offset of more than a column; make a column of it: offset(COLUMN) or "
+            "offset(log(COLUMN))"
+        )
+    return Written(sides[2].strip("`"), {**options, "formula": right})

@@ -1,0 +1,159 @@
+"""Formulas: what they name, what is refused, and matrices in pieces against the whole's by formulaic."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from formulaic import model_matrix
+
+import flyrun.data
+from flyrun.config.dataset import Table
+from flyrun.data.table import formula
+from flyrun.data.table.layout import Column, Layout
+from flyrun.errors import ConfigError, DataError
+from flyrun.fit.formula_sides import split
+
+KNOWN = ["age", "sex", "dose", "my age", "grade"]
+LONG = (
+    "age * C(sex) + bs(dose, df=4) + center(age) + poly(dose, 2) + scale(age) + cr(age, df=3) + I(dose > 3)"
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    sex = np.sort(rng.choice(["f", "m", "x"], 300))  # the last level is in the last rows alone
+    made = pd.DataFrame({"age": rng.normal(50, 9, 300).round(2), "sex": sex, "dose": rng.gamma(2, 2, 300)})
+    made["died"] = np.where(rng.random(300) < 0.4, "yes", "no")
+    made["n"] = rng.integers(3, 9, 300)
+    made["hits"] = rng.binomial(made.n, 0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def file(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("formula") / "rows.csv"
+    rows.to_csv(path, index=False)
+    return path
+
+
+SOURCES = [Column("age"), Column("sex", ["f", "m", "x"], True), Column("dose")]
+
+
+def test_a_matrix_in_pieces_is_the_whole_bit_for_bit(rows):
+    read = formula.read(LONG, list(rows))
+    whole = formula.Matrix.of(read, SOURCES, rows)
+    again = formula.Matrix(read, SOURCES, json.loads(json.dumps(whole.state)))
+    found = pd.concat([again.columns(rows[k : k + 37], "rows") for k in range(0, 300, 37)])
+    theirs = model_matrix(LONG, rows, na_action="raise")
+    assert list(found) == [name.replace("[T.", "[") for name in theirs.columns[1:]]
+    np.testing.assert_array_equal(found, np.asarray(theirs)[:, 1:])
+    # the state of the first rows is another: the control
+    first = formula.Matrix.of(read, SOURCES, rows[:60])
+    part = first.columns(rows[10:20], "rows")["center(age)"] - found["center(age)"][10:20]
+    assert np.abs(part).min() > 0.01
+
+
+def test_columns_by_a_formula_are_those_without_one(file):
+    by_formula = flyrun.data.load(Table(path=str(file), target="died", formula="age + sex + dose"))
+    plain = flyrun.data.load(Table(path=str(file), target="died", features=("age", "sex", "dose")))
+    assert by_formula.feature_names == plain.feature_names
+    np.testing.assert_allclose(by_formula.features, plain.features, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(by_formula.target, plain.target)
+
+
+def test_rows_read_in_pieces_are_encoded_alike(file, monkeypatch):
+    table = Table(path=str(file), target="died", formula=LONG)
+    whole = flyrun.data.load(table)
+    monkeypatch.setattr("flyrun.data.table.pieces.max", lambda *sizes: 41, raising=False)
+    cut = flyrun.data.load(table)
+    np.testing.assert_array_equal(whole.features, cut.features)
+    assert whole.features[:, :-1].std(axis=0)[0] == pytest.approx(1.0)
+
+
+def test_successes_and_a_log_are_explained(file, rows):
+    said = split("hits | n ~ dose + offset(age)")
+    assert said == ("hits", {"trials": "n", "offset": "age", "formula": "dose"})
+    found = flyrun.data.load(Table(path=str(file), target=said.target, **said.options))
+    np.testing.assert_array_equal(found.trials, rows.n)
+    np.testing.assert_array_equal(found.offset, rows.age)
+    said = split("log(dose) ~ offset(log(n)) + age")
+    assert said == ("dose", {"log_target": True, "exposure": "n", "formula": "age"})
+    found = flyrun.data.load(Table(path=str(file), target="dose", log_target=True, formula="age"))
+    target = Layout.from_dict(found.info["layout"]).target
+    np.testing.assert_allclose(found.target * target.sd + target.mean, np.log(rows.dose), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agee", "names agee, which is no column of the table .did you mean age"),
+        ("age + (1 | sex)", "has a bar, for groups"),
+        ("age^2", r"write I\(x\*\*2\) for a power"),
+        ("age + dose**2", r"means dose alone; write I\(dose\*\*2\)"),
+        ("bs(age", "cannot be read: Formula ended"),
+        ("age +", "cannot be read: Operator"),
+        ("0 + age", "has no intercept, .*leave 0 \\+ or - 1 out"),
+        ("age - 1", "has no intercept"),
+        ("age + .", "--target COLUMN alone"),
+        ("np.log(age)", r"write log\(…\)"),
+        ("lag(age)", "calls lag, which is no function here"),
+        ("age ~ sex", "more than one ~"),
+        ("age + C(age)", "names age within C"),
+        ("C(log(age))", "takes a column or a comparison"),
+        ("I(open('x'))", "calls open"),
+        ("{(lambda: age)()}", "calls|has"),
+        ("I([one for one in age])", "is not read"),
+        ("I(age.__class__)", "point is not read"),
+    ],
+)
+def test_what_a_formula_cannot_mean_is_refused(text, said):
+    with pytest.raises(ConfigError, match=said):
+        formula.read(text, KNOWN)
+
+
+def test_what_formulas_can_mean_is_read():
+    assert formula.read("(age + dose)**2 + I(age**2) + C(grade)", KNOWN).categories == ("grade",)
+    assert formula.read("log(`my age`) + `my age`:sex", KNOWN).columns == ("my age", "sex")
+    assert formula.read("1", KNOWN).columns == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("died age", "has no ~"),
+        ("~ age", "explains nothing"),
+        ("a + b ~ age", "explains 'a \\+ b'"),
+        ("y ~ offset(2 * age)", "more than a column"),
+        ("y ~ offset(a) + offset(b)", "more than one offset"),
+    ],
+)
+def test_sides_that_are_not_read_are_refused(text, said):
+    with pytest.raises(ConfigError, match=said):
+        split(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("log(age - 50)", r"row \d+ .*log\(age - 50\) is (nan|-inf)"),
+        ("log(sex)", "cannot be worked out of the table"),
+        ("C(sex, Treatment('q'))", "q.* is not among the provided levels"),
+        ("I(age > 1000)", "is 0 in every row; leave the term out|cannot be worked"),
+        ("age + died", "names died, which is the target"),
+    ],
+)
+def test_formulas_that_a_table_does_not_fit_are_refused(file, text, said):
+    with pytest.raises((ConfigError, DataError), match=said):
+        flyrun.data.load(Table(path=str(file), target="died", formula=text))
+
+
+def test_rows_beyond_a_spline_are_named(rows):
+    matrix = formula.Matrix.of(formula.read("bs(dose, df=4)", list(rows)), SOURCES, rows)
+    beyond = rows.assign(dose=np.where(np.arange(300) == 7, 99.0, rows.dose))
+    with pytest.raises(DataError, match=r"row 7 .*dose is 99, beyond .*extrapolation='extend'"):
+        matrix.columns(beyond, "new")
+    unseen = rows.assign(sex="q")
+    with pytest.raises(DataError, match="column sex holds other values"):
+        formula.Matrix.of(formula.read("sex", list(rows)), SOURCES, rows).columns(unseen, "new")
