@@ -202,6 +202,7 @@ LONG = (
     "data build",
     "check",
     "plan tall",
+    "predict",
     "compare HEAD",
     "compare 'HEAD",
     "arena score",

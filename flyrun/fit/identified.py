@@ -72,7 +72,7 @@ def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
     column = _origins(layout, group)[-1]
     return (
         f"{_some(names)} {said}: the data do not tell their effects apart, and the prior divides these among "
-        f"them; leave {count} out, as with {table.say('drop', column)}"
+        f"them; leave {count} out{', as ' if table.formula is None else ' '}{table.out(column)}"
     )
 
 
@@ -91,7 +91,7 @@ def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) 
         lines.append(
             f"{_some([layout.names[d] for d in columns])} {'tells' if one else 'each tell'} {what} in every "
             f"row: only the prior keeps {'its coefficient' if one else 'their coefficients'} from growing "
-            f"without end; if {name} holds the answer, leave it out with {table.say('drop', name)}"
+            f"without end; if {name} holds the answer, leave it out {table.out(name)}"
         )
     if not lines and _all_right(dataset, theta):
         lines.append(

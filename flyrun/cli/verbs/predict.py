@@ -15,7 +15,7 @@ def run(given: argparse.Namespace) -> int:
     one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     rows = predict.rows_of(one, given.file)
     found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
-    text = found.to_csv(index_label="row", lineterminator="\n")
+    text = found.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
     if given.out is None:
         sys.stdout.write(text)
     else:

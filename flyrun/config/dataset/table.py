@@ -107,9 +107,11 @@ class Table(Rows):
         """The remedy for a column that is of no use, as it is typed."""
         if (role := self.role(name)) != "column":
             return f"name another column with {self.say(role)}"
-        if self.formula is not None:
-            return "leave it out of the formula"
-        return f"leave the column out with {self.say('drop', name)}"
+        return f"leave the column out {self.out(name)}"
+
+    def out(self, name: str) -> str:
+        """How a column is left out."""
+        return "of the formula" if self.formula is not None else f"with {self.say('drop', name)}"
 
     def missing_as(self, word: str) -> str:
         """How it is typed that this word stands for a missing value, whose row is left out."""

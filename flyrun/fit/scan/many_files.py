@@ -105,6 +105,8 @@ def _model(request: Request, y: Any) -> tuple[str, str]:
 def _refuse_options(request: Request) -> None:
     """ConfigError for an option that a scan does not know."""
     for key in request.table:
+        if key in ("formula", "log_target"):
+            raise ConfigError("fit: a formula is not for a scan of many files; name columns with --target")
         if key not in _TAKEN:
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"
