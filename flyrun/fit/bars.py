@@ -11,7 +11,7 @@ _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
 
 @dataclass(frozen=True)
 class Bar:
-    """An intercept for each level of the column `group`, and a slope of the column `slope` if it is one's name."""
+    """An intercept for each level of the column `group`, and a slope of the column `slope`, if any."""
 
     group: str
     slope: str | None = None

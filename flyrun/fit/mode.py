@@ -12,13 +12,13 @@ _NEAR = 1e-6  # what a step would gain, in nats, where the search ends: far belo
 _OTHERS, _AWAY, _DEEP = 8, 6.0, 12.0  # starts, how far out, and nats below the top that another mode may be
 
 
-def find(posterior: Posterior) -> tuple[np.ndarray, Expansion]:
-    """The mode, (P,), and the log likelihood to second order about it.
+def find(posterior: Posterior, start: np.ndarray | None = None) -> tuple[np.ndarray, Expansion]:
+    """The mode, (P,), and the log likelihood to second order about it. start: (P,), where to begin.
 
     Directions that bend the wrong way are taken to bend as much the other way, so that each step leads up.
     """
     with np.errstate(all="ignore"):  # steps too long, which are halved
-        return _climb(posterior, _start(posterior))
+        return _climb(posterior, _start(posterior) if start is None else start)
 
 
 def _start(posterior: Posterior) -> np.ndarray:

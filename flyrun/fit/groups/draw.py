@@ -1,0 +1,79 @@
+"""Exact weighted draws of a posterior with groups: the mode, nodes that follow from there, and weights."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flyrun.fit import mode, weighted_draws
+from flyrun.fit.groups import normal_noise
+from flyrun.fit.groups.quadrature import GroupedPosterior
+from flyrun.fit.weighted_draws import Mixture, Weighted
+
+NODES = (9, 11, 15, 25, 41, 81)  # of an intercept
+NODES_OF_TWO = (5, 7, 9, 13, 21)  # each way, of an intercept and a slope
+EXACT = 0.01  # nats by which the quadrature's error may differ from draw to draw
+_LOOKED_AT = 8  # draws at which it is held against one of almost twice the nodes
+_TAIL = 2.5  # sds of log sds that these reach: for large ones nodes are fewest for what they integrate
+_EVALUATIONS = 2e9  # rows × nodes × draws of a round, about
+_FEWEST = 1_500  # draws, of which about 1,000 are effective
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What drawing found. error: nats by which the quadrature's error differs among draws; 0: no quadrature.
+
+    nodes: of an effect.
+    """
+
+    weighted: Weighted
+    error: float
+    nodes: int
+
+    @property
+    def words(self) -> str:
+        """How effects were integrated out."""
+        if not self.nodes:
+            return "group effects integrated out in closed form"
+        return f"group effects integrated out at {self.nodes} nodes each, to {max(self.error, 1e-9):.1g} nats"
+
+
+def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
+    """Weighted draws; `weighted.why` says what speaks against them, if anything does."""
+    rng = np.random.default_rng(seed)
+    wanted = int(weighted_draws.DRAWS / (1.0 - weighted_draws._WIDE))
+    with np.errstate(all="ignore"):  # draws far out, whose density is 0
+        if posterior.family.by_sums:
+            return Drawn(normal_noise.draw(posterior, rng, wanted), 0.0, 0)
+        choices = NODES if posterior.effects == 1 else NODES_OF_TWO
+        posterior.nodes = choices[0]
+        at, likelihood = mode.find(posterior, posterior.start())
+        posterior.settle(at)
+        proposal = Mixture.of(at, mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature))
+        error = _enough_nodes(posterior, proposal, choices, rng)
+        each = len(posterior.rows) * posterior.nodes**posterior.effects
+        draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
+        found = weighted_draws.by_all_rows(posterior, proposal, rng, draws)
+    if error > EXACT and not found.why:
+        found = replace(
+            found, why=f"{posterior.nodes} nodes integrate group effects to {error:.2g} nats only"
+        )
+    return Drawn(found, error, posterior.nodes)
+
+
+def _enough_nodes(
+    posterior: GroupedPosterior, proposal: Mixture, choices: tuple[int, ...], rng: np.random.Generator
+) -> float:
+    """The fewest nodes that are exact, set; the spread of their error over draws."""
+    noise = rng.standard_normal((_LOOKED_AT, len(proposal.centre)))
+    away, error = noise @ proposal.root.T, np.inf
+    shape = proposal.root @ proposal.root.T
+    for k, value in enumerate(np.linspace(-_TAIL, _TAIL, _LOOKED_AT)):
+        h = posterior.before if k % 2 else -1  # log sds: along these the error grows
+        spread = shape[h] / np.sqrt(shape[h, h])
+        away[k] += spread * (value - away[k, h] / np.sqrt(shape[h, h]))
+    x = proposal.centre + away
+    for posterior.nodes in choices:
+        error = float(np.ptp(posterior.log_likelihood(x) - posterior.by_nodes(x, 2 * posterior.nodes - 1)))
+        if error <= EXACT:
+            break
+    return error

@@ -1,0 +1,319 @@
+"""The posterior of a table's numbers with the effects of groups integrated out, by adaptive quadrature.
+
+A group's likelihood is ∫ exp Σ ℓ(y_i; x_i'β + z_i'b) N(b; 0, TT') db, z = 1 or (1, a column). Gauss-Hermite
+nodes lie about a centre b̂ in units of C, CC' = ((TT')⁻¹ + H)⁻¹, H what the group's rows bend by at the mode
+(Liu & Pierce 1994). Both follow the parameters: b̂ = CC'r, where the pull r = (CC')⁻¹b̂ follows coefficients
+and auxiliary numbers to first order from the mode, and C follows T. Nodes that stay where they were at the
+mode err by tens of nats where groups are large; centres that follow log T itself to first order leave the
+mass for small T.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import roots_hermitenorm
+
+from flyrun.fit.groups import scales, sums
+from flyrun.fit.rows_posterior import Expansion, Posterior
+
+_NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
+_NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
+_START = -0.7  # log of an sd where the search begins
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some groups with all their rows: which groups, which rows, and where each group begins among these."""
+
+    groups: slice
+    rows: slice
+    starts: np.ndarray
+    code: np.ndarray
+
+
+@dataclass
+class Nodes:
+    """About x: pulls (G, q), what rows bend by there (G, q, q), how pulls move with x but h, (G, q, P')."""
+
+    at: np.ndarray
+    pull: np.ndarray
+    bend: np.ndarray
+    move: np.ndarray
+
+
+@dataclass
+class GroupedPosterior(Posterior):
+    """x (P,): the coefficients, the auxiliary numbers, then h of scales.py.
+
+    rows: sorted by group; starts: (G,) where each begins; slope: (N,) column of a slope, None of an intercept
+    alone. nodes: how many of an effect.
+    """
+
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    slope: np.ndarray | None = None
+    nodes: int = 9
+
+    def __post_init__(self) -> None:
+        """Work out sizes."""
+        super().__post_init__()
+        self.effects = 1 if self.slope is None else 2
+        self.before = self.size  # numbers but h
+        self.size += scales.number(self.effects)
+        self.groups = len(self.starts)
+        self._ends = np.append(self.starts[1:], len(self.rows))
+        self.follow: Nodes | None = None
+        self._last = np.zeros((self.groups, self.effects))
+
+    # -- the parts of x ------------------------------------------------------------------------------------
+
+    def auxiliaries(self, x: np.ndarray) -> list[np.ndarray]:
+        """The auxiliary numbers in x (S, P), (S,) each."""
+        return list(x[:, self.n_coefficients : self.before].T)
+
+    def h(self, x: np.ndarray) -> np.ndarray:
+        """What x (..., P) says of the effects' distribution."""
+        return x[..., self.before :]
+
+    def log_prior(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P)."""
+        return super().log_prior(x) + scales.log_prior(self.h(x))
+
+    def prior_at(self, x: np.ndarray) -> Expansion:
+        """The log prior to second order about x, (P,)."""
+        found, n = super().prior_at(x), self.before
+        found.slope[n:], bend = scales.expanded(scales.log_prior, self.h(x))
+        found.curvature[n:, n:] = bend
+        return found
+
+    def start(self) -> np.ndarray:
+        """As of ungrouped rows; sds of a half."""
+        rows, x = self.rows, np.zeros(self.size)
+        p = self.family.start(rows.target, *(rows.whole(name) for name in ("trials", "offset", "weights")))
+        x[self.width - 1], x[self.n_coefficients : self.before] = p[0], p[1:]
+        x[self.before] = x[-1] = _START
+        return x
+
+    # -- blocks --------------------------------------------------------------------------------------------
+
+    def grouped(self, each: int) -> Iterator[Block]:
+        """All groups, so many at a time that their rows times `each` numbers stay in a core's cache."""
+        most, first = max(1, _NUMBERS // each), 0
+        while first < self.groups:
+            begin = self.starts[first]
+            last = max(first + 1, int(np.searchsorted(self._ends, begin + most, side="right")))
+            starts = self.starts[first:last] - begin
+            sizes = self._ends[first:last] - self.starts[first:last]
+            code = np.repeat(np.arange(last - first), sizes)
+            yield Block(slice(first, last), slice(int(begin), int(self._ends[last - 1])), starts, code)
+            first = last
+
+    def z(self, block: Block) -> np.ndarray | None:
+        """The column of the slope, (n,), if there is one."""
+        return None if self.slope is None else self.slope[block.rows]
+
+    def grid(self, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Points (q, K) of Gauss-Hermite quadrature and log weights (K,), with |t|²/2 in them."""
+        at, weight = roots_hermitenorm(nodes)
+        log_weight = np.log(weight / weight.sum()) + 0.5 * at**2
+        if self.effects == 1:
+            return at[None], log_weight
+        both = np.stack(np.meshgrid(at, at, indexing="ij")).reshape(2, -1)
+        return both, (log_weight[:, None] + log_weight).ravel()
+
+    # -- values --------------------------------------------------------------------------------------------
+
+    def log_likelihood(self, x: np.ndarray) -> np.ndarray:
+        """(S,) of x (S, P), effects integrated out; −inf where it is no number."""
+        return self.by_nodes(x, self.nodes)
+
+    def by_nodes(self, x: np.ndarray, nodes: int) -> np.ndarray:
+        """The same by so many nodes of an effect."""
+        total, each = np.zeros(len(x)), len(self.rows) * nodes**self.effects
+        at_once = max(1, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
+        with np.errstate(all="ignore"):
+            for first in range(0, len(x), at_once):
+                total[first : first + at_once] = self._some(x[first : first + at_once], nodes)
+            total += self._alone(x)
+        self.queries += len(x) * each
+        return np.where(np.isnan(total), -np.inf, total)
+
+    def _some(self, x: np.ndarray, nodes: int) -> np.ndarray:
+        grid, log_weight = self.grid(nodes)
+        total, aux = np.zeros(len(x)), [value[:, None] for value in self.auxiliaries(x)]
+        for block in self.grouped(grid.shape[1] * len(x)):
+            rows = self.rows.take(block.rows)
+            eta = self.predictors(rows, x)[0]  # (n, S)
+            effect, level = self._placed(x, block, grid)
+            inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
+            inside += log_weight + level
+            top = inside.max(axis=2, keepdims=True)
+            total += (np.log(np.exp(inside - top).sum(axis=2)) + top[:, :, 0]).sum(axis=0)
+        return total
+
+    def _placed(self, x: np.ndarray, block: Block, grid: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Nodes of a block's groups: effects, q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
+        assert self.follow is not None
+        nodes, away = self.follow, (x - self.follow.at)[:, : self.before]
+        pull = [
+            nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T
+            for j in range(self.effects)
+        ]
+        return _spread(self.h(x), pull, nodes.bend[block.groups], grid)
+
+    # -- derivatives ---------------------------------------------------------------------------------------
+
+    def adapt(self, x: np.ndarray) -> Nodes:
+        """At x (P,): pulls at the modes of each group's effects, by Newton steps; `move` is left empty."""
+        q, precision = self.effects, scales.precision(self.h(x[None]))
+        inverse = _matrix([value[0] for value in precision], q)
+        aux = list(x[self.n_coefficients : self.before])
+        bend = np.empty((self.groups, q, q))
+        move = np.zeros((self.groups, q, 0))
+        for block in self.grouped(8):
+            rows, z = self.rows.take(block.rows), self.z(block)
+            eta = self.predictors(rows, x[None])[0][:, 0]
+            columns = [1.0] if z is None else [1.0, z]
+            b = self._last[block.groups]
+            for _ in range(_NEWTON):
+                total = eta + sum(column * b[block.code, j] for j, column in enumerate(columns))
+                slopes, bends = self.family.derivatives(rows.target, rows.trials, [total, *aux])
+                up = rows.weights * slopes[0]
+                down = np.broadcast_to(rows.weights * np.maximum(bends[0][0], 0.0), total.shape)
+                slope, own = np.empty_like(b), np.empty((len(b), q, q))
+                for j, one in enumerate(columns):
+                    slope[:, j] = np.add.reduceat(up * one, block.starts)
+                    for k, other in enumerate(columns):
+                        own[:, j, k] = np.add.reduceat(down * one * other, block.starts)
+                step = np.linalg.solve(own + inverse, (slope - b @ inverse)[..., None])[..., 0]
+                step = np.clip(np.nan_to_num(step), -_LONGEST, _LONGEST)
+                b = b + step
+                if np.abs(step).max() < _NEAR:
+                    break
+            self._last[block.groups], bend[block.groups] = b, own
+        self.queries += len(self.rows)
+        pull = ((bend + inverse) @ self._last[..., None])[..., 0]
+        return Nodes(x, pull, bend, move)
+
+    def likelihood_at(self, x: np.ndarray) -> Expansion:
+        """The log likelihood to second order about x, (P,); nodes lie about the centres at x from here on."""
+        nodes = self.adapt(x)
+        grid, log_weight = self.grid(self.nodes)
+        h, q, width = self.h(x), self.effects, self.width
+        aux = list(x[self.n_coefficients : self.before])
+        value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
+        products = np.zeros((q, q))
+        for block in self.grouped(grid.shape[1] * 4):
+            rows, z = self.rows.take(block.rows), self.z(block)
+            eta = self.predictors(rows, x[None])[0]
+            pull = [nodes.pull[block.groups, j, None] for j in range(q)]
+            effect, level = _spread(h[None], pull, nodes.bend[block.groups], grid)
+            inside = sums.of_groups(self.family, rows, block, eta, z, effect, [np.array([a]) for a in aux])
+            b = [one[:, 0] for one in effect]
+            inside = (inside + level + log_weight)[:, 0]  # (g, K)
+            top = inside.max(axis=1, keepdims=True)
+            share = np.exp(inside - top)
+            value += float((np.log(share.sum(axis=1)) + top[:, 0]).sum())
+            share /= share.sum(axis=1, keepdims=True)
+            y, trials, weights = (sums.column(v) for v in (rows.target, rows.trials, rows.weights))
+            total = sums.predictor(eta, z, [one[block.code] for one in b])
+            slopes, bends = self.family.derivatives(y, trials, [total, *aux])
+            scores = self._scores(rows, block, [weights * one for one in slopes], total.shape)
+            scores += scales.scores(h, b)
+            stacked = np.stack(scores, axis=-1)  # (g, K, P)
+            mean = np.einsum("gk,gkp->gp", share, stacked)
+            slope += mean.sum(axis=0)
+            flat = ((stacked - mean[:, None]) * np.sqrt(share)[:, :, None]).reshape(-1, self.size)
+            curvature -= flat.T @ flat
+            each = share[block.code]
+            for j in range(len(slopes)):
+                for k in range(j, len(slopes)):
+                    bend = (weights * bends[j][k] * each).sum(axis=1)
+                    at, to = self._place(j), self._place(k)
+                    part = (
+                        rows.features.T @ (rows.features * bend[:, None])
+                        if k == 0
+                        else (bend @ rows.features)[:, None]
+                        if j == 0
+                        else np.full((1, 1), bend.sum())
+                    )
+                    curvature[at, to] += part
+                    if j != k:
+                        curvature[to, at] += part.T
+            for j in range(q):
+                for k in range(q):
+                    products[j, k] += (share * b[j] * b[k]).sum()
+            self.queries += grid.shape[1] * len(rows)
+        n = self.before
+        curvature[n:, n:] += scales.expanded(lambda a: scales.log_density_sum(a, self.groups, products), h)[1]
+        if self._alike is not None:
+            y, trials, weights = self._alike
+            more = self.family.alone_derivatives(y, trials, aux)  # type: ignore[misc]
+            value += float(np.sum(weights * self.family.alone(y, trials, aux)))
+            for j, one in enumerate(more[0]):
+                slope[width + j] += np.sum(weights * one)
+                for k in range(len(aux)):
+                    curvature[width + j, width + k] += np.sum(weights * more[1][j][k])
+        return Expansion(x, value, slope, curvature)
+
+    def _scores(self, rows: Any, block: Block, slopes: list, shape: tuple) -> list[np.ndarray]:
+        """By coefficients and auxiliary numbers, of each group and node, (g, K) each."""
+        found = [
+            np.add.reduceat(slopes[0] * rows.features[:, d, None], block.starts, axis=0)
+            for d in range(self.width)
+        ]
+        return found + [
+            np.add.reduceat(np.broadcast_to(one, shape), block.starts, axis=0) for one in slopes[1:]
+        ]
+
+    def settle(self, x: np.ndarray) -> None:
+        """Nodes follow the parameters from the mode x, (P,), on."""
+        nodes = self.adapt(x)
+        move = np.zeros((self.groups, self.effects, self.before))
+        aux = list(x[self.n_coefficients : self.before])
+        for block in self.grouped(8):
+            rows, z = self.rows.take(block.rows), self.z(block)
+            eta = self.predictors(rows, x[None])[0][:, 0]
+            columns = [1.0] if z is None else [1.0, z]
+            b = self._last[block.groups]
+            total = eta + sum(column * b[block.code, j] for j, column in enumerate(columns))
+            bends = self.family.derivatives(rows.target, rows.trials, [total, *aux])[1]
+            for j, column in enumerate(columns):
+                for d in range(self.width):
+                    by = -(rows.weights * bends[0][0] * column) * rows.features[:, d]
+                    move[block.groups, j, d] = np.add.reduceat(by, block.starts)
+                for a in range(len(aux)):
+                    by = np.broadcast_to(-rows.weights * bends[0][1 + a] * column, eta.shape)
+                    move[block.groups, j, self.width + a] = np.add.reduceat(by, block.starts)
+        self.follow = Nodes(x, nodes.pull, nodes.bend, move)
+
+
+def _matrix(three: list[Any], q: int) -> np.ndarray:
+    """(q, q) of its first, mixed and last element."""
+    return np.array([[three[0], three[1]], [three[1], three[2]]])[:q, :q]
+
+
+def _spread(
+    h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray, grid: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Effects at nodes t (q, K) for pulls (g, S), q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
+    p00, p01, p11 = scales.precision(h)
+    t00, t10, t11 = scales.triangle(h)
+    a00 = p00 + bend[:, 0, 0, None]
+    if len(pull) == 1:
+        c00 = a00**-0.5
+        effect = [(pull[0] / a00)[:, :, None] + c00[:, :, None] * grid[0]]
+        return effect, np.log(c00 / t00)[:, :, None] - 0.5 * (effect[0] / t00[:, None]) ** 2
+    a01, a11 = p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
+    determinant = a00 * a11 - a01**2
+    c00, c11 = np.sqrt(a11 / determinant), a11**-0.5
+    c10 = -a01 / determinant / c00
+    centre = (a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant
+    effect = [
+        centre[0][:, :, None] + c00[:, :, None] * grid[0],
+        centre[1][:, :, None] + c10[:, :, None] * grid[0] + c11[:, :, None] * grid[1],
+    ]
+    v0 = effect[0] / t00[:, None]
+    v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]
+    return effect, np.log(c00 * c11 / (t00 * t11))[:, :, None] - 0.5 * (v0**2 + v1**2)

@@ -1,0 +1,94 @@
+"""Log likelihoods of groups at the nodes of their effects, summed over each group's rows.
+
+Where a family's rows are alike but for e^η one exponential a row serves all nodes: e^η·e^b.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.fit.rows_posterior import Rows
+from flyrun.models.family import Family
+
+_TOGETHER = 8  # rows whose product of 1 + e^η is taken before its logarithm
+_SAFE = 80.0  # the largest predictor of which eight such factors stay below a number's end
+
+
+def column(value: Any) -> Any:
+    """A number, or one a row as (n, 1)."""
+    return value[:, None] if np.ndim(value) else value
+
+
+def predictor(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> np.ndarray:
+    """η + z'b, of shapes that broadcast with each other's: eta and z (n, ...) and effects of the rows."""
+    return eta + effect[0] + (0.0 if z is None else column(z) * effect[1])
+
+
+def of_groups(
+    family: Family,
+    rows: Rows,
+    block: Any,
+    eta: np.ndarray,
+    z: np.ndarray | None,
+    effect: list[np.ndarray],
+    aux: list[np.ndarray],
+) -> np.ndarray:
+    """Σ ℓ over each group's rows, (g, S, K).
+
+    eta: (n, S) without effects; effect: those at the nodes, q of (g, S, K); aux: (S, 1) each.
+    """
+    if family.name == "poisson" and z is None:
+        return _linear(rows, block, eta, None, effect) - np.add.reduceat(
+            column(rows.weights) * np.exp(eta), block.starts, axis=0
+        )[:, :, None] * np.exp(effect[0])
+    if family.name in ("logistic", "binomial") and _alike(rows) and _reach(eta, z, effect) < _SAFE:
+        return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect)
+    y, trials, weights = (
+        value[:, None, None] if np.ndim(value) else value
+        for value in (rows.target, rows.trials, rows.weights)
+    )
+    of_rows = [one[block.code] for one in effect]
+    total = eta[:, :, None] + of_rows[0] + (0.0 if z is None else z[:, None, None] * of_rows[1])
+    each = weights * family.log_density(y, trials, [total, *aux])
+    return np.add.reduceat(np.broadcast_to(each, total.shape), block.starts, axis=0)
+
+
+def _alike(rows: Rows) -> bool:
+    """Whether every row is one trial that is there once."""
+    return bool(np.all(np.equal(rows.trials, 1.0)) and np.all(np.equal(rows.weights, 1.0)))
+
+
+def _reach(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> float:
+    """No predictor is larger; NaN where one is no number."""
+    along = 0.0 if z is None else np.abs(z).max() * np.abs(effect[1]).max()
+    return float(eta.max() + effect[0].max() + along)
+
+
+def _linear(rows: Rows, block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> Any:
+    """Σ y(η + z'b), (g, S, K)."""
+    y = np.broadcast_to(rows.weights * rows.target, (len(rows),))
+    total = np.add.reduceat(y[:, None] * eta, block.starts, axis=0)[:, :, None]
+    total = total + np.add.reduceat(y, block.starts)[:, None, None] * effect[0]
+    return total if z is None else total + np.add.reduceat(y * z, block.starts)[:, None, None] * effect[1]
+
+
+def _log_products(block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> np.ndarray:
+    """Σ log(1 + e^(η + z'b)), (g, S, K): products of eight rows of a group at a time, then logarithms."""
+    sizes = np.diff(np.append(block.starts, len(eta)))
+    pieces = -(-sizes // _TOGETHER)
+    owner = np.repeat(np.arange(len(sizes)), pieces)
+    begin = np.append(0, np.cumsum(pieces))[:-1]
+    within = np.arange(len(owner)) - begin[owner]
+    first, end = block.starts[owner] + within * _TOGETHER, (block.starts + sizes)[owner]
+    factor = np.exp(effect[0])[owner]
+    odds = np.append(np.exp(eta), np.zeros((1, eta.shape[1])), axis=0)  # a row that is not there: 1 + 0
+    along = None if z is None else effect[1][owner]
+    product: Any = 1.0
+    for j in range(_TOGETHER):
+        row = np.where(first + j < end, first + j, len(eta))
+        one = odds[row][:, :, None] * factor
+        if z is not None and along is not None:
+            one *= np.exp(np.append(z, 0.0)[row][:, None, None] * along)
+        one += 1.0
+        product = one if j == 0 else np.multiply(product, one, out=product)
+    return np.add.reduceat(np.log(product), begin, axis=0)
