@@ -401,3 +401,16 @@ def test_a_changed_file_has_another_fingerprint(write):
     first = data.fingerprint(settings)
     assert first == data.load(settings).sha256
     assert data.fingerprint(write("x,y\n1,0\n2,1\n3,1\n")) != first
+
+
+def test_feather_gives_the_rows_of_the_csv(write, tmp_path):
+    feather = pytest.importorskip("pyarrow.feather")
+    frame = pd.DataFrame({"x": np.arange(40.0) % 7, "c": pd.Categorical(list("aabb") * 10), "y": [0, 1] * 20})
+    feather.write_feather(frame, tmp_path / "a.feather", chunksize=9)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    by_feather, by_csv = (
+        data.load(Table(path=str(tmp_path / name), target="y")) for name in ("a.feather", "a.csv")
+    )
+    np.testing.assert_allclose(by_feather.features, by_csv.features, rtol=1e-12)
+    np.testing.assert_array_equal(by_feather.target, by_csv.target)
+    assert by_feather.feature_names == by_csv.feature_names

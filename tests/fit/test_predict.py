@@ -192,3 +192,24 @@ def test_columns_that_say_the_same_are_left_out_of_a_formula(tmp_path, monkeypat
     made.to_csv("rows.csv", index=False)
     assert main(["fit", "rows.csv", "y ~ x + I(2 * x + 1)", "--model", "gaussian"]) == 0
     assert "leave one of them out of the formula" in capsys.readouterr().out
+
+
+def test_tables_are_read_from_stdin(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    made = pd.DataFrame({"x": rng.normal(size=50)})
+    made["y"] = made.x + rng.normal(size=50)
+    content = made.to_csv(index=False).encode()
+
+    def piped(text):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    piped(content)
+    assert main(["fit", "-", "y ~ x", "--model", "gaussian", "--name", "mine"]) == 0
+    assert "50 rows, 1 columns" in capsys.readouterr().out
+    piped(content)
+    assert main(["predict", "mine", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 51
+    piped(b"")
+    assert main(["predict", "mine", "-"]) == 2
+    assert "is stdin, which is empty" in capsys.readouterr().err

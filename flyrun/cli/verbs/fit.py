@@ -15,6 +15,7 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
+from flyrun.fit import piped
 from flyrun.fit.formula_sides import Written, split
 from flyrun.fit.priors import typed
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request, dashed
@@ -59,6 +60,8 @@ def _check(request: Request, screen: "Screen") -> int:
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`. Raises ConfigError naming word and remedy."""
     given = VERB.read(words)
+    if given.file == piped.STDIN:
+        given.file = str(piped.kept(Path(given.file)))
     written = _formula(given)
     if written is None and given.target is None:
         target = quoted((columns(given.file) or ["COLUMN"])[-1])
@@ -179,7 +182,7 @@ VERB.takes(
     "file",
     metavar="FILE",
     type=str,
-    help=".csv, .tsv, .csv.gz, .npz, or .parquet (with flyrun[parquet]), of any length",
+    help=".csv, .tsv, .csv.gz, .npz, .parquet, .feather (with flyrun[parquet]), or -: CSV from stdin",
 )
 VERB.takes(
     "formula",

@@ -10,10 +10,10 @@ from flyrun.runner.store import find_run, runs
 def run(given: argparse.Namespace) -> int:
     """Write the predictions as CSV."""
     from flyrun import files  # late, as below: help and Tab need no pandas
-    from flyrun.fit import predict  # late
+    from flyrun.fit import piped, predict  # late
 
     one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
-    rows = predict.rows_of(one, given.file)
+    rows = predict.rows_of(one, piped.kept(given.file))
     found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
     text = found.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
     if given.out is None:
@@ -43,7 +43,7 @@ VERB.takes(
     offers=lambda words: runs("results"),
     help="the fit's name, by default its file's, or its folder",
 )
-VERB.takes("file", metavar="FILE", type=path, help="new rows: .csv, .tsv, .csv.gz, .parquet or .npz")
+VERB.takes("file", metavar="FILE", type=path, help="new rows, of the kinds that fit reads")
 VERB.takes(
     "--kind",
     metavar="WHAT",

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
-ENDINGS = (*_CSV, ".npz", ".parquet", ".pq")
-FORMATS = ".csv, .tsv (or .csv.gz), .parquet or .npz"
+#: of Arrow's file format, which Feather is too
+ARROW = (".feather", ".arrow")
+PARQUET = (".parquet", ".pq")
+ENDINGS = (*_CSV, ".npz", *PARQUET, *ARROW)
+FORMATS = ".csv, .tsv (or .csv.gz), .parquet, .feather or .npz"
 
 
 def is_csv(path: Path | str) -> bool:

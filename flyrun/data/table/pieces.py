@@ -19,7 +19,7 @@ import pandas as pd
 from flyrun.config.dataset import Table
 from flyrun.data.table.cells import LAST_EXACT
 from flyrun.data.table.disguised import encoding_of, refuse_disguised
-from flyrun.data.table.formats import FORMATS, is_csv
+from flyrun.data.table.formats import ARROW, FORMATS, PARQUET, is_csv
 from flyrun.data.table.text_table import TextTable, record
 from flyrun.errors import DataError
 from flyrun.threads import ahead
@@ -82,8 +82,10 @@ def _reader(path: Path, options: Table) -> Any:
         return TextTable(path, options)
     if name.endswith(".npz"):
         return _Npz(path)
-    if name.endswith((".parquet", ".pq")):
+    if name.endswith(PARQUET):
         return _Parquet(path, options)
+    if name.endswith(ARROW):
+        return _Arrow(path, options)
     raise DataError(f"{path}: is of no kind that can be read; it must end in {FORMATS}")
 
 
@@ -106,24 +108,34 @@ def _explained(path: Path, options: Table) -> Iterator[None]:
 
 class _Parquet:
     def __init__(self, path: Path, options: Table):
+        self.path, self.options = path, options
         try:
-            import pyarrow.parquet as parquet  # late: an extra
+            self.file = self._opened()
         except ImportError:
             raise DataError(
-                f"{path}: reading Parquet needs pyarrow; install it with `pip install 'flyrun[parquet]'`, "
-                "or write the table as .csv or .npz"
+                f"{path}: reading {path.suffix} needs pyarrow; install it with "
+                "`pip install 'flyrun[parquet]'`, or write the table as .csv or .npz"
             ) from None
-        self.path, self.options = path, options
-        self.file = parquet.ParquetFile(path)
+
+    def _opened(self) -> Any:
+        import pyarrow.parquet as parquet  # late: an extra
+
+        return parquet.ParquetFile(self.path)
+
+    def _schema(self) -> Any:
+        return self.file.schema_arrow
+
+    def _batches(self, rows: int, columns: list[str]) -> Iterator[Any]:
+        yield from self.file.iter_batches(batch_size=rows, columns=columns)
 
     def names(self) -> list[str]:
-        return list(self.file.schema_arrow.names)
+        return list(self._schema().names)
 
     def _as_written(self) -> dict[str, Any]:
         """Type of each column as whoever wrote the file had it."""
         import pyarrow as arrow  # late: an extra
 
-        schema = self.file.schema_arrow
+        schema = self._schema()
         if (kept := (self.file.metadata.metadata or {}).get(b"ARROW:schema")) is not None:
             with contextlib.suppress(arrow.ArrowInvalid):
                 schema = arrow.ipc.read_schema(arrow.py_buffer(base64.b64decode(kept)))
@@ -132,7 +144,7 @@ class _Parquet:
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
         import pyarrow as arrow  # late: an extra
 
-        first, types, stored, now = 0, arrow.types, self._as_written(), self.file.schema_arrow
+        first, types, stored, now = 0, arrow.types, self._as_written(), self._schema()
         for name in columns:
             is_bytes = types.is_binary(stored[name]) or types.is_large_binary(stored[name])
             if is_bytes or types.is_nested(stored[name]):
@@ -148,7 +160,7 @@ class _Parquet:
             if types.is_dictionary(stored[name]) and not types.is_dictionary(now.field(name).type)
         }
         words = {name for name in columns if name in text and types.is_integer(stored[name])}
-        for batch in self.file.iter_batches(batch_size=rows, columns=columns):
+        for batch in self._batches(rows, columns):
             table = arrow.Table.from_batches([batch])
             for name in named | words:
                 cells = table[name].cast(arrow.string())
@@ -163,6 +175,27 @@ class _Parquet:
             piece.index = range(first, first + len(piece))
             first += len(piece)
             yield piece
+
+
+class _Arrow(_Parquet):
+    """Batches as they were written, each cut into pieces."""
+
+    def _opened(self) -> Any:
+        import pyarrow as arrow  # late: an extra
+
+        return arrow.ipc.open_file(arrow.memory_map(str(self.path)))
+
+    def _schema(self) -> Any:
+        return self.file.schema
+
+    def _as_written(self) -> dict[str, Any]:
+        return dict(zip(self.file.schema.names, self.file.schema.types, strict=True))
+
+    def _batches(self, rows: int, columns: list[str]) -> Iterator[Any]:
+        for number in range(self.file.num_record_batches):
+            batch = self.file.get_batch(number).select(columns)
+            for first in range(0, batch.num_rows, rows):
+                yield batch.slice(first, rows)
 
 
 class _Npz:
