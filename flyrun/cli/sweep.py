@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,8 +79,11 @@ def run(argv: Sequence[str]) -> int:
             translated.append(f"hydra.sweep.dir='{folder}'")  # Hydra writes a multirun.yaml
         try:
             # The overrides go together: between flags, argparse would not take them.
-            with _jobs_of_slurm(line, argv):
-                _call_hydra(line, [*translated, *flags])
+            if multirun or flags or any(entry.is_hydra for entry in typed):
+                with _jobs_of_slurm(line, argv):
+                    _call_hydra(line, [*translated, *flags])
+            else:  # Hydra would compose all twice more, and do nothing else
+                _job(line, lambda: compose_job([entry.text for entry in typed]))
         except KeyboardInterrupt:
             if INTERRUPTED not in line.codes:  # otherwise it has been told how to go on
                 raise
@@ -179,7 +182,7 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
     def task(config: Any) -> None:
-        _job(line)
+        _job(line, lambda: _compose(line))
 
     plugins.offer_to_hydra()
     with _process_as_hydra_wants_it(words), one_line():
@@ -219,12 +222,12 @@ def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
         os.environ |= {} if full is None else {"HYDRA_FULL_ERROR": full}
 
 
-def _job(line: _CommandLine) -> None:
-    """The task: compose, run, report. Errors are told here, for Hydra would print its own."""
+def _job(line: _CommandLine, compose: Callable[[], Job]) -> None:
+    """Compose, run, report. Errors are told here, for Hydra would print its own."""
     screen = outputs.Screen(line.output)
     run_dir, problem = "", ""
     try:
-        job = _compose(line)
+        job = compose()
         run_dir = str(job.results_dir / "runs" / job.name)
         line.codes.append(_execute(job, screen))
     except Exception as error:

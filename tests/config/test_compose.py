@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.catalogue import files, load
@@ -14,6 +14,7 @@ from flyrun.config.overrides import from_hydra, read, to_hydra
 from flyrun.config.sampler.base import with_sampler
 from flyrun.config.sampler.chain import Slice
 from flyrun.errors import ConfigError
+from tests.in_process import flyrun
 
 EXPERIMENT = "experiment=mnist_logreg"
 ALONE = ["dataset=mnist_7v9", "model=logistic", "sampler=random_walk"]
@@ -36,11 +37,15 @@ def test_the_main_experiment():
     assert pickle.loads(pickle.dumps(job)) == job
 
 
-def test_composing_is_quick():
-    compose_job([EXPERIMENT])
-    start = time.perf_counter()
-    compose_job([EXPERIMENT])
-    assert time.perf_counter() - start < 5.0  # 0.3 s on an idle machine
+@pytest.mark.parametrize("words", [[], ["prior=laplace"], ["only=regular", "bound=map", "sampler=hmc"]])
+def test_hydra_composes_once(words, monkeypatch, tmp_path):
+    made, load = [], ConfigLoaderImpl.load_configuration
+    monkeypatch.setattr(
+        ConfigLoaderImpl, "load_configuration", lambda *a, **k: made.append(a) or load(*a, **k)
+    )
+    refused = flyrun(tmp_path, EXPERIMENT, *words, "protocol.seeds=-1")
+    assert "protocol.seeds=-1: must be" in refused.stderr
+    assert len(made) == 1
 
 
 def test_typed_values_reach_every_arm_that_has_the_key():
@@ -262,6 +267,15 @@ arms:
         ("b", 3, 20),
     ]
     assert job.arms[0].brightness == Implicit(q=0.01)
+
+
+def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
+    head = "# @package _global_\ndefaults:\n"
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
+    write(tmp_path, "experiment/theirs.yaml", f"{head}{chosen}prior: {{scale: -7}}\n")
+    write(tmp_path, "experiment/mine.yaml", f"{head}  - theirs\narms: {{a: [prior=laplace]}}\n")
+    refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine")
+    assert "prior.scale=-7" in refused.stderr
 
 
 @pytest.mark.parametrize(
