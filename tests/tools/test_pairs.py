@@ -1,0 +1,29 @@
+"""`flyrun fit` of real tables gives the means and sds of NumPyro's NUTS under the same priors."""
+
+import pytest
+
+from tools.pairs import __main__ as pairs
+from tools.pairs.reference import stored
+from tools.pairs.tables import pair
+
+BUNDLED = ["diabetes gaussian", "diabetes gamma", "breast_cancer logistic"]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return stored()
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_fit_of_a_real_table_is_that_of_another_package(name, reference, tmp_path):
+    fit = pairs.fitted(pair(name), tmp_path)
+    assert fit.agreed
+    assert pairs.held(*pairs.apart(fit, reference[name]))
+    # a reference that is a fifth of an sd, or a tenth of one, elsewhere
+    other = reference[name]
+    moved = {term: mean + 0.2 * other["sd"][term] for term, mean in other["mean"].items()}
+    wider = {term: 1.1 * sd for term, sd in other["sd"].items()}
+    assert not pairs.held(*pairs.apart(fit, other | {"mean": moved}))
+    assert not pairs.held(*pairs.apart(fit, other | {"sd": wider}))
+    with pytest.raises(ValueError, match="other terms"):
+        pairs.apart(fit, other | {"mean": {"nothing": 0.0}})

@@ -1,0 +1,1 @@
+"""Real tables by families of `flyrun fit`, held against references of another package."""
