@@ -110,6 +110,7 @@ MEANINGS = {
     "prove": "the verb prove, and its work",
     "publish": "the verb publish, and its work",
     "shards": "shards of data: cut, shown",
+    "softmax": "softmax regression: its compiled model, its family",
     "student_t": "Student-t noise: its family, its compiled likelihood with bounds",
     "store": "what a package keeps on disk",
     "sweep": "the jobs of one sweep: run, tabled",
