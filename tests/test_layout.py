@@ -109,7 +109,6 @@ MEANINGS = {
     "probit": "probit regression: its family, its compiled likelihood with bounds",
     "prove": "the verb prove, and its work",
     "publish": "the verb publish, and its work",
-    "quadrature": "integrals by quadrature: of groups' effects, of exact moments in a report",
     "shards": "shards of data: cut, shown",
     "softmax": "softmax regression: its compiled model, its family",
     "student_t": "Student-t noise: its family, its compiled likelihood with bounds",

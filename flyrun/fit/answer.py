@@ -6,6 +6,7 @@ from typing import Any
 
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.fit import by_weights, read_table, table_posterior
+from flyrun.fit.groups import grouped_table
 from flyrun.fit.request import Clock, Request
 from flyrun.fit.rows_posterior import Posterior
 from flyrun.fit.scan import many_files
@@ -44,11 +45,14 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     was_read = clock.seconds()
     told = read_table.priors_of(request, read.layout)
     posterior = table_posterior.posterior_of(read.dataset, family(model), told)
+    if request.groups:
+        posterior = grouped_table.posterior_of(read, posterior, request.groups)
     about = by_weights.lines(request, read, posterior)
     for line in (*about, *by_weights.prior_lines(request, read, posterior)):
         say(line)
-    found = by_weights.draw(posterior)
-    if found.why:
+    if isinstance(posterior, grouped_table.OfTable):
+        made = by_weights.by_groups(read, posterior)
+    elif (found := by_weights.draw(posterior)).why:
         say(f"weighted draws are not used, because {found.why}: chains are run instead")
         plain = not (request.priors or read.dataset.beside)  # all that Firefly's chains know
         if model in _FIREFLY and plain and len(posterior.rows) >= _FIREFLY_PAYS:

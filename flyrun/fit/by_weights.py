@@ -1,7 +1,7 @@
 """A fit without compiled code: weighted draws or, where these are refused, HMC on all rows; and its files."""
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from flyrun import __version__, files
 from flyrun.fit import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
+from flyrun.fit.groups.draw import draw as draw_groups
+from flyrun.fit.groups.grouped_table import OfTable, remedy
 from flyrun.fit.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
 from flyrun.fit.request import Clock, Request
 from flyrun.fit.rows_posterior import Posterior
@@ -60,6 +62,16 @@ def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weig
     return Answer(how(posterior, found), rows, even, kept, 0, True, caveats)
 
 
+def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
+    """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
+    with threadpool_limits(1):  # as above
+        drawn = draw_groups(posterior, _SEED)
+    if drawn.weighted.why:
+        raise remedy(posterior.bar, drawn.weighted.why)
+    made = by_weights(read, posterior, drawn.weighted)
+    return replace(made, how=f"{made.how}; {drawn.words}, {len(posterior.names):,} groups")
+
+
 def by_hmc(
     request: Request, read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted, clock: Clock
 ) -> Answer:
@@ -87,7 +99,7 @@ def by_hmc(
 def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
     """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
     family, n = posterior.family, posterior.n_coefficients
-    theta, aux = x[..., :n].copy(), family.read(x[..., n:])
+    theta, aux = x[..., :n].copy(), family.read(x[..., n : n + len(posterior.auxiliary)])
     if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
         theta = np.concatenate([theta, np.zeros((*x.shape[:-1], 1))], axis=-1)
     if family.contrasts is not None:
@@ -97,7 +109,8 @@ def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[st
         beta, aux = beta[..., :-1], aux - beta[..., -1:]
     if family.link == "identity":
         aux[..., 0] *= read.layout.target.sd  # a scale of the noise, in units of the target
-    return {"beta": beta} | {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
+    told = {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
+    return {"beta": beta} | told | posterior.others(x)
 
 
 def _contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
@@ -149,7 +162,7 @@ def _priors(request: Request, read: ReadTable, posterior: Posterior) -> list[dic
                 rate=prior.rate / read.layout.target.sd
             )  # of noise, as `_own_scales` has it
         table.append({"term": one.name, "prior": str(prior)})
-    return table
+    return table + posterior.other_priors()
 
 
 def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:

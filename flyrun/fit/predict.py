@@ -63,6 +63,8 @@ def fitted(folder: Path) -> Fitted:
     told = read_fit(folder)
     if not told or not (folder / POSTERIOR).is_file():
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
+    if bars := told["settings"].get("groups"):
+        raise ConfigError(f"{folder}: was fitted with {bars[0]}, and rows of groups are not predicted yet")
     layout = Layout.from_dict(told["layout"])
     model = family(told["settings"]["model"])
     with h5py.File(folder / POSTERIOR) as file:

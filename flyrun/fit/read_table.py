@@ -97,7 +97,8 @@ def run_name(file: str) -> str:
 def model_of(request: Request, task: str) -> str:
     """The model that was asked for, or else the usual one of a task."""
     typed = next((str(one.value) for one in typed_words(request) if one.key == "model"), None)
-    return request.model or typed or for_tables(task)[0]
+    usual = "gaussian" if request.groups and task == "regression" else for_tables(task)[0]
+    return request.model or typed or usual
 
 
 def asks_for_chains(request: Request) -> bool:
@@ -115,7 +116,8 @@ def settings_of(request: Request, read: ReadTable, model: str) -> dict[str, Any]
     """What tells one fit from another: table, model and prior, as JSON gives it back."""
     told = read.table.settings() | {"sha256": read.table.sha256}
     own = [str(one) for one in request.priors]
-    return {"dataset": told, "model": model, "prior_scale": request.prior_scale, "prior": own}
+    found = {"dataset": told, "model": model, "prior_scale": request.prior_scale, "prior": own}
+    return found | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
 
 
 def refuse_to_replace(folder: Path, settings: dict[str, Any]) -> None:

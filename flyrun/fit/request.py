@@ -7,6 +7,7 @@ from typing import Any
 
 from flyrun.config.dataset import ROLES, Table
 from flyrun.config.schema import quoted
+from flyrun.fit.bars import Bar
 from flyrun.fit.priors import Typed
 
 #: options of several columns, and all that say how a table is read, as they are without dashes
@@ -63,6 +64,7 @@ class Request:
     fresh: bool = False
     check: bool = False
     overrides: tuple[str, ...] = ()
+    groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()
 
 

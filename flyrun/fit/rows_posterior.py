@@ -123,6 +123,14 @@ class Posterior:
         """The auxiliary numbers in x (S, P), (S,) each."""
         return list(x[:, self.n_coefficients :].T)
 
+    def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """What x (..., P) holds beside these two, as people read it, (...) each by name: here nothing."""
+        return {}
+
+    def other_priors(self) -> list[dict[str, str]]:
+        """The priors of what `others` tells, a row each."""
+        return []
+
     def blocks(self, size: int) -> Iterator[slice]:
         """All rows, so many at a time."""
         return (slice(first, first + size) for first in range(0, len(self.rows), size))

@@ -8,7 +8,7 @@ from scipy.stats import kstest
 
 from flyrun.fit import mode, weighted_draws
 from flyrun.fit.groups import draw, normal_noise
-from flyrun.fit.groups.quadrature import GroupedPosterior
+from flyrun.fit.groups.integrated_out import GroupedPosterior
 from flyrun.fit.rows_posterior import CoefficientPrior, Rows
 from flyrun.models.family import family
 

@@ -15,7 +15,8 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit import piped
+from flyrun.fit import bars, piped
+from flyrun.fit.bars import Bar
 from flyrun.fit.formula_sides import Written, split
 from flyrun.fit.priors import typed
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request, dashed
@@ -62,7 +63,7 @@ def parse(words: Sequence[str]) -> Request:
     given = VERB.read(words)
     if given.file == piped.STDIN:
         given.file = str(piped.kept(Path(given.file)))
-    written = _formula(given)
+    written, groups = _formula(given)
     if written is None and given.target is None:
         target = quoted((columns(given.file) or ["COLUMN"])[-1])
         raise ConfigError(
@@ -93,17 +94,21 @@ def parse(words: Sequence[str]) -> Request:
         table=table,
         priors=tuple(given.prior),
         overrides=tuple(given.settings),
+        groups=groups,
         words=tuple(word for word in words if word != "--fresh"),
     )
 
 
-def _formula(given: argparse.Namespace) -> Written | None:
-    """The formula that is typed, if any."""
+def _formula(given: argparse.Namespace) -> tuple[Written | None, tuple[Bar, ...]]:
+    """The formula that is typed, if any, and its groups."""
     if given.formula is None:
-        return None
+        return None, ()
     if given.target is not None:
         raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
-    return split(given.formula)
+    rest, groups = bars.split(given.formula)
+    if groups and given.settings:
+        raise ConfigError(f"{given.settings[0]}: no chains are run with {groups[0]}; leave settings out")
+    return split(rest), tuple(groups)
 
 
 def _merged(given: argparse.Namespace, written: Written, table: dict[str, Any]) -> tuple[str, dict[str, Any]]:

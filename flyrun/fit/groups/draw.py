@@ -6,7 +6,7 @@ import numpy as np
 
 from flyrun.fit import mode, weighted_draws
 from flyrun.fit.groups import normal_noise
-from flyrun.fit.groups.quadrature import GroupedPosterior
+from flyrun.fit.groups.integrated_out import GroupedPosterior
 from flyrun.fit.weighted_draws import Mixture, Weighted
 
 NODES = (9, 11, 15, 25, 41, 81)  # of an intercept

@@ -10,7 +10,7 @@ import numpy as np
 
 from flyrun.fit import mode, weighted_draws
 from flyrun.fit.groups import scales
-from flyrun.fit.groups.quadrature import GroupedPosterior
+from flyrun.fit.groups.integrated_out import GroupedPosterior
 from flyrun.fit.rows_posterior import Expansion
 from flyrun.fit.weighted_draws import Mixture, Weighted
 

@@ -1,0 +1,129 @@
+"""A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from flyrun.config.schema import quoted
+from flyrun.data.table import pieces
+from flyrun.data.table.columns import usable
+from flyrun.data.table.layout import Column
+from flyrun.errors import ConfigError
+from flyrun.fit.bars import Bar
+from flyrun.fit.groups import scales
+from flyrun.fit.groups.integrated_out import GroupedPosterior
+from flyrun.fit.read_table import ReadTable
+from flyrun.fit.rows_posterior import Posterior, Rows
+
+FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
+
+
+@dataclass
+class OfTable(GroupedPosterior):
+    """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
+    the slope, if there is one."""
+
+    bar: Bar = field(default_factory=lambda: Bar(""))
+    names: tuple[str, ...] = ()
+    target_sd: float = 1.0
+    column: Column | None = None
+
+    def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Sds of effects, and their correlation, of draws x (..., P), on the columns' own scales.
+
+        An intercept's is that of a row whose column is 0.
+        """
+        t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.size - self.before))
+        group, slope = self.bar.group, self.column
+        told = {f"sd({group})": t00 * self.target_sd}
+        if slope is not None:
+            v00, v01, v11, shift = t00**2, t00 * t10, t10**2 + t11**2, slope.mean / slope.sd
+            sd, own = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
+            told = {
+                f"sd({group})": sd * self.target_sd,
+                f"sd({slope.name} by {group})": own * self.target_sd / slope.sd,
+                f"cor({slope.name} by {group})": (v01 - shift * v11) / np.maximum(sd * own, 1e-300),
+            }
+        return {name: values.reshape(x.shape[:-1]) for name, values in told.items()}
+
+    def other_priors(self) -> list[dict[str, str]]:
+        """Theirs, a row each."""
+        group, unit = self.bar.group, f"half_t(3, 0, {2.5 * self.target_sd:.3g})"
+        if self.column is None:
+            return [{"term": f"sd({group})", "prior": unit}]
+        name, by = self.column.name, f"half_t(3, 0, {2.5 * self.target_sd / self.column.sd:.3g})"
+        return [
+            {"term": f"sd({group})", "prior": f"{unit} where {name} is {self.column.mean:.3g}"},
+            {"term": f"sd({name} by {group})", "prior": by},
+            {"term": f"cor({name} by {group})", "prior": f"lkj(1) where {name} is {self.column.mean:.3g}"},
+        ]
+
+
+def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTable:
+    """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
+    if len(bars) > 1:
+        raise ConfigError(f"{bars[1]}: one group is fitted; keep {bars[0]} and write C({bars[1].group})")
+    bar, layout = bars[0], read.layout
+    if one.family.name not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ConfigError(f"{bar}: {one.family.name} is not fitted with groups; choose --model from {known}")
+    column = next((each for each in layout.features if each.name == bar.slope), None)
+    if bar.slope is not None and (column is None or column.levels is not None):
+        raise ConfigError(f"{bar}: write {bar.slope}, a column of numbers, among the terms too")
+    names, code = _codes(read, bar)
+    if len(names) < 2:
+        raise ConfigError(f"{bar}: {bar.group} has one level, {names[0]}; leave the group out")
+    order = np.argsort(code, kind="stable")
+    rows, features = one.rows, np.asarray(one.rows.features)[order]
+    target = rows.target[order]
+    offset = rows.offset[order] if np.ndim(rows.offset) else rows.offset
+    if read.dataset.folded:  # features stand times the sign of the target: effects do not
+        sign = np.asarray(read.dataset.target)[order]
+        features = features * sign[:, None].astype(features.dtype)
+        target, offset = (sign > 0).astype(np.float64), offset * sign if np.ndim(offset) else offset
+    others = (value[order] if np.ndim(value) else value for value in (rows.trials, rows.weights))
+    trials, weights = others
+    slope = None if bar.slope is None else features[:, layout.names.index(bar.slope)].astype(np.float64)
+    starts = np.searchsorted(code[order], np.arange(len(names)))
+    ordered = Rows(features, target, trials, offset, weights)
+    return OfTable(
+        one.family,
+        ordered,
+        one.prior,
+        one.levels,
+        one.sd,
+        starts=starts,
+        slope=slope,
+        bar=bar,
+        names=tuple(names),
+        target_sd=layout.target.sd,
+        column=column,
+    )
+
+
+def _codes(read: ReadTable, bar: Bar) -> tuple[list[str], np.ndarray]:
+    """The levels of a group in order, and each row's, (N,)."""
+    layout, options, path = read.layout, read.table, Path(str(read.table.path)).expanduser()
+    if bar.group not in (known := pieces.names(path, options)):
+        raise ConfigError(f"{bar}: {bar.group} is no column of the table; it has {', '.join(known[:12])}")
+    used = [one.name for one in (*layout.columns, *layout.beside.values(), layout.target)]
+    if bar.group in used:
+        raise ConfigError(f"{bar}: {bar.group} is a term or the target too; leave it out of one of them")
+    text = layout.text | {bar.group}
+    parts = pieces.pieces(path, [*used, bar.group], options, text)
+    found = [piece[bar.group].astype(str) for piece, _ in usable(parts, options, str(path), text)]
+    column = pd.concat(found)
+    if len(column) != layout.rows:
+        raise ConfigError(
+            f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
+        )
+    code, levels = pd.factorize(column, sort=True)
+    return [str(level) for level in levels], code
+
+
+def remedy(bar: Bar, why: str) -> ConfigError:
+    """The refusal of draws that are not to be trusted."""
+    less = f"(1 | {quoted(bar.group)})" if bar.slope else f"C({bar.group}), a coefficient each"
+    return ConfigError(f"{bar}: weighted draws are not to be trusted, because {why}; fit {less}, instead")

@@ -1,0 +1,82 @@
+"""`flyrun fit` with groups: rows of the answer, files that are mapped, and what is refused in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun.cli.main import main
+from flyrun.data.table import loader
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path / "cache"))
+    rng, n = np.random.default_rng(0), 200
+    clinic, x = rng.integers(0, 10, n), rng.normal(50.0, 10.0, n)
+    eta = 0.05 * (x - 50.0) + rng.normal(0.0, 1.0, 10)[clinic]
+    pd.DataFrame(
+        {
+            "x": x,
+            "clinic": [f"c{k}" for k in clinic],
+            "ill": np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no"),
+            "pain": 20.0
+            + 3.0 * eta
+            + rng.normal(0.0, 0.3, 10)[clinic] * (x - 50.0)
+            + rng.normal(0.0, 2.0, n),
+        }
+    ).to_csv("t.csv", index=False)
+
+
+def rows(*words: str) -> dict[str, dict[str, float]]:
+    """The answer's rows by name."""
+    assert main(["fit", "t.csv", *words, "--fresh", "--quiet"]) == 0
+    told = json.loads(Path("results/runs/t/fit.json").read_text(encoding="utf-8"))
+    assert "groups" in told["how"]
+    return {row["coefficient"]: row for row in told["coefficients"]}
+
+
+def test_sd_of_a_group_is_a_row_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rows("ill ~ x + (1 | clinic)")
+    assert list(found) == ["intercept", "x", "sd(clinic)"]
+    assert 0.4 < found["sd(clinic)"]["mean"] < 2.5
+    monkeypatch.setattr(loader, "IN_MEMORY", 1_000)  # rows stand times the target's sign there
+    mapped = rows("ill ~ x + (1 | clinic)")
+    for name, row in found.items():
+        assert mapped[name]["mean"] == pytest.approx(row["mean"], abs=0.02 * row["sd"])
+
+
+def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
+    found = rows("pain ~ x + (1 + x | clinic)")  # normal noise by itself
+    assert found["sigma"]["mean"] == pytest.approx(2.0, rel=0.2)
+    assert 0.15 < found["sd(x by clinic)"]["mean"] < 0.6
+    assert found["sd(clinic)"]["mean"] > 5.0  # where x is 0, five sds away
+    assert found["cor(x by clinic)"]["q97"] < 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ill ~ x + (1 | clinik)"], "clinik is no column"),
+        (["ill ~ C(clinic) + (1 | clinic)"], "leave it out of one of them"),
+        (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
+        (["pain ~ x + (1 | clinic)", "--model", "student_t"], "choose --model from logistic"),
+        (["ill ~ (1 | clinic) + (1 | x)"], "keep (1 | clinic)"),
+        (["ill ~ x + (1 | clinic)", "sampler=hmc"], "leave settings out"),
+    ],
+)
+def test_what_is_not_fitted_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(["fit", "t.csv", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_rows_of_groups_are_not_predicted_in_silence(capsys: pytest.CaptureFixture) -> None:
+    rows("ill ~ x + (1 | clinic)")
+    capsys.readouterr()
+    assert main(["predict", "results/runs/t", "t.csv"]) == 2
+    assert "(1 | clinic)" in capsys.readouterr().err
