@@ -80,3 +80,12 @@ def test_rows_of_groups_are_not_predicted_in_silence(capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert main(["predict", "results/runs/t", "t.csv"]) == 2
     assert "(1 | clinic)" in capsys.readouterr().err
+
+
+def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureFixture) -> None:
+    table = pd.read_csv("t.csv")
+    table["street"] = [f"s{k % 130}" for k in range(len(table))]
+    table.to_csv("t.csv", index=False)
+    assert main(["fit", "t.csv", "ill ~ x + street"]) == 2
+    assert "(1 | street)" in capsys.readouterr().err
+    assert "sd(street)" in rows("ill ~ x + (1 | street)")

@@ -237,6 +237,8 @@ def _number_column(seen: Seen) -> Column:
 
 def _category(seen: Seen, remedy: str) -> Column:
     if len(seen.values) > MOST_LEVELS:
+        if seen.options.formula is not None and seen.options.role(seen.name) == "column":
+            remedy = f"{remedy}, or make groups of them: (1 | {seen.name}) in its place"
         raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
     return Column(seen.name, seen.levels(), seen.text)
 
