@@ -14,6 +14,7 @@ import pickle
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numba
@@ -48,6 +49,9 @@ class CompileCache(FunctionCache):
         self._impl = CompileResultCacheImpl.__new__(
             CompileResultCacheImpl
         )  # what asks for no folder of numba's
+        # what numba's warning names where a function cannot be kept
+        self._impl._lineno = function.__code__.co_firstlineno
+        self._impl._locator = SimpleNamespace(_py_file=function.__code__.co_filename)
         self.enable()
 
     @property

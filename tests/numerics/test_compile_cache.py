@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.errors import NumbaWarning
 
 from flyrun.numerics import compile_cache
 from flyrun.numerics.compiled import generic, implements, jit
@@ -96,6 +97,17 @@ def test_a_disk_that_takes_nothing_is_said_once_by_its_own_name(folder, monkeypa
     assert str(folder) in line
     assert "No space left on device" in line
     assert "export FLYRUN_CACHE=" in line
+
+
+def test_a_function_that_cannot_be_kept_runs_and_says_so(folder):
+    large = np.ones(200_000)  # which numba takes by its address
+
+    def summed(place):
+        return large[place] + 1.0
+
+    with pytest.warns(NumbaWarning, match='Cannot cache compiled function "summed"'):
+        assert jit(summed)(3) == 2.0
+    assert not folder.exists()
 
 
 def test_what_was_not_used_for_long_is_removed(folder):
