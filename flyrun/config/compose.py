@@ -9,10 +9,10 @@ where protocol=full is.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +114,17 @@ class _Composer:
     def compose(self, choices: dict[str, str]) -> DictConfig:
         """The configuration of an arm with these options of groups, without what belongs to all arms."""
         keys = [str(key) for key in self._base if key not in _OF_ALL_ARMS]
-        config = deepcopy(OmegaConf.masked_copy(self._base, keys))
+        config = OmegaConf.masked_copy(self._base, keys)
         for group, name in choices.items():
             if self.choices.get(group) != name:
                 config[group] = self._option(group, name)
         return config
 
     def _composed(self, words: Iterable[str]) -> DictConfig:
-        config = compose("config", [*self.search, *words])
-        OmegaConf.set_struct(config, False)
-        return config
+        state = _state()
+        if self.search or state is None:
+            return _composed((*self.search, *words))
+        return _remembered(tuple(words), state)
 
     @cached_property
     def _base(self) -> DictConfig:
@@ -234,6 +235,28 @@ def _hydra() -> AbstractContextManager[None]:
     if GlobalHydra.instance().is_initialized():
         return nullcontext()
     return initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3")
+
+
+def _composed(words: tuple[str, ...]) -> DictConfig:
+    config = compose("config", [*words])
+    OmegaConf.set_struct(config, False)
+    return config
+
+
+@lru_cache(maxsize=32)
+def _remembered(words: tuple[str, ...], state: Hashable) -> DictConfig:
+    """What words gave in a state of all that they are read from; it is copied, never changed."""
+    return _composed(words)
+
+
+def _state() -> Hashable:
+    """What flyrun's own files and other packages' options are now; None where Hydra reads other files too."""
+    loader: Any = GlobalHydra.instance().config_loader()
+    folders = [source.path for source in loader.get_sources() if source.scheme() == "file"]
+    if folders != [str(conf_dir())]:
+        return None
+    files = ((path, path.stat()) for path in conf_dir().rglob("*.yaml"))
+    return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in files), plugins.offered()
 
 
 def _update(config: DictConfig, entries: Iterable[Entry]) -> None:

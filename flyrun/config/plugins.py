@@ -51,14 +51,18 @@ def is_foreign(choice: Choice) -> bool:
     return choice.group in GROUPS and choice.name in names(choice.group)
 
 
+def offered() -> tuple[type[Choice], ...]:
+    """All choices that other packages bring."""
+    return tuple(SCHEMAS[group][name] for group in GROUPS for name in names(group))
+
+
 def offer_to_hydra() -> None:
     """Let Hydra compose `group=NAME` for the plug-ins, which have no YAML file."""
     from hydra.core.config_store import ConfigStore  # late: only a run needs Hydra
 
-    for group in GROUPS:
-        for name in names(group):
-            node = defaults(group, name)
-            ConfigStore.instance().store(name=name, node=node, group=group, provider="flyrun")
+    for cls in offered():
+        node = defaults(cls.group, cls.name)
+        ConfigStore.instance().store(name=cls.name, node=node, group=cls.group, provider="flyrun")
 
 
 def defaults(group: str, name: str) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
+from flyrun.config import compose
 from flyrun.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.config.catalogue import files, load
 from flyrun.config.compose import compose_job, own_list
@@ -43,9 +45,20 @@ def test_hydra_composes_once(words, monkeypatch, tmp_path):
     monkeypatch.setattr(
         ConfigLoaderImpl, "load_configuration", lambda *a, **k: made.append(a) or load(*a, **k)
     )
-    refused = flyrun(tmp_path, EXPERIMENT, *words, "protocol.seeds=-1")
-    assert "protocol.seeds=-1: must be" in refused.stderr
+    compose._remembered.cache_clear()
+    for _ in range(2):
+        refused = flyrun(tmp_path, EXPERIMENT, *words, "protocol.seeds=-1")
+        assert "protocol.seeds=-1: must be" in refused.stderr
     assert len(made) == 1
+
+
+def test_what_was_edited_is_read_anew(monkeypatch, tmp_path):
+    shutil.copytree(compose.conf_dir(), tmp_path / "conf")
+    monkeypatch.setattr(compose, "conf_dir", lambda: tmp_path / "conf")
+    before = arms("protocol.seeds=1", "only=regular")
+    write(tmp_path, "conf/protocol/default.yaml", "name: default\nseeds: 1\niterations: 20\nburn_in: 10\n")
+    after = arms("protocol.seeds=1", "only=regular")
+    assert before["regular"].protocol.iterations != after["regular"].protocol.iterations == 20
 
 
 def test_typed_values_reach_every_arm_that_has_the_key():
