@@ -14,7 +14,7 @@ NODES_OF_TWO = (5, 7, 9, 13, 21)  # each way, of an intercept and a slope
 EXACT = 0.01  # nats by which the quadrature's error may differ from draw to draw
 _LOOKED_AT = 8  # draws at which it is held against one of almost twice the nodes
 _TAIL = 2.5  # sds of log sds that these reach: for large ones nodes are fewest for what they integrate
-_EVALUATIONS = 2e9  # rows × nodes × draws of a round, about
+_EVALUATIONS = 1.5e9  # rows × nodes × draws of a round, about
 _FEWEST = 1_500  # draws, of which about 1,000 are effective
 
 
