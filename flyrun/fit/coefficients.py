@@ -46,6 +46,12 @@ class Scales:
         beta[..., -1] += self.shift - beta @ self.means
         return beta
 
+    def undo(self, beta: np.ndarray) -> np.ndarray:
+        """θ, (..., D), of β, (..., D)."""
+        theta = beta.copy()
+        theta[..., -1] -= self.shift - beta @ self.means
+        return theta / self.factor
+
 
 def draws(cells: Sequence[StoredCell], layout: Layout) -> np.ndarray:
     """β of finished chains of equal length: (C, T, D); for K classes (C, T, K-1, D), against the first."""

@@ -124,6 +124,7 @@ class Family:
     start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
     read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
     unread(read): auxiliary numbers of what is read of them, the inverse of that.
+    constant(y, trials): what log_density and alone leave out, terms of y alone.
     draw(rng, trials, p): targets y at predictors.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
@@ -145,6 +146,7 @@ class Family:
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     unread: Callable[[np.ndarray], np.ndarray] = np.log
+    constant: Callable[[np.ndarray, Any], np.ndarray | float] = lambda y, trials: 0.0
     linear: Callable[[int], int] = lambda levels: 1
     contrasts: Callable[[int], np.ndarray] | None = None
     intercept: bool = True

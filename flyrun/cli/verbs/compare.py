@@ -1,17 +1,28 @@
 """flyrun compare: what differs between two runs, tables or commits."""
 
 import argparse
+from pathlib import Path
 
 from flyrun.cli.verb import Verb, number, path, text
 from flyrun.compare import LEVEL, MARGIN, VERDICTS
 from flyrun.config.schema import listing
+from flyrun.errors import ConfigError
 from flyrun.runner.store import runs
 
 _VERDICTS = {one.replace(" ", "_"): one for one in VERDICTS}
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what differs between two runs, tables or commits; 1 where a verdict is as --fail-on says."""
+    """Print what differs between two runs, tables or commits; 1 where a verdict is as --fail-on says.
+
+    Of two fits print how well each foretells rows, and the difference.
+    """
+    if fits := _fits(given):
+        from flyrun.fit.loo import compare as compare_fits  # late: NumPy
+
+        for name, found in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
+            print(f"{name}: {found}" if name else found)
+        return 0
     from rich.console import Console  # late, as below: help and Tab need no pandas
 
     from flyrun.compare.compare import compare  # late
@@ -21,6 +32,20 @@ def run(given: argparse.Namespace) -> int:
         given.a, given.b, given.results_dir, given.level, given.margin, given.out, given.all, console
     )
     return int(any(one.verdict in (given.fail_on or ()) for one in found))
+
+
+def _fits(given: argparse.Namespace) -> list[Path]:
+    """The folders of both sides, where both are fits; none where neither is. Raises ConfigError for one."""
+    sides = (given.a, given.b)
+    folders = [
+        Path(side) if Path(side).is_dir() else Path(given.results_dir) / "runs" / side for side in sides
+    ]
+    fits = [(folder / FIT).is_file() for folder in folders]
+    if fits[0] != fits[1]:
+        raise ConfigError(
+            f"{sides[fits.index(False)]}: is no fit, as {sides[fits.index(True)]} is; name two fits"
+        )
+    return folders if all(fits) else []
 
 
 def _verdicts(word: str) -> set[str]:
@@ -46,7 +71,7 @@ VERB = Verb(
 
     A side is a run (name or folder); a table (table.csv, table.json, a folder with one, or a name in
     results/measured); a commit, for all tables in results/measured as of then, or COMMIT:NAME for one of
-    them; or several runs of the same, as in a,again, whose spread tells how seconds vary.""",
+    them; two fits, of which it says how well each foretells rows left out; or several runs of the same, as in a,again, whose spread tells how seconds vary.""",
     examples=(
         "flyrun compare mnist_logreg small_q --fail-on worse",
         "flyrun compare HEAD~1 HEAD --out changes.md",

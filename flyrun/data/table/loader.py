@@ -21,6 +21,7 @@ from flyrun import files, paths
 from flyrun.config.dataset import Table
 from flyrun.data import archive, feature_cache, mapped, sources
 from flyrun.data.dataset import Dataset
+from flyrun.data.table import frames
 from flyrun.data.table.formats import ENDINGS, FORMATS
 from flyrun.data.table.layout import Layout
 from flyrun.data.your_file import YourFile
@@ -44,6 +45,8 @@ class _File(NamedTuple):
     @classmethod
     def of(cls, config: Table) -> "_File":
         """The file of a table; DataError where it is not there, or not as it was."""
+        if (frame := frames.find(config.path)) is not None:
+            return cls(Path(str(config.path)), frame.digest, (), 0)
         path, taken = _path(config), time.time_ns()
         state = _state(path)
         digest = _sha256(path, *state) if _settled(state, taken) else _digest(path)
@@ -65,6 +68,8 @@ class _File(NamedTuple):
             raise self.changed()
 
     def _holds(self) -> bool:
+        if not self.state:  # a frame
+            return True
         try:
             same = _state(self.path) == self.state and _settled(self.state, self.taken)
             return same or sources.sha256_of(self.path) == self.digest

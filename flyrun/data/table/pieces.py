@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.config.dataset import Table
+from flyrun.data.table import frames
 from flyrun.data.table.cells import LAST_EXACT
 from flyrun.data.table.disguised import encoding_of, refuse_disguised
 from flyrun.data.table.formats import ARROW, FORMATS, PARQUET, is_csv
@@ -37,7 +38,8 @@ def is_nameless(name: str) -> bool:
 def names(path: Path, options: Table = _USUAL) -> list[str]:
     """Columns of the file; DataError where it cannot be read or two have one name."""
     with _explained(path, options):
-        refuse_disguised(path)
+        if frames.find(path) is None:
+            refuse_disguised(path)
         found = _reader(path, options).names()
     repeated = sorted({name for name in found if found.count(name) > 1})
     if repeated:
@@ -78,6 +80,8 @@ def numbers_alone(piece: pd.DataFrame) -> bool:
 
 def _reader(path: Path, options: Table) -> Any:
     name = path.name.lower()
+    if (frame := frames.find(path)) is not None:
+        return frame
     if is_csv(path):
         return TextTable(path, options)
     if name.endswith(".npz"):

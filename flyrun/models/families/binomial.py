@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import gammaln
 
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers, sigmoid, softplus
@@ -31,5 +32,13 @@ def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers
 
 
 FAMILY = Family(
-    "binomial", "binomial regression", "successes", "logit", log_density, derivatives, start, draw
+    "binomial",
+    "binomial regression",
+    "successes",
+    "logit",
+    log_density,
+    derivatives,
+    start,
+    draw,
+    constant=lambda y, trials: gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0),
 )

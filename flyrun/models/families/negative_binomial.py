@@ -65,4 +65,5 @@ FAMILY = Family(
     alone=alone,
     alone_derivatives=alone_derivatives,
     one_mode=False,
+    constant=poisson.FAMILY.constant,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import gammaln
 
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers
@@ -29,4 +30,14 @@ def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers
     return rng.poisson(np.exp(p[0]))
 
 
-FAMILY = Family("poisson", "Poisson regression", "counts", "log", log_density, derivatives, start, draw)
+FAMILY = Family(
+    "poisson",
+    "Poisson regression",
+    "counts",
+    "log",
+    log_density,
+    derivatives,
+    start,
+    draw,
+    constant=lambda y, trials: -gammaln(y + 1.0),
+)

@@ -1,0 +1,209 @@
+"""`flyrun.fit` and `flyrun.load`: the exact posterior of a table, as an object."""
+
+import contextlib
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyrun.config.dataset import ROLES
+from flyrun.data.table import frames
+from flyrun.errors import ConfigError
+from flyrun.fit import answer, by_weights, finished, loo, priors, read_table
+from flyrun.fit.request import LISTS, Budget, Clock, Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+_RATIOS = {"logit": "odds_ratio", "log": "rate_ratio"}
+_ROWS = 12  # of a summary that is shown where a Fit is
+
+
+def fit(
+    data: Any,
+    target: str,
+    *,
+    model: str | None = None,
+    priors: Mapping[str, str] | None = None,
+    prior_scale: float = Request.prior_scale,
+    budget: float = 600.0,
+    name: str | None = None,
+    results_dir: str = Request.results_dir,
+    fresh: bool = False,
+    **table: Any,
+) -> "Fit":
+    """Draw from the exact posterior of a regression, as `flyrun fit` does.
+
+    data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain.
+    model: by the target, if not given. priors: by term, as {"age": "normal(0, 1)"}, per unit of its column.
+    prior_scale: sd of the other coefficients' priors, per sd of a column. budget: seconds for chains, where
+    weighted draws do not serve. name: of the folder in results_dir/runs that keeps report and draws; without
+    one they go as the Fit goes. fresh: replace what is in that folder. table: offset, exposure, trials,
+    weights: names of columns; features, drop, categorical, numeric, na: lists of names; reference: by
+    category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows, of files.
+    Raises ConfigError or DataError, in one line, for what you can mend; warns where chains do not agree.
+    """
+    folder = None
+    if name is None:
+        folder = tempfile.TemporaryDirectory(prefix="flyrun-fit-")
+        results_dir, name = folder.name, "fit"
+    with _named(data) as file:
+        request = Request(
+            file,
+            target,
+            model=model,
+            table=_settings(table),
+            prior_scale=prior_scale,
+            priors=tuple(_typed(term, one) for term, one in (priors or {}).items()),
+            budget=Budget(budget),
+            name=name,
+            results_dir=results_dir,
+            fresh=fresh,
+        )
+        answer.fit(request, Clock(), _Silent())
+    return Fit(read_table.folder_of(request), data, folder)
+
+
+def load(folder: str | Path) -> "Fit":
+    """A finished fit, by the folder that `flyrun fit` or `fit(name=…)` left: results/runs/NAME.
+
+    Raises ConfigError where no fit is there.
+    """
+    return Fit(Path(folder).expanduser())
+
+
+class Fit:
+    """A posterior: its draws, what they say, and what vouches for them. folder: where its files are."""
+
+    def __init__(self, folder: Path, data: Any = None, temporary: Any = None):
+        self.folder = folder
+        self._about = finished.about(folder)
+        self._data = data
+        self._temporary = temporary  # removes the folder when it is collected
+
+    @property
+    def posterior(self) -> "xr.DataTree":
+        """The draws, for ArviZ: beta (chain, draw, coefficient), on the columns' own scales."""
+        import xarray as xr  # late: a second
+
+        with xr.open_datatree(self.folder / by_weights.POSTERIOR, engine="h5netcdf") as tree:
+            return tree.load()
+
+    def summary(self, exp: bool = False) -> "pd.DataFrame":
+        """A row a coefficient: mean, sd, ends of the 94 % interval and effective draws.
+
+        exp: of odds ratios (logit) or rate ratios (log link), e to the coefficients, without the intercept:
+        median and interval. Not of classes. Raises ConfigError for models of other links.
+        """
+        import pandas as pd  # late
+
+        rows = pd.DataFrame(self._about["coefficients"])
+        rows = rows.set_index(["class", "coefficient"] if rows["class"].any() else "coefficient")
+        kept = ["mean", "sd", "q03", "q97", "ess", "ess_bulk", "ess_tail", "rhat"]
+        table = rows[[name for name in kept if name in rows and rows[name].notna().any()]]
+        if not exp:
+            return table
+        if (link := self._about["link"]) not in _RATIOS:
+            raise ConfigError(f"exp: coefficients of the {link} link are no logs of ratios; leave exp out")
+        effects = rows.index.get_level_values("coefficient")[rows["effect_mean"].notna()]
+        draws = self.posterior["posterior"]["beta"].stack(all=("chain", "draw"))
+        ratios = {
+            name: np.exp(draws.sel(coefficient=name).quantile([0.5, 0.03, 0.97], "all")) for name in effects
+        }
+        return pd.DataFrame(ratios, index=[_RATIOS[link], "q03", "q97"]).T.rename_axis("coefficient")
+
+    def loo(self) -> loo.Loo:
+        """How well the fit foretells each row from all others: elpd, its standard error, by row.
+
+        Reads the table again. Raises DataError where it is not there, or not as it was.
+        """
+        if isinstance(self._data, (str, Path)) or self._data is None:
+            return loo.loo(finished.read(self.folder))
+        with _named(self._data) as name:
+            return loo.loo(finished.read(self.folder, path=name))
+
+    @property
+    def priors(self) -> "pd.DataFrame":
+        """The prior of each coefficient, per unit of its column."""
+        import pandas as pd  # late
+
+        rows = [row for row in self._about["coefficients"] if row.get("prior")]
+        return pd.DataFrame({"prior": [row["prior"] for row in rows]}, [row["coefficient"] for row in rows])
+
+    def checks(self) -> dict[str, Any]:
+        """How the draws were made, whether they can be trusted, and what the table says little of."""
+        return {key: self._about[key] for key in ("how", "agreed", "caveats")}
+
+    @property
+    def report(self) -> Path:
+        """The page that a browser shows."""
+        return self.folder / "report.html"
+
+    def __repr__(self) -> str:
+        """How it was drawn, and the coefficients."""
+        return f"{self._about['how']}\n{self.summary().head(_ROWS).to_string(float_format='{:.4g}'.format)}"
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        table = self.summary().head(_ROWS).to_html(float_format="{:.4g}".format)
+        return f"<p>{self._about['how']}</p>{table}"
+
+
+class _Silent:
+    """A screen that shows nothing, and warns."""
+
+    console = tables = None
+
+    def warn(self, text: str) -> None:
+        warnings.warn(text, stacklevel=4)
+
+    def tell(self, event: str, path: Any = None, **values: Any) -> None:
+        pass
+
+    def table(self, folder: Path, **further: Path) -> None:
+        pass
+
+    def failures(self, result: Any) -> None:
+        for cell in result.of("failed", "lost"):
+            self.warn(str(cell))
+
+
+@contextlib.contextmanager
+def _named(data: Any) -> Iterator[str]:
+    """The name by which the reader of tables finds data."""
+    if isinstance(data, (str, Path)):
+        yield str(data)
+        return
+    with frames.held(frames.pandas(data)) as name:
+        yield name
+
+
+def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a table as a request has them. TypeError for a name that is no option."""
+    known = {*ROLES, *LISTS, "missing", "decimal", "encoding", "rows"}
+    if unknown := sorted(set(table) - known):
+        raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    found = dict(table)
+    if isinstance(reference := found.get("reference"), Mapping):
+        found["reference"] = [f"{name}={level}" for name, level in reference.items()]
+    found = {key: _several(value) if key in LISTS else value for key, value in found.items()}
+    if "rows" in found:
+        found["limit"] = found.pop("rows")
+    return found
+
+
+def _several(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+def _typed(term: str, prior: str) -> priors.Typed:
+    import argparse
+
+    try:
+        return priors.typed(f"{term}: {prior}")
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"priors: {error}") from error

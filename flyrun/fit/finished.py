@@ -1,0 +1,88 @@
+"""A finished fit read again: its table, its posterior, and the draws of it."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+
+import flyrun.data
+from flyrun.config.schema import build
+from flyrun.data.dataset import Dataset
+from flyrun.data.table.layout import Layout
+from flyrun.errors import ConfigError
+from flyrun.fit import coefficients, priors, table_posterior
+from flyrun.fit.by_weights import POSTERIOR
+from flyrun.fit.rows_posterior import Posterior
+from flyrun.models.family import Family
+from flyrun.report import summaries
+
+
+class Finished(NamedTuple):
+    """A fit. x, (S, P), are draws of the posterior, log_weight their weights' logs, (S,), −∞ of those of none."""
+
+    dataset: Dataset
+    layout: Layout
+    posterior: Posterior
+    x: np.ndarray
+    log_weight: np.ndarray
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a fit's fit.json says. Raises ConfigError where there is none."""
+    found = summaries.read_fit(folder)
+    if not found:
+        raise ConfigError(f"{folder}: holds no fit; name the folder that `flyrun fit` wrote")
+    return found
+
+
+def read(folder: Path, **table: Any) -> Finished:
+    """Read a fit's table again; table: settings of it that differ, as where the file is now.
+
+    Raises DataError where the table is not what it was, ConfigError for a model that has no family.
+    """
+    settings = about(folder)["settings"]
+    dataset = flyrun.data.load(build("dataset", {"name": "table", **settings["dataset"], **table}))  # type: ignore[arg-type]
+    layout = Layout.from_dict(dataset.info["layout"])
+    family = table_posterior.fitting(settings["model"])
+    if family is None:
+        raise ConfigError(f"{folder}: a {settings['model']} regression has no likelihood that this can read")
+    own = [priors.typed(one) for one in settings["prior"]]
+    told = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
+    posterior = table_posterior.posterior_of(dataset, family, told)
+    return Finished(dataset, layout, posterior, *_draws(folder, posterior, layout))
+
+
+def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """The draws, weighted where there are such, as the posterior has them."""
+    with h5py.File(folder / POSTERIOR, "r") as file:
+        group = file["weighted"] if "weighted" in file else file["posterior"]
+        beta = group["beta"][...]
+        aux = [group[one.name][...] for one in posterior.auxiliary]
+        if "weighted" in file:
+            log_weight = group["log_weight"][...]
+            if "sign" in group:
+                log_weight = np.where(group["sign"][...] > 0, log_weight, -np.inf)
+        else:  # chains
+            beta = beta.reshape(-1, *beta.shape[2:])
+            aux = [values.reshape(-1) for values in aux]
+            log_weight = np.zeros(len(beta))
+    return to_sampled(posterior.family, layout, beta, np.stack(aux, axis=-1) if aux else None), log_weight
+
+
+def to_sampled(family: Family, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
+    """x, (S, P), of coefficients on the columns' own scales, (S, ..., D), and auxiliary numbers, (S, A)."""
+    scales = coefficients.Scales.of(layout)
+    if family.intercept:
+        theta = scales.undo(beta)
+    else:  # cutpoints stand in for it, and took up the columns' means
+        shift = scales.shift - beta @ scales.means[:-1]
+        theta = beta / scales.factor[:-1]
+        aux = None if aux is None else aux + shift[:, None]
+    parts = [theta.reshape(len(theta), -1)]
+    if aux is not None:
+        aux = aux.copy()
+        if family.link == "identity":
+            aux[:, 0] /= layout.target.sd
+        parts.append(family.unread(aux))
+    return np.concatenate(parts, axis=1)

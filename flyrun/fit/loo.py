@@ -1,0 +1,209 @@
+"""Leave-one-out: how well a fit foretells each row from all others (Vehtari, Gelman & Gabry 2017).
+
+PSIS of the draws' own weights, for every row of small tables. For tall ones every row's cavity, one integral
+over its predictor, and of a random sample of rows what PSIS says beside it: the estimator of the difference
+(Magnusson, Andersen, Jonasson & Vehtari 2020).
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.special import logsumexp
+
+from flyrun.diagnostics.psis import HEAVY
+from flyrun.errors import ConfigError
+from flyrun.fit import finished
+from flyrun.fit.finished import Finished
+from flyrun.fit.rows_posterior import Rows
+
+_ALL_ROWS = 2_000  # up to which every row is smoothed
+_SAMPLED = 1_000  # rows of a taller table that are
+_MOST_DRAWS = 4_000
+_NODES = 11
+_BLOCK = 1 << 16
+
+
+_FEW_SE, _LITTLE = 2.0, 4.0  # a smaller difference, in standard errors or nats, says nothing
+
+
+@dataclass(frozen=True)
+class Loo:
+    """elpd: the sum over rows of log p(y_i | all others), in nats; se: its standard error over rows.
+
+    subsampling: the error that looking at a sample of rows leaves; 0 where every row was looked at.
+    each: (N,), by row. bad: the share of the rows looked at whose k̂ is above 0.7. rows: how many.
+    digest: of the targets, for comparing like with like.
+    """
+
+    elpd: float
+    se: float
+    subsampling: float
+    each: np.ndarray
+    bad: float
+    rows: int
+    digest: str
+
+    def __str__(self) -> str:
+        """In one line."""
+        by = f", subsampling ± {self.subsampling:.2g}" if self.subsampling else ""
+        worst = f"; k̂ above {HEAVY:g} in {100 * self.bad:.2g} % of rows" if self.bad else ""
+        return f"elpd {self.elpd:,.1f} ± {self.se:,.1f}{by}, {self.rows:,} rows{worst}"
+
+
+def loo(fit: Finished, seed: int = 0) -> Loo:
+    """The expected log predictive density of a fit, by leaving out one row at a time.
+
+    A row of weight w counts w times, and one copy of it is left out.
+    """
+    posterior, rng = fit.posterior, np.random.default_rng(seed)
+    n = len(posterior.rows)
+    x, log_weight = _thinned(fit, rng)
+    copies = posterior.rows.whole("weights")
+    level = -math.log(fit.layout.target.sd)  # densities are of the target in its own units
+    if n <= _ALL_ROWS:
+        each, k_hat = smoothed(fit, np.arange(n), x, log_weight)
+        return _told(fit, each + level, copies, 0.0, k_hat)
+    cavity = cavities(fit, x, log_weight)
+    chosen = rng.choice(n, _SAMPLED, replace=False)
+    exact, k_hat = smoothed(fit, chosen, x, log_weight)
+    off = copies[chosen] * (exact - cavity[chosen])
+    error = n * off.std(ddof=1) / math.sqrt(_SAMPLED) * math.sqrt(1.0 - _SAMPLED / n)
+    shifted = cavity + n * off.mean() / copies.sum()
+    return _told(fit, shifted + level, copies, error, k_hat)
+
+
+def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
+    total = copies.sum()
+    mean = copies @ each / total
+    spread = math.sqrt(total * (copies @ (each - mean) ** 2 / max(total - 1.0, 1.0)))
+    own = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
+    digest = hashlib.sha256(own.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
+    bad = float(np.mean(k_hat > HEAVY))
+    return Loo(float(copies @ each), spread, float(error), each, bad, len(each), digest)
+
+
+def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many of the draws."""
+    if len(fit.x) <= _MOST_DRAWS:
+        return fit.x, fit.log_weight
+    kept = np.sort(rng.choice(len(fit.x), _MOST_DRAWS, replace=False))
+    return fit.x[kept], fit.log_weight[kept]
+
+
+def pointwise(fit: Finished, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log likelihoods of one copy of each of these rows, (n, S), at x (S, P), with all terms of the target."""
+    posterior = fit.posterior
+    taken = posterior.rows.take(rows)
+    found = _values(fit, taken, posterior.predictors(taken, x))
+    posterior.queries += found.size
+    return found
+
+
+def smoothed(
+    fit: Finished, rows: np.ndarray, x: np.ndarray, log_weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """log p(y_i | all others) of these rows and k̂ of each, (n,), by Pareto-smoothed weights."""
+    from arviz_stats.base import array_stats  # late: a second
+
+    there = np.isfinite(log_weight)
+    x, log_weight = x[there], log_weight[there]
+    each, k_hat = np.empty(len(rows)), np.empty(len(rows))
+    step = max(1, _BLOCK * 64 // len(x))
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        value = pointwise(fit, rows[part], x)
+        smooth, k_hat[part] = array_stats.psislw(value - log_weight, axis=-1)  # of minus these
+        each[part] = logsumexp(smooth + value, axis=1) - logsumexp(smooth, axis=1)
+    return each, k_hat
+
+
+def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
+    """About log p(y_i | all others), (N,), by a Gaussian posterior without each row's second order.
+
+    Auxiliary numbers are at their means. With several linear predictors, by the slopes alone.
+    """
+    posterior = fit.posterior
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    centre = weight @ x
+    away = (x - centre)[:, : posterior.n_coefficients]
+    covariance = (away * weight[:, None]).T @ away
+    one = posterior.linear == 1
+    nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+    logs = np.log(shares / shares.sum())
+    found = np.empty(len(posterior.rows))
+    for block in posterior.blocks(_BLOCK):
+        rows = posterior.rows.take(block)
+        p = [value[:, 0] if value.ndim > 1 else value for value in posterior.predictors(rows, centre[None])]
+        with np.errstate(all="ignore"):
+            slopes, bends = posterior.family.derivatives(rows.target, rows.trials, p)
+        if one:
+            spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
+            inner = spread / np.maximum(1.0 - spread * bends[0][0], 0.1)
+            at = (p[0] - inner * slopes[0])[:, None] + np.sqrt(inner)[:, None] * nodes
+            others = [np.full(len(nodes), value[0]) for value in p[1:]]
+            found[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
+        else:
+            width = posterior.width
+            value = _values(
+                fit, rows, [p[k][:, None] if k < posterior.linear else p[k] for k in range(len(p))]
+            )[:, 0]
+            for j in range(posterior.linear):
+                for k in range(posterior.linear):
+                    part = covariance[j * width : (j + 1) * width, k * width : (k + 1) * width]
+                    both = ((rows.features @ part) * rows.features).sum(axis=1)
+                    value = value - 0.5 * both * (slopes[j] * slopes[k] + bends[j][k])
+            found[block] = value
+    posterior.queries += found.size * _NODES
+    return found
+
+
+def _values(fit: Finished, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
+    """Log likelihoods, (n, m), of rows at linear predictors (n, m)."""
+    posterior, family = fit.posterior, fit.posterior.family
+    y, trials = (value[:, None] if np.ndim(value) else value for value in (rows.target, rows.trials))
+    with np.errstate(all="ignore"):
+        found = family.log_density(y, trials, predictors)
+        found = found + family.alone(y, trials, predictors[posterior.linear :]) + family.constant(y, trials)
+    return np.nan_to_num(found, nan=-1e300, neginf=-1e300)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """elpd of one fit less that of another, with its standard error over rows and that of subsampling."""
+
+    elpd: float
+    se: float
+    subsampling: float
+
+    def __str__(self) -> str:
+        """In one line, with what it says."""
+        error = math.hypot(self.se, self.subsampling)
+        which = "the first" if self.elpd > 0 else "the second"
+        said = f"{which} foretells rows better"
+        if abs(self.elpd) < max(_LITTLE, _FEW_SE * error):
+            said = "these rows do not tell which foretells better"
+        return f"difference {self.elpd:+,.1f} ± {error:,.1f}: {said}"
+
+
+def difference(one: Loo, other: Loo) -> Difference:
+    """The first less the second. Raises ConfigError where they are not of the same rows."""
+    if one.digest != other.digest:
+        raise ConfigError(
+            "the two fits are not of the same rows and target; fit both to one table, with the same --rows and "
+            "--missing"
+        )
+    off = one.each - other.each
+    total = one.elpd - other.elpd
+    return Difference(
+        total, math.sqrt(len(off)) * float(off.std()), math.hypot(one.subsampling, other.subsampling)
+    )
+
+
+def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:
+    """Two finished fits, and the difference. Raises ConfigError where they are not of the same rows."""
+    one, other = (loo(finished.read(folder)) for folder in (a, b))
+    return one, other, difference(one, other)
