@@ -12,7 +12,7 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
-from flyrun.fit import answer, by_weights, finished, loo, priors, read_table
+from flyrun.fit import answer, by_weights, finished, loo, predict, priors, read_table
 from flyrun.fit.request import LISTS, Budget, Clock, Request
 
 if TYPE_CHECKING:
@@ -111,10 +111,24 @@ class Fit:
             raise ConfigError(f"exp: coefficients of the {link} link are no logs of ratios; leave exp out")
         effects = rows.index.get_level_values("coefficient")[rows["effect_mean"].notna()]
         draws = self.posterior["posterior"]["beta"].stack(all=("chain", "draw"))
-        ratios = {
-            name: np.exp(draws.sel(coefficient=name).quantile([0.5, 0.03, 0.97], "all")) for name in effects
-        }
+        ends = [0.5, 0.03, 0.97]
+        ratios = {name: np.exp(draws.sel(coefficient=name).quantile(ends, "all")) for name in effects}
         return pd.DataFrame(ratios, index=[_RATIOS[link], "q03", "q97"]).T.rename_axis("coefficient")
+
+    def predict(
+        self,
+        data: Any,
+        kind: str = "mean",
+        interval: float = 0.9,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> "pd.DataFrame":
+        """Mean, sd and the ends of the central interval of each row's prediction, as `flyrun predict` has it.
+
+        data: a frame with the columns that explain the target. kind: "mean" or "response", new targets.
+        draws: so many of the fit's, by default all. Raises DataError for rows that do not fit.
+        """
+        return predict.predictions(self.folder, frames.pandas(data), kind, interval, draws, seed)
 
     def loo(self) -> loo.Loo:
         """How well the fit foretells each row from all others: elpd, its standard error, by row.

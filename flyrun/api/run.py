@@ -55,11 +55,10 @@ class Run:
         return pd.DataFrame(rows).set_index("arm")
 
     def draws(self, arm: str) -> "list[xr.DataTree]":
-        """What each seed's chain left, for ArviZ: posterior, sample_stats, trace. ConfigError: no such arm."""
+        """What each seed's chain left, for ArviZ. Raises ConfigError where there is no such arm."""
         if arm not in self.arms:
-            raise ConfigError(
-                f"{arm}: no such arm{did_you_mean(arm, self.arms)}; there are {listing(self.arms)}"
-            )
+            close = did_you_mean(arm, self.arms)
+            raise ConfigError(f"{arm}: no such arm{close}; there are {listing(self.arms)}")
         return [cell.tree() for cell in store.open_cells(self.folder) if cell.arm == arm]
 
     @property

@@ -19,7 +19,7 @@ from flyrun.report import summaries
 
 
 class Finished(NamedTuple):
-    """A fit. x, (S, P), are draws of the posterior, log_weight their weights' logs, (S,), −∞ of those of none."""
+    """A fit. x, (S, P), are draws; log_weight, (S,), the logs of their weights, −∞ of those of none."""
 
     dataset: Dataset
     layout: Layout

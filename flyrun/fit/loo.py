@@ -34,7 +34,8 @@ class Loo:
     """elpd: the sum over rows of log p(y_i | all others), in nats; se: its standard error over rows.
 
     subsampling: the error that looking at a sample of rows leaves; 0 where every row was looked at.
-    each: (N,), by row. bad: the share of the rows looked at whose k̂ is above 0.7. rows: how many.
+    each: (N,), by row, of a row of weight w w times. bad: of the rows looked at the share whose k̂ is above
+    0.7. rows: N.
     digest: of the targets, for comparing like with like.
     """
 
@@ -76,13 +77,12 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
 
 
 def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
-    total = copies.sum()
-    mean = copies @ each / total
-    spread = math.sqrt(total * (copies @ (each - mean) ** 2 / max(total - 1.0, 1.0)))
+    each = copies * each
     own = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
     digest = hashlib.sha256(own.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
     bad = float(np.mean(k_hat > HEAVY))
-    return Loo(float(copies @ each), spread, float(error), each, bad, len(each), digest)
+    se = math.sqrt(len(each)) * float(each.std())
+    return Loo(float(each.sum()), se, float(error), each, bad, len(each), digest)
 
 
 def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 
 
 def pointwise(fit: Finished, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log likelihoods of one copy of each of these rows, (n, S), at x (S, P), with all terms of the target."""
+    """Log likelihoods of one copy of each of these rows, (n, S), at x (S, P)."""
     posterior = fit.posterior
     taken = posterior.rows.take(rows)
     found = _values(fit, taken, posterior.predictors(taken, x))
@@ -148,9 +148,8 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
             found[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
         else:
             width = posterior.width
-            value = _values(
-                fit, rows, [p[k][:, None] if k < posterior.linear else p[k] for k in range(len(p))]
-            )[:, 0]
+            linear = [one[:, None] for one in p[: posterior.linear]]
+            value = _values(fit, rows, linear + p[posterior.linear :])[:, 0]
             for j in range(posterior.linear):
                 for k in range(posterior.linear):
                     part = covariance[j * width : (j + 1) * width, k * width : (k + 1) * width]
@@ -193,14 +192,12 @@ def difference(one: Loo, other: Loo) -> Difference:
     """The first less the second. Raises ConfigError where they are not of the same rows."""
     if one.digest != other.digest:
         raise ConfigError(
-            "the two fits are not of the same rows and target; fit both to one table, with the same --rows and "
-            "--missing"
+            "the two fits are not of the same rows and target; fit both to one table, with the same --rows "
+            "and --missing"
         )
     off = one.each - other.each
-    total = one.elpd - other.elpd
-    return Difference(
-        total, math.sqrt(len(off)) * float(off.std()), math.hypot(one.subsampling, other.subsampling)
-    )
+    sampled = math.hypot(one.subsampling, other.subsampling)
+    return Difference(one.elpd - other.elpd, math.sqrt(len(off)) * float(off.std()), sampled)
 
 
 def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:

@@ -36,15 +36,14 @@ def run(given: argparse.Namespace) -> int:
 
 def _fits(given: argparse.Namespace) -> list[Path]:
     """The folders of both sides, where both are fits; none where neither is. Raises ConfigError for one."""
-    sides = (given.a, given.b)
-    folders = [
-        Path(side) if Path(side).is_dir() else Path(given.results_dir) / "runs" / side for side in sides
-    ]
-    fits = [(folder / FIT).is_file() for folder in folders]
-    if fits[0] != fits[1]:
-        raise ConfigError(
-            f"{sides[fits.index(False)]}: is no fit, as {sides[fits.index(True)]} is; name two fits"
-        )
+    from flyrun.report.summaries import read_fit  # late: NumPy
+
+    sides, runs_dir = (given.a, given.b), Path(given.results_dir) / "runs"
+    folders = [Path(side) if Path(side).is_dir() else runs_dir / side for side in sides]
+    fits = [bool(read_fit(folder)) for folder in folders]
+    if any(fits) and not all(fits):
+        other, fit = sides[fits.index(False)], sides[fits.index(True)]
+        raise ConfigError(f"{other}: is no fit, as {fit} is; name two fits")
     return folders if all(fits) else []
 
 
@@ -71,7 +70,8 @@ VERB = Verb(
 
     A side is a run (name or folder); a table (table.csv, table.json, a folder with one, or a name in
     results/measured); a commit, for all tables in results/measured as of then, or COMMIT:NAME for one of
-    them; two fits, of which it says how well each foretells rows left out; or several runs of the same, as in a,again, whose spread tells how seconds vary.""",
+    them; two fits, of which it says how well each foretells rows left out; or several runs of the same, as
+    in a,again, whose spread tells how seconds vary.""",
     examples=(
         "flyrun compare mnist_logreg small_q --fail-on worse",
         "flyrun compare HEAD~1 HEAD --out changes.md",

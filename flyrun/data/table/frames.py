@@ -65,6 +65,5 @@ def pandas(table: Any) -> "pd.DataFrame":
         return table
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
-    raise TypeError(
-        f"data: must be a frame of pandas, polars or Arrow, or a file's name, not {type(table).__name__}"
-    )
+    kind = type(table).__name__
+    raise TypeError(f"data: must be a frame of pandas, polars or Arrow, or a file's name, not {kind}")

@@ -1,0 +1,91 @@
+"""Leave-one-out against refits without each row, and against all rows where it looks at some."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+
+from flyrun.api.fit import fit
+from flyrun.data.table import frames
+from flyrun.errors import ConfigError
+from flyrun.fit import finished, loo, weighted_draws
+from flyrun.fit.rows_posterior import Posterior
+from tests.in_process import flyrun
+
+ROWS = 60
+
+
+def table(model, n=ROWS):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, 3))
+    eta = 0.2 + x @ [-0.8, 0.0, 0.8]
+    y = {
+        "logistic": lambda: (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson": lambda: rng.poisson(np.exp(eta)),
+        "gaussian": lambda: 3 + 5 * (eta + 0.5 * rng.normal(size=n)),
+        "ordinal": lambda: 1 + (eta > -0.7 + rng.logistic(size=n)) + (eta > 0.9 + rng.logistic(size=n)) * 1,
+    }[model]()
+    return pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)
+
+
+def read(frame, made):
+    with frames.held(frame) as name:
+        return finished.read(made.folder, path=name)
+
+
+@pytest.mark.parametrize("model", ["logistic", "poisson", "gaussian"])
+def test_every_row_left_out_is_as_a_fit_without_it(model):
+    frame = table(model)
+    made = fit(frame, "y", model=model)
+    one, told = read(frame, made), made.loo()
+    weight = np.exp(one.log_weight - one.log_weight.max())
+    weight /= weight.sum()
+    centre = weight @ one.x
+    away = one.x - centre
+    proposal = weighted_draws.Mixture.of(centre, 1.3 * (away * weight[:, None]).T @ away)
+    exact = np.empty(ROWS)
+    for i in range(ROWS):
+        rest = one.posterior.rows.take(np.delete(np.arange(ROWS), i))
+        without = Posterior(one.posterior.family, rest, one.posterior.prior, one.posterior.levels)
+        rng = np.random.default_rng(i)
+        found = weighted_draws.by_all_rows(without, proposal, rng, 8_000)
+        values = loo.pointwise(one, np.array([i]), found.x)[0]
+        exact[i] = logsumexp(values, b=found.weights) - np.log(one.layout.target.sd)
+    assert np.sqrt(np.mean((told.each - exact) ** 2)) < 0.013
+    # what foretells a row that it has seen is better than it should be
+    seen = loo.pointwise(one, np.arange(ROWS), one.x)
+    within = logsumexp(seen, b=weight, axis=1) - np.log(one.layout.target.sd)
+    assert np.sqrt(np.mean((within - exact) ** 2)) > 0.03
+
+
+@pytest.mark.parametrize("model", ["logistic", "ordinal"])
+def test_some_rows_and_cavities_tell_the_same_as_all_rows(model, monkeypatch):
+    frame = table(model, 1_500)
+    made = fit(frame, "y", model=model)
+    whole = made.loo()
+    monkeypatch.setattr(loo, "_ALL_ROWS", 1_000)
+    monkeypatch.setattr(loo, "_SAMPLED", 300)
+    some = made.loo()
+    assert whole.subsampling == 0.0
+    assert some.subsampling < 0.3
+    assert abs(some.elpd - whole.elpd) < 4 * some.subsampling + 0.1
+    # without the cavity the sample alone would tell less
+    alone = 1_500 * whole.each.std() / np.sqrt(300)
+    assert some.subsampling < 0.1 * alone
+
+
+def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = table("logistic", 400)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name, features in (("both", "a,c"), ("none", "b")):
+        words = ("fit", "t.csv", "--target", "y", "--features", features, "--name", name, "--quiet")
+        assert flyrun(tmp_path, *words).returncode == 0
+    said = flyrun(tmp_path, "compare", "both", "none")
+    assert said.returncode == 0
+    assert "the first foretells rows better" in said.stdout
+    words = ("compare", "both", "HEAD")
+    assert "HEAD: is no fit" in flyrun(tmp_path, *words).stderr
+    fit(frame.head(300), "y", name="fewer", results_dir=str(tmp_path / "results"), features=["a", "c"])
+    with pytest.raises(ConfigError, match="not of the same rows"):
+        loo.compare(tmp_path / "results/runs/both", tmp_path / "results/runs/fewer")

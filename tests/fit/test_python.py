@@ -1,0 +1,95 @@
+"""The Python door: frames in, the same answer as the command gives, and what it says of mistakes."""
+
+import gc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun.api.fit import fit, load
+from flyrun.api.run import run
+from flyrun.errors import ConfigError, DataError
+from flyrun.paths import datasets_dir
+from tests.in_process import flyrun
+
+FILE = datasets_dir() / "tables" / "breast_cancer.csv"
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.read_csv(FILE)[["diagnosis", "radius", "texture"]]
+
+
+@pytest.fixture(scope="module")
+def made(frame):
+    return fit(frame, "diagnosis")
+
+
+def test_a_frame_gives_what_its_file_gives(frame, made, tmp_path):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert flyrun(tmp_path, "fit", "t.csv", "--target", "diagnosis", "--quiet").returncode == 0
+    other = load(tmp_path / "results" / "runs" / "t")
+    pd.testing.assert_frame_equal(made.summary(), other.summary())
+    beta = made.posterior["posterior"]["beta"]
+    assert beta.dims == ("chain", "draw", "coefficient")
+    assert np.array_equal(beta, other.posterior["posterior"]["beta"])
+    assert repr(made).startswith(made.checks()["how"])
+    assert "radius" in made._repr_html_()
+    assert made.report.is_file()
+
+
+def test_ratios_are_of_the_draws(made):
+    ratios = made.summary(exp=True)
+    draws = np.exp(made.posterior["posterior"]["beta"].sel(coefficient="radius").to_numpy())
+    assert list(ratios.index) == ["radius", "texture"]
+    assert ratios.loc["radius", "odds_ratio"] == np.quantile(draws, 0.5)
+    numbers = fit(
+        pd.DataFrame({"x": np.arange(30.0) ** 1.5, "y": np.sin(np.arange(30.0))}), "y", model="gaussian"
+    )
+    with pytest.raises(ConfigError, match="no logs of ratios"):
+        numbers.summary(exp=True)
+
+
+def test_predictions_are_those_of_the_command(frame, made):
+    found = made.predict(frame.head(5))
+    beta = made.posterior["posterior"]["beta"].stack(s=("chain", "draw")).transpose("s", ...).to_numpy()
+    x = np.column_stack([frame.head(5)[["radius", "texture"]], np.ones(5)])
+    by_hand = (1 / (1 + np.exp(-beta @ x.T))).mean(axis=0)
+    assert np.abs(found["mean"] - by_hand).max() < 1e-12
+
+
+def test_draws_go_with_a_fit_without_a_name_and_stay_with_one(frame, tmp_path):
+    one = fit(frame, "diagnosis")
+    folder = one.folder
+    assert folder.is_dir()
+    del one
+    gc.collect()
+    assert not folder.exists()
+    fit(frame, "diagnosis", name="kept", results_dir=str(tmp_path), priors={"radius": "normal(0, 1)"})
+    again = load(tmp_path / "runs" / "kept")
+    assert again.priors.loc["radius", "prior"] == "normal(0, 1)"
+
+
+def test_mistakes_are_told_in_one_line(frame):
+    with pytest.raises(DataError, match="no column 'diagnosi'"):
+        fit(frame, "diagnosi")
+    with pytest.raises(TypeError, match="unknown option 'feature'"):
+        fit(frame, "diagnosis", feature=["radius"])
+    with pytest.raises(TypeError, match="not list"):
+        fit([1, 2], "y")
+    with pytest.raises(ConfigError, match="priors: radius: flat"):
+        fit(frame, "diagnosis", priors={"radius": "flat"})
+    with pytest.raises(ConfigError, match="holds no fit"):
+        load("nowhere")
+
+
+def test_an_experiment_gives_its_table_and_draws(tmp_path):
+    words = ["protocol=smoke", "only=[regular]", "executor.workers=1", f"results_dir={tmp_path}"]
+    found = run("toy_flymc", words)
+    assert found.arms == ["regular"]
+    assert found.table.loc["regular", "queries_per_iter"] > 0
+    (tree,) = found.draws("regular")
+    assert "posterior" in tree
+    with pytest.raises(ConfigError, match="did you mean regular"):
+        found.draws("regulr")
+    assert found.report.is_file()
