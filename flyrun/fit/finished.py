@@ -14,7 +14,7 @@ from flyrun.errors import ConfigError
 from flyrun.fit import coefficients, priors, table_posterior
 from flyrun.fit.by_weights import POSTERIOR
 from flyrun.fit.rows_posterior import Posterior
-from flyrun.models.family import Family
+from flyrun.models.family import family
 from flyrun.report import summaries
 
 
@@ -39,17 +39,14 @@ def about(folder: Path) -> dict[str, Any]:
 def read(folder: Path, **table: Any) -> Finished:
     """Read a fit's table again; table: settings of it that differ, as where the file is now.
 
-    Raises DataError where the table is not what it was, ConfigError for a model that has no family.
+    Raises DataError where the table is not what it was.
     """
     settings = about(folder)["settings"]
     dataset = flyrun.data.load(build("dataset", {"name": "table", **settings["dataset"], **table}))  # type: ignore[arg-type]
     layout = Layout.from_dict(dataset.info["layout"])
-    family = table_posterior.fitting(settings["model"])
-    if family is None:
-        raise ConfigError(f"{folder}: a {settings['model']} regression has no likelihood that this can read")
     own = [priors.typed(one) for one in settings["prior"]]
     told = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
-    posterior = table_posterior.posterior_of(dataset, family, told)
+    posterior = table_posterior.posterior_of(dataset, family(settings["model"]), told)
     return Finished(dataset, layout, posterior, *_draws(folder, posterior, layout))
 
 
@@ -67,22 +64,23 @@ def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarr
             beta = beta.reshape(-1, *beta.shape[2:])
             aux = [values.reshape(-1) for values in aux]
             log_weight = np.zeros(len(beta))
-    return to_sampled(posterior.family, layout, beta, np.stack(aux, axis=-1) if aux else None), log_weight
+    return to_sampled(posterior, layout, beta, np.stack(aux, axis=-1) if aux else None), log_weight
 
 
-def to_sampled(family: Family, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
+def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
     """x, (S, P), of coefficients on the columns' own scales, (S, ..., D), and auxiliary numbers, (S, A)."""
-    scales = coefficients.Scales.of(layout)
-    if family.intercept:
+    one, scales = posterior.family, coefficients.Scales.of(layout)
+    if one.intercept:
         theta = scales.undo(beta)
     else:  # cutpoints stand in for it, and took up the columns' means
         shift = scales.shift - beta @ scales.means[:-1]
         theta = beta / scales.factor[:-1]
         aux = None if aux is None else aux + shift[:, None]
+    if one.contrasts is not None:
+        theta = np.linalg.solve(one.contrasts(posterior.levels), theta)
     parts = [theta.reshape(len(theta), -1)]
     if aux is not None:
-        aux = aux.copy()
-        if family.link == "identity":
+        if one.link == "identity":
             aux[:, 0] /= layout.target.sd
-        parts.append(family.unread(aux))
+        parts.append(one.unread(aux))
     return np.concatenate(parts, axis=1)

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from flyrun.api.fit import fit
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
-from flyrun.fit import finished, loo, weighted_draws
+from flyrun.fit import by_weights, finished, loo, weighted_draws
 from flyrun.fit.rows_posterior import Posterior
 from tests.in_process import flyrun
 
@@ -86,6 +86,16 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
     assert "the first foretells rows better" in said.stdout
     words = ("compare", "both", "HEAD")
     assert "HEAD: is no fit" in flyrun(tmp_path, *words).stderr
-    fit(frame.head(300), "y", name="fewer", results_dir=str(tmp_path / "results"), features=["a", "c"])
+    fit("t.csv", "y", name="fewer", features=["a", "c"], rows=300)
     with pytest.raises(ConfigError, match="not of the same rows"):
         loo.compare(tmp_path / "results/runs/both", tmp_path / "results/runs/fewer")
+
+
+@pytest.mark.parametrize("model", ["ordinal", "softmax", "student_t", "negative_binomial"])
+def test_stored_draws_are_read_as_they_were_sampled(model):
+    kind = {"softmax": "ordinal", "student_t": "gaussian", "negative_binomial": "poisson"}.get(model, model)
+    frame = table(kind, 1_300)
+    if model == "softmax":
+        frame["y"] = frame["y"].map({1: "one", 2: "two", 3: "three"})
+    found = read(frame, fit(frame, "y", model=model))
+    assert np.allclose(found.x, by_weights.draw(found.posterior).x, rtol=1e-8, atol=1e-10)
