@@ -1,7 +1,7 @@
 """A finished fit read again: its table, its posterior, and the draws of it."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -16,6 +16,9 @@ from flyrun.fit.by_weights import POSTERIOR
 from flyrun.fit.rows_posterior import Posterior
 from flyrun.models.family import family
 from flyrun.report import summaries
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Finished(NamedTuple):
@@ -48,6 +51,21 @@ def read(folder: Path, **table: Any) -> Finished:
     told = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
     posterior = table_posterior.posterior_of(dataset, family(settings["model"]), told)
     return Finished(dataset, layout, posterior, *_draws(folder, posterior, layout))
+
+
+def rows(folder: Path, **table: Any) -> "pd.DataFrame":
+    """The columns that a fit's model reads, of the rows that it was fitted to. table and errors: as `read`."""
+    import pandas as pd  # late: half a second
+
+    from flyrun.data.table import new_rows, pieces  # late: pandas
+
+    told = about(folder)
+    config: Any = build("dataset", {"name": "table", **told["settings"]["dataset"], **table})
+    flyrun.data.fingerprint(config)  # the file is there, and as it was
+    layout = Layout.from_dict(told["layout"])
+    found = pd.concat(pieces.pieces(Path(config.path), new_rows.needed(layout), config, layout.text))
+    found = found.head(config.limit) if config.limit else found
+    return found.dropna() if config.missing == "drop" else found
 
 
 def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

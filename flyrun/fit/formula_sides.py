@@ -4,6 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 from flyrun.errors import ConfigError
+from flyrun.fit.request import dashed
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
 _OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(log\(\s*)?({_NAME})\s*\)?\s*\)\s*")
@@ -41,3 +42,12 @@ def split(text: str) -> Written:
             "offset(log(COLUMN))"
         )
     return Written(sides[2].strip("`"), {**options, "formula": right})
+
+
+def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The target of a formula, and a table's options with what it says. ConfigError: said twice."""
+    written = split(text)
+    for key in written.options:
+        if key in table:
+            raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
+    return written.target, table | written.options

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
-from flyrun.api.fit import fit
+from flyrun.api.fits import fit
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
 from flyrun.fit import by_weights, finished, loo, weighted_draws

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.api.fit import fit, load
-from flyrun.api.run import run
+from flyrun.api.fits import fit, load
+from flyrun.api.runs import run
 from flyrun.errors import ConfigError, DataError
 from flyrun.paths import datasets_dir
 from tests.in_process import flyrun

@@ -12,7 +12,7 @@ from flyrun.config.schema import schema
 from flyrun.errors import DataError
 from flyrun.fit.request import Request
 from flyrun.fit.rows_posterior import Posterior, Rows
-from flyrun.fit.scan import mappers, row_groups, row_weights
+from flyrun.fit.scan import kept_sums, mappers, row_groups, row_weights
 from flyrun.fit.scan.block_sums import Intensity, SumLook
 from flyrun.fit.scan.stages import Scan
 from flyrun.models.family import family
@@ -184,7 +184,7 @@ def in_turn(look, groups):
 
 def test_what_is_there_is_kept_and_what_is_damaged_is_read_again(tmp_path):
     folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
-    kept = mappers.Kept(tmp_path / "kept")
+    kept = kept_sums.Kept(tmp_path / "kept")
     first = mappers.Mapper(in_turn, kept, lambda line: None)
     here = scan(folder, mapper=first).answer.found
     results = sorted(kept.folder.iterdir())
@@ -203,7 +203,7 @@ def test_the_bits_do_not_depend_on_who_works(tmp_path):
     ways = [mappers.local(2, 0), *(mappers.on_dask(None, n, lambda line: None) for n in (1, 2, 3))]
     for k, way in enumerate(ways):
         with way as run:
-            kept = mappers.Kept(tmp_path / str(k))
+            kept = kept_sums.Kept(tmp_path / str(k))
             other = scan(folder, mapper=mappers.Mapper(run, kept, lambda line: None)).answer.found
         assert np.array_equal(other.x, here.x)
         assert np.array_equal(other.log_weight, here.log_weight)
@@ -303,7 +303,7 @@ def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
     found = row_groups.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
     (tmp_path / "looks").mkdir()
     with mappers.on_dask(None, 2, lambda line: None) as run:
-        mapper = mappers.Mapper(run, mappers.Kept(tmp_path / "kept"), lambda line: None)
+        mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), lambda line: None)
         rows = mapper(Dying(tmp_path / "looks"), [[block] for block in found.blocks], "dying")
     assert rows == [block.rows for block in found.blocks]
     looks = sorted(path.name for path in (tmp_path / "looks").iterdir())

@@ -15,11 +15,10 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit import bars, piped
-from flyrun.fit.bars import Bar
-from flyrun.fit.formula_sides import Written, split
+from flyrun.fit import piped
+from flyrun.fit.formula_sides import merged
 from flyrun.fit.priors import typed
-from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request, dashed
+from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
 from flyrun.paths import datasets_dir
 
 if TYPE_CHECKING:
@@ -63,8 +62,9 @@ def parse(words: Sequence[str]) -> Request:
     given = VERB.read(words)
     if given.file == piped.STDIN:
         given.file = str(piped.kept(Path(given.file)))
-    written, groups = _formula(given)
-    if written is None and given.target is None:
+    if given.formula is not None and given.target is not None:
+        raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
+    if given.formula is None and given.target is None:
         target = quoted((columns(given.file) or ["COLUMN"])[-1])
         raise ConfigError(
             f"fit: name the column to explain, as in `flyrun fit {quoted(given.file)} --target {target}`"
@@ -74,9 +74,11 @@ def parse(words: Sequence[str]) -> Request:
     table |= {key: value for key in once if (value := getattr(given, key))}
     if given.rows is not None:
         table["limit"] = given.rows
-    target = given.target
-    if written is not None:
-        target, table = _merged(given, written, table)
+    target, groups = given.target, ()
+    if given.formula is not None:
+        target, table, groups = merged(given.formula, table)
+    if groups and given.settings:
+        raise ConfigError(f"{given.settings[0]}: no chains are run with {groups[0]}; leave settings out")
     same = (
         "file",
         "model",
@@ -97,27 +99,6 @@ def parse(words: Sequence[str]) -> Request:
         groups=groups,
         words=tuple(word for word in words if word != "--fresh"),
     )
-
-
-def _formula(given: argparse.Namespace) -> tuple[Written | None, tuple[Bar, ...]]:
-    """The formula that is typed, if any, and its groups."""
-    if given.formula is None:
-        return None, ()
-    if given.target is not None:
-        raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
-    rest, groups = bars.split(given.formula)
-    if groups and given.settings:
-        raise ConfigError(f"{given.settings[0]}: no chains are run with {groups[0]}; leave settings out")
-    return split(rest), tuple(groups)
-
-
-def _merged(given: argparse.Namespace, written: Written, table: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The target, and the table's options with what the formula says. ConfigError for what is said twice."""
-    said = written.options
-    for key in said:
-        if key in table:
-            raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
-    return written.target, table | said
 
 
 def _names(text: str) -> tuple[str, ...]:

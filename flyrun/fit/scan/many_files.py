@@ -11,7 +11,7 @@ from flyrun.config.schema import build, schema
 from flyrun.errors import ConfigError
 from flyrun.fit import by_weights, read_table
 from flyrun.fit.request import Request, dashed
-from flyrun.fit.scan import mappers, row_groups
+from flyrun.fit.scan import kept_sums, mappers, row_groups
 from flyrun.fit.scan.stages import Found, Scan
 from flyrun.models.family import family
 
@@ -74,7 +74,7 @@ def answer(request: Request, say: Any) -> tuple[read_table.ReadTable, Any, by_we
 
 @contextlib.contextmanager
 def _mapper(request: Request, found: row_groups.Shards, columns: int, say: Any) -> Iterator[mappers.Mapper]:
-    kept = mappers.Kept(read_table.folder_of(request) / "scan")
+    kept = kept_sums.Kept(read_table.folder_of(request) / "scan")
     if request.fresh:
         kept.clear()
     with contextlib.ExitStack() as stack:

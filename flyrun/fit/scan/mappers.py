@@ -4,56 +4,21 @@ Groups are fixed and each one's parts are added in a fixed order, so that the bi
 """
 
 import contextlib
-import hashlib
 import logging
-import pickle
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from flyrun import children, files
+from flyrun import children
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fit.scan.block_sums import tree
+from flyrun.fit.scan.kept_sums import Kept, digest
 from flyrun.fit.scan.row_groups import Block
 
 _SAY_EVERY_S = 10.0
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
 _PATIENCE_S = 60.0  # without a scheduler
 _REDONE = 4  # times that a group's worker may die
-
-
-class Kept:
-    """Results of groups as files, so that the same command goes on. key: all that they depend on."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def place(self, key: str) -> Path:
-        """Of a group's result."""
-        return self.folder / key
-
-    def get(self, key: str) -> Any:
-        """A result; None where there is none, or one that is damaged."""
-        try:
-            raw = self.place(key).read_bytes()
-        except OSError:
-            return None
-        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
-            return None
-        return pickle.loads(raw[32:])
-
-    def put(self, key: str, result: Any) -> None:
-        """Keep one; StoreError where there is no room."""
-        raw = pickle.dumps(result, protocol=5)
-        with files.writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            files.write_bytes(self.place(key), hashlib.sha256(raw).digest() + raw)
-
-    def clear(self) -> None:
-        """Forget all."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def run_group(look: Callable[[Block], Any], group: list[Block]) -> Any:
@@ -70,8 +35,8 @@ class Mapper:
 
     def __call__(self, look: Any, groups: list[list[Block]], words: str) -> list[Any]:
         """Of each group, from what is kept or by a look. Raises what a look raises."""
-        about = hashlib.sha256(pickle.dumps(look, protocol=5)).hexdigest()[:16]
-        keys = [f"{about}-{_digest(group)}" for group in groups]
+        about = digest(look)
+        keys = [f"{about}-{digest(group)}" for group in groups]
         found = {k: one for k, key in enumerate(keys) if (one := self._kept.get(key)) is not None}
         missing = [k for k in range(len(groups)) if k not in found]
         if found:
@@ -89,10 +54,6 @@ class Mapper:
                 left = f"{pace:,.0f} rows/s, {(rows - seen) / pace:,.0f} s left"
                 self._say(f"{words}: {len(found)} of {len(groups)} groups, {left}")
         return [found[k] for k in range(len(groups))]
-
-
-def _digest(group: list[Block]) -> str:
-    return hashlib.sha256(repr(group).encode()).hexdigest()[:16]
 
 
 @contextlib.contextmanager

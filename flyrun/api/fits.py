@@ -1,5 +1,6 @@
 """`flyrun.fit` and `flyrun.load`: the exact posterior of a table, as an object."""
 
+import argparse
 import contextlib
 import tempfile
 import warnings
@@ -12,7 +13,8 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
-from flyrun.fit import answer, by_weights, finished, loo, predict, priors, read_table
+from flyrun.fit import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
+from flyrun.fit.formula_sides import merged
 from flyrun.fit.request import LISTS, Budget, Clock, Request
 
 if TYPE_CHECKING:
@@ -38,25 +40,30 @@ def fit(
 ) -> "Fit":
     """Draw from the exact posterior of a regression, as `flyrun fit` does.
 
-    data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain.
-    model: by the target, if not given. priors: by term, as {"age": "normal(0, 1)"}, per unit of its column.
-    prior_scale: sd of the other coefficients' priors, per sd of a column. budget: seconds for chains, where
-    weighted draws do not serve. name: of the folder in results_dir/runs that keeps report and draws; without
-    one they go as the Fit goes. fresh: replace what is in that folder. table: offset, exposure, trials,
-    weights: names of columns; features, drop, categorical, numeric, na: lists of names; reference: by
-    category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows, of files.
+    data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain, or a formula,
+    as "died ~ age * C(sex)". model: by the target, if not given.
+    priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
+    coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
+    name: of the folder in results_dir/runs that keeps report and draws; without one they go as the Fit goes.
+    fresh: replace what is in that folder.
+    table: offset, exposure, trials, weights: names of columns; features, drop, categorical, numeric, na:
+    lists of names; reference: by category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows,
+    of files.
     Raises ConfigError or DataError, in one line, for what you can mend; warns where chains do not agree.
     """
     folder = None
     if name is None:
         folder = tempfile.TemporaryDirectory(prefix="flyrun-fit-")
         results_dir, name = folder.name, "fit"
+    settings = _settings(table)
+    if "~" in target:
+        target, settings = merged(target, settings)
     with _named(data) as file:
         request = Request(
             file,
             target,
             model=model,
-            table=_settings(table),
+            table=settings,
             prior_scale=prior_scale,
             priors=tuple(_typed(term, one) for term, one in (priors or {}).items()),
             budget=Budget(budget),
@@ -129,6 +136,33 @@ class Fit:
         draws: so many of the fit's, by default all. Raises DataError for rows that do not fit.
         """
         return predict.predictions(self.folder, frames.pandas(data), kind, interval, draws, seed)
+
+    def comparisons(self, column: str, interval: float = 0.94) -> "pd.DataFrame":
+        """By how much the expected target changes with a column, averaged over the fit's rows.
+
+        Of a category each level against the reference, of a number one more against what each row has. Of
+        several classes the chance of each. Mean, sd and the ends of the interval, over draws.
+        Raises ConfigError for a column that explains nothing, DataError where the table has changed.
+        """
+        with self._rows() as rows:
+            return comparisons.differences(self.folder, rows, column, interval)
+
+    def slopes(self, column: str, by: str | None = None, interval: float = 0.94) -> "pd.DataFrame":
+        """The derivative of the expected target by a number's column, averaged over rows; by: of each level.
+
+        Columns and errors: as `comparisons`.
+        """
+        with self._rows() as rows:
+            return comparisons.derivatives(self.folder, rows, column, by, interval)
+
+    @contextlib.contextmanager
+    def _rows(self) -> "Iterator[pd.DataFrame]":
+        """The rows that it was fitted to, as they stand in the table."""
+        if self._data is None or isinstance(self._data, (str, Path)):
+            yield finished.rows(self.folder)
+        else:
+            with _named(self._data) as name:
+                yield finished.rows(self.folder, path=name)
 
     def loo(self) -> loo.Loo:
         """How well the fit foretells each row from all others: elpd, its standard error, by row.
@@ -215,8 +249,6 @@ def _several(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _typed(term: str, prior: str) -> priors.Typed:
-    import argparse
-
     try:
         return priors.typed(f"{term}: {prior}")
     except argparse.ArgumentTypeError as error:

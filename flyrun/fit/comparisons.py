@@ -1,0 +1,90 @@
+"""What a change of one column does to the expected target, averaged over a table's rows, draw by draw.
+
+Average comparisons and slopes, as of Gelman & Pardoe 2007 and Arel-Bundock, Greifer & Heiss 2024.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.data.table.layout import Column
+from flyrun.errors import ConfigError
+from flyrun.fit import predict
+
+_STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square
+
+
+def differences(folder: Path, rows: pd.DataFrame, column: str, interval: float = 0.94) -> pd.DataFrame:
+    """Of a category each level against the reference, of a number one more against what each row has.
+
+    rows: of the fit's table, or any. Raises ConfigError for a column that explains nothing.
+    """
+    one = predict.fitted(folder)
+    about = _column(one, column)
+    if about.levels is None:
+        more = rows.assign(**{column: rows[column] + 1})
+        return _told(one, {f"{column} + 1": average(one, more) - average(one, rows)}, interval)
+    reference, *others = about.levels
+    whole = {level: average(one, _all(rows, about, level)) for level in about.levels}
+    changes = {f"{level} against {reference}": whole[level] - whole[reference] for level in others}
+    return _told(one, changes, interval)
+
+
+def derivatives(
+    folder: Path, rows: pd.DataFrame, column: str, by: str | None = None, interval: float = 0.94
+) -> pd.DataFrame:
+    """The slope by a number's column, of all rows or of those of each level of the category `by`.
+
+    rows and errors: as of `differences`.
+    """
+    one = predict.fitted(folder)
+    about = _column(one, column)
+    if about.levels is not None:
+        raise ConfigError(f"slopes: {column} is a category; ask for comparisons({column!r})")
+    step = _STEP * (about.high - about.low)
+    parts = {column: rows}
+    if by is not None:
+        groups = _column(one, by)
+        if groups.levels is None:
+            raise ConfigError(f"slopes: by={by!r} is a number; name a category")
+        words = rows[by].astype(str)
+        parts = {f"{column}, {by} = {level}": rows[words == level] for level in groups.levels}
+    found = {}
+    for name, some in parts.items():
+        ends = (average(one, some.assign(**{column: some[column] + side * step})) for side in (0.5, -0.5))
+        high, low = ends
+        found[name] = (high - low) / step
+    return _told(one, found, interval)
+
+
+def average(one: predict.Fitted, rows: pd.DataFrame) -> np.ndarray:
+    """The mean over rows of the expected target, by draw: (S, 1), or (S, K) of K classes."""
+    checked = predict.checked_rows(one, rows)
+    total = sum(block.sum(axis=1) for block in predict.means(one, checked))
+    return np.asarray(total) / len(rows)
+
+
+def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:
+    """The rows as if all had this level."""
+    return rows.assign(**{column.name: level if column.text else float(level)})
+
+
+def _column(one: predict.Fitted, name: str) -> Column:
+    known = {column.name: column for column in one.layout.features}
+    if name not in known:
+        close = did_you_mean(name, list(known))
+        raise ConfigError(f"{name}: explains nothing in this fit{close}; there are {listing(known)}")
+    return known[name]
+
+
+def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float) -> pd.DataFrame:
+    """Mean, sd and ends of the interval of draws (S, K), a row each; of classes a row a class."""
+    ends = (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
+    rows = {}
+    for name, draws in found.items():
+        for k, label in enumerate([f"{level}: " for level in one.levels] or [""]):
+            low, high = np.quantile(draws[:, k], ends)
+            rows[f"{label}{name}"] = (draws[:, k].mean(), draws[:, k].std(ddof=1), low, high)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "low", "high"])

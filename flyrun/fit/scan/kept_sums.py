@@ -1,0 +1,96 @@
+"""What looks gave of groups of row groups, kept as files, so that the same command goes on."""
+
+import hashlib
+import io
+import shutil
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyrun import files
+from flyrun.fit.scan.block_sums import Products, Sample, Sums, Travelled
+
+_KINDS: dict[str, type] = {one.__name__: one for one in (Products, Sample, Sums, Travelled)}
+
+
+class Kept:
+    """Results by key: all that they depend on."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def place(self, key: str) -> Path:
+        """Of a group's result."""
+        return self.folder / key
+
+    def get(self, key: str) -> Any:
+        """A result; None where there is none, or one that is damaged."""
+        try:
+            raw = self.place(key).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
+            return None
+        try:
+            with np.load(io.BytesIO(raw[32:]), allow_pickle=False) as arrays:
+                return _unpacked(dict(arrays), "")
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return None
+
+    def put(self, key: str, result: Any) -> None:
+        """Keep one; StoreError where there is no room."""
+        stream = io.BytesIO()
+        np.savez(stream, **_packed(result, ""))
+        raw = stream.getvalue()
+        with files.writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            files.write_bytes(self.place(key), hashlib.sha256(raw).digest() + raw)
+
+    def clear(self) -> None:
+        """Forget all."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _packed(result: Any, at: str) -> dict[str, np.ndarray]:
+    """A named tuple, and those in it, as arrays by name."""
+    found = {f"{at}kind": np.array(type(result).__name__)}
+    for name, value in zip(result._fields, result, strict=True):
+        nested = hasattr(value, "_fields")
+        found |= _packed(value, f"{at}{name}.") if nested else {f"{at}{name}": np.asarray(value)}
+    return found
+
+
+def _unpacked(arrays: dict[str, np.ndarray], at: str) -> Any:
+    kind: Any = _KINDS[str(arrays[f"{at}kind"])]
+    values = []
+    for name in kind._fields:
+        if f"{at}{name}.kind" in arrays:
+            values.append(_unpacked(arrays, f"{at}{name}."))
+        else:
+            value = arrays[f"{at}{name}"]
+            values.append(value if value.ndim else value.item())
+    return kind._make(values)
+
+
+def digest(value: Any) -> str:
+    """Of a look or of blocks: of the values of all fields, to the bit."""
+    found = hashlib.sha256()
+    _feed(found, value)
+    return found.hexdigest()[:16]
+
+
+def _feed(found: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        found.update(f"{value.dtype}{value.shape}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value) or hasattr(value, "_fields"):
+        names = [one.name for one in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[arg-type]
+        found.update(type(value).__name__.encode())
+        for name in names:
+            found.update(f"|{name}=".encode())
+            _feed(found, getattr(value, name))
+    else:
+        found.update(repr(value).encode())
