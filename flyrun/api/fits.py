@@ -201,6 +201,14 @@ class Fit:
         return f"<p>{self._about['how']}</p>{table}"
 
 
+def difference(one: loo.Loo, other: loo.Loo) -> loo.Difference:
+    """The elpd of one fit's `loo()` less that of another, with its standard error.
+
+    Raises ConfigError where they are not of the same rows.
+    """
+    return loo.difference(one, other)
+
+
 class _Silent:
     """A screen that shows nothing, and warns."""
 

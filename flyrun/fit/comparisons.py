@@ -72,7 +72,7 @@ def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:
 
 
 def _column(one: predict.Fitted, name: str) -> Column:
-    known = {column.name: column for column in one.layout.features}
+    known = {column.name: column for column in one.layout.columns}
     if name not in known:
         close = did_you_mean(name, list(known))
         raise ConfigError(f"{name}: explains nothing in this fit{close}; there are {listing(known)}")

@@ -7,10 +7,11 @@ import h5py
 import numpy as np
 
 import flyrun.data
+from flyrun.config.dataset import Table
 from flyrun.config.schema import build
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, DataError
 from flyrun.fit import coefficients, priors, table_posterior
 from flyrun.fit.by_weights import POSTERIOR
 from flyrun.fit.rows_posterior import Posterior
@@ -45,7 +46,7 @@ def read(folder: Path, **table: Any) -> Finished:
     Raises DataError where the table is not what it was.
     """
     settings = about(folder)["settings"]
-    dataset = flyrun.data.load(build("dataset", {"name": "table", **settings["dataset"], **table}))  # type: ignore[arg-type]
+    dataset = flyrun.data.load(_table(folder, table))
     layout = Layout.from_dict(dataset.info["layout"])
     own = [priors.typed(one) for one in settings["prior"]]
     told = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
@@ -54,18 +55,26 @@ def read(folder: Path, **table: Any) -> Finished:
 
 
 def rows(folder: Path, **table: Any) -> "pd.DataFrame":
-    """The columns that a fit's model reads, of the rows that it was fitted to. table and errors: as `read`."""
+    """What a fit's model reads of the rows that it was fitted to. table and errors: as of `read`."""
     import pandas as pd  # late: half a second
 
     from flyrun.data.table import new_rows, pieces  # late: pandas
 
-    told = about(folder)
-    config: Any = build("dataset", {"name": "table", **told["settings"]["dataset"], **table})
-    flyrun.data.fingerprint(config)  # the file is there, and as it was
-    layout = Layout.from_dict(told["layout"])
-    found = pd.concat(pieces.pieces(Path(config.path), new_rows.needed(layout), config, layout.text))
+    config = _table(folder, table)
+    layout = Layout.from_dict(about(folder)["layout"])
+    read = pieces.pieces(Path(str(config.path)), new_rows.needed(layout), config, layout.text)
+    found = pd.concat(read)
     found = found.head(config.limit) if config.limit else found
     return found.dropna() if config.missing == "drop" else found
+
+
+def _table(folder: Path, table: dict[str, Any]) -> Table:
+    """The table of a fit, as its file is. DataError where that has changed."""
+    settings = about(folder)["settings"]["dataset"] | table
+    config: Any = build("dataset", {"name": "table", **settings, "sha256": None})
+    if flyrun.data.fingerprint(config) != settings["sha256"]:
+        raise DataError(f"{config.path}: has changed since {folder} was fitted to it; fit it again")
+    return config
 
 
 def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -85,7 +85,7 @@ def linear_predictor(folder: Path, frame: pd.DataFrame, draws: int | None = None
     fit, and ConfigError for a folder that holds no fit.
     """
     one = fitted(folder).thinned(draws)
-    rows = new_rows.checked(frame, one.layout, "the new rows", _place)
+    rows = checked_rows(one, frame)
     return _predictor(one, rows)
 
 
@@ -105,8 +105,18 @@ def predictions(
     Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Errors: as `linear_predictor`.
     """
     one = fitted(folder).thinned(draws)
-    rows = new_rows.checked(frame, one.layout, "the new rows", _place)
+    rows = checked_rows(one, frame)
     return predicted(one, rows, kind, interval, seed)
+
+
+def checked_rows(one: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of a frame, checked. Raises DataError for those that do not fit."""
+    return new_rows.checked(frame, one.layout, "the new rows", _place)
+
+
+def means(one: Fitted, rows: pd.DataFrame) -> Iterator[np.ndarray]:
+    """Expected targets of checked rows, a block of rows at a time, (S, n, 1); of K classes (S, n, K)."""
+    return _drawn(one, rows, "mean", 0, 0)
 
 
 def rows_of(one: Fitted, path: Path) -> pd.DataFrame:

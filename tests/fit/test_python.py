@@ -1,13 +1,10 @@
 """The Python door: frames in, the same answer as the command gives, and what it says of mistakes."""
 
-import gc
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from flyrun.api.fits import fit, load
-from flyrun.api.runs import run
 from flyrun.errors import ConfigError, DataError
 from flyrun.paths import datasets_dir
 from tests.in_process import flyrun
@@ -92,3 +89,58 @@ def test_an_experiment_gives_its_table_and_draws(tmp_path):
     with pytest.raises(ConfigError, match="did you mean regular"):
         found.draws("regulr")
     assert found.report.is_file()
+
+
+@pytest.fixture(scope="module")
+def trial():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"arm": rng.choice(["a", "b", "c"], 300), "dose": rng.normal(size=300)})
+    eta = 0.3 * frame["dose"] + frame["arm"].map({"a": 0.0, "b": 0.5, "c": -1.0})
+    return frame.assign(ill=(rng.random(300) < 1 / (1 + np.exp(-eta))).astype(int))
+
+
+@pytest.mark.parametrize("target", ["ill", "ill ~ dose * arm"])
+def test_comparisons_are_means_over_rows_of_every_draw(trial, target):
+    made = fit(trial, target)
+    found = made.comparisons("arm")
+    assert list(found.index) == ["b against a", "c against a"]
+    of_arm = {arm: made.predict(trial.assign(arm=arm))["mean"].mean() for arm in "ab"}
+    by_hand = of_arm["b"] - of_arm["a"]
+    assert found.loc["b against a", "mean"] == pytest.approx(by_hand, abs=1e-12)
+    one = found.loc["b against a"]
+    assert 0 < one["sd"] < 0.2
+    assert one["low"] < one["mean"] < one["high"]
+    more = made.comparisons("dose").loc["dose + 1", "mean"]
+    ends = [made.predict(trial.assign(dose=trial["dose"] + k))["mean"].mean() for k in (0, 1)]
+    assert more == pytest.approx(ends[1] - ends[0], abs=1e-12)
+
+
+def test_slopes_are_derivatives(trial):
+    made = fit(trial, "ill")
+    beta = made.posterior["posterior"]["beta"].stack(s=("chain", "draw"))
+    dose = beta.sel(coefficient="dose").to_numpy()
+    levels = {name: beta.sel(coefficient=f"arm[{name}]").to_numpy() for name in "bc"}
+    eta = np.outer(trial["dose"], dose) + beta.sel(coefficient="intercept").to_numpy()
+    for name, effect in levels.items():
+        eta += np.outer(trial["arm"] == name, effect)
+    chance = 1 / (1 + np.exp(-eta))
+    slope = chance * (1 - chance) * dose
+    found = made.slopes("dose", by="arm")
+    for name in "abc":
+        own = slope[trial["arm"] == name].mean(axis=0)
+        assert found.loc[f"dose, arm = {name}", "mean"] == pytest.approx(own.mean(), rel=1e-6)
+        assert found.loc[f"dose, arm = {name}", "sd"] == pytest.approx(own.std(ddof=1), rel=1e-5)
+    with pytest.raises(ConfigError, match="is a category"):
+        made.slopes("arm")
+    with pytest.raises(ConfigError, match="did you mean dose"):
+        made.slopes("doses")
+
+
+def test_a_file_is_read_again_for_comparisons(trial, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trial.to_csv("t.csv", index=False)
+    made = fit("t.csv", "ill", name="t")
+    pd.testing.assert_frame_equal(made.comparisons("arm"), fit(trial, "ill").comparisons("arm"))
+    trial.head(200).to_csv("t.csv", index=False)
+    with pytest.raises(DataError, match="changed"):
+        load("results/runs/t").comparisons("arm")

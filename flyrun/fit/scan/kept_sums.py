@@ -43,7 +43,8 @@ class Kept:
     def put(self, key: str, result: Any) -> None:
         """Keep one; StoreError where there is no room."""
         stream = io.BytesIO()
-        np.savez(stream, **_packed(result, ""))
+        arrays: dict[str, Any] = _packed(result, "")
+        np.savez(stream, **arrays)
         raw = stream.getvalue()
         with files.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
