@@ -1,10 +1,13 @@
 """The Python door: frames in, the same answer as the command gives, and what it says of mistakes."""
 
+import gc
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from flyrun.api.fits import fit, load
+from flyrun.api.runs import run
 from flyrun.errors import ConfigError, DataError
 from flyrun.paths import datasets_dir
 from tests.in_process import flyrun
