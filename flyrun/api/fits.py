@@ -14,6 +14,7 @@ from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
 from flyrun.fit import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
+from flyrun.fit.bars import Bar
 from flyrun.fit.formula_sides import merged
 from flyrun.fit.request import LISTS, Budget, Clock, Request
 
@@ -41,7 +42,7 @@ def fit(
     """Draw from the exact posterior of a regression, as `flyrun fit` does.
 
     data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain, or a formula,
-    as "died ~ age * C(sex)". model: by the target, if not given.
+    as "died ~ age * C(sex) + (1 | clinic)". model: by the target, if not given.
     priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
     coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
     name: of the folder in results_dir/runs that keeps report and draws; without one they go as the Fit goes.
@@ -56,8 +57,9 @@ def fit(
         folder = tempfile.TemporaryDirectory(prefix="flyrun-fit-")
         results_dir, name = folder.name, "fit"
     settings = _settings(table)
+    groups: tuple[Bar, ...] = ()
     if "~" in target:
-        target, settings = merged(target, settings)
+        target, settings, groups = merged(target, settings)
     with _named(data) as file:
         request = Request(
             file,
@@ -70,6 +72,7 @@ def fit(
             name=name,
             results_dir=results_dir,
             fresh=fresh,
+            groups=groups,
         )
         answer.fit(request, Clock(), _Silent())
     return Fit(read_table.folder_of(request), data, folder)

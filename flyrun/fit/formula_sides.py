@@ -4,6 +4,8 @@ import re
 from typing import Any, NamedTuple
 
 from flyrun.errors import ConfigError
+from flyrun.fit import bars
+from flyrun.fit.bars import Bar
 from flyrun.fit.request import dashed
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
@@ -44,10 +46,11 @@ def split(text: str) -> Written:
     return Written(sides[2].strip("`"), {**options, "formula": right})
 
 
-def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The target of a formula, and a table's options with what it says. ConfigError: said twice."""
-    written = split(text)
+def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple[Bar, ...]]:
+    """The target of a formula, a table's options with what it says, its groups. ConfigError: said twice."""
+    rest, groups = bars.split(text)
+    written = split(rest)
     for key in written.options:
         if key in table:
             raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
-    return written.target, table | written.options
+    return written.target, table | written.options, tuple(groups)

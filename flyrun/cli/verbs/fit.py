@@ -16,6 +16,7 @@ from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fit import piped
+from flyrun.fit.bars import Bar
 from flyrun.fit.formula_sides import merged
 from flyrun.fit.priors import typed
 from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
@@ -74,7 +75,8 @@ def parse(words: Sequence[str]) -> Request:
     table |= {key: value for key in once if (value := getattr(given, key))}
     if given.rows is not None:
         table["limit"] = given.rows
-    target, groups = given.target, ()
+    target = given.target
+    groups: tuple[Bar, ...] = ()
     if given.formula is not None:
         target, table, groups = merged(given.formula, table)
     if groups and given.settings:
