@@ -154,14 +154,17 @@ def test_a_rule_of_acceptance_stands_where_an_update_takes_one(monkeypatch):
 
 
 @pytest.mark.parametrize("rows", ["dataset=mnist_7v9 model=logistic", "dataset=cifar3 model=softmax"])
-def test_each_sampler_that_a_refusal_names_can_be_typed(rows):
+def test_each_sampler_that_a_refusal_names_can_be_chosen(rows, tmp_path):
     with pytest.raises(ConfigError, match="do not fit") as refused:
         compose_job([*rows.split(), "sampler=gibbs"])
     named = str(refused.value).partition("choose ")[2].replace(" and ", ", ").split(", ")
     assert "hmc" in named
     assert "mixture_gibbs" not in named  # of rows, but of the mixture's alone
-    for name in named:
-        assert compose_job([*rows.split(), f"sampler={name}"]).arms
+    chosen = "".join(f"  {name}: [sampler={name}]\n" for name in named)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/each.yaml").write_text(f"# @package _global_\narms:\n{chosen}")
+    job = compose_job([*rows.split(), "experiment=each"], [tmp_path])
+    assert [arm.sampler.name for arm in job.arms] == named
 
 
 def test_missing_group_is_named():
