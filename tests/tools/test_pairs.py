@@ -1,10 +1,12 @@
 """`flyrun fit` of real tables gives the means and sds of NumPyro's NUTS under the same priors."""
 
+import csv
+
 import pytest
 
 from tools.pairs import __main__ as pairs
 from tools.pairs.reference import stored
-from tools.pairs.tables import pair
+from tools.pairs.tables import PAIRS, pair
 
 BUNDLED = ["diabetes gaussian", "diabetes gamma", "breast_cancer logistic"]
 
@@ -27,3 +29,12 @@ def test_a_fit_of_a_real_table_is_that_of_another_package(name, reference, tmp_p
     assert not pairs.held(*pairs.apart(fit, other | {"sd": wider}))
     with pytest.raises(ValueError, match="other terms"):
         pairs.apart(fit, other | {"mean": {"nothing": 0.0}})
+
+
+def test_the_page_is_of_the_pairs_that_there_are(reference):
+    rows = list(csv.DictReader((pairs.MEASURED / "fit_pairs.csv").open(encoding="utf-8")))
+    names = [f"{row['table']} {row['family']}" for row in rows]
+    assert names == [one.name for one in PAIRS]
+    compared = {name for name, row in zip(names, rows, strict=True) if row["off"]}
+    assert compared == reference.keys()
+    assert sum(pairs.held(float(row["off"]), float(row["sd_ratio"])) for row in rows if row["off"]) >= 12

@@ -184,6 +184,13 @@ def _cell(value: float) -> str:
     return "–" if math.isnan(value) else number(value)
 
 
+def _write(rows: dict[tuple[str, str], dict[str, Any]], out: Path) -> None:
+    table = pd.DataFrame([rows[key] for one in PAIRS if (key := (one.table, one.family)) in rows])
+    with files.writing(out):
+        table.to_csv(out, index=False, float_format="%.6g")
+        out.with_suffix(".md").write_text(page(table), "utf-8")
+
+
 def main() -> int:
     """Fit, print a line for each, write page and table after each."""
     parser = argparse.ArgumentParser(prog="python -m tools.pairs", description=__doc__.partition("\n")[0])
@@ -201,10 +208,7 @@ def main() -> int:
                 rows[one.table, one.family] = row
                 said = f"{row['way']}, {row['effective']:,.0f} effective, {row['seconds']:.1f} s"
                 print(f"{one.name}: {said}, off {row['off']:.3f}, sd {row['sd_ratio']:.3f}", flush=True)
-    table = pd.DataFrame([rows[key] for one in PAIRS if (key := (one.table, one.family)) in rows])
-    with files.writing(out):
-        table.to_csv(out, index=False, float_format="%.6g")
-        out.with_suffix(".md").write_text(page(table), "utf-8")
+                _write(rows, out)
     return 0
 
 

@@ -29,12 +29,19 @@ def stored() -> dict[str, dict[str, Any]]:
 
 
 def columns(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Encoded features (N, D), what each was lessened by and divided by (D,), and their names."""
-    features = pair.features(pair.frame())
+    """Encoded features (N, D), what each was lessened by and divided by (D,), and their names.
+
+    A row of several trials counts as often, as the rows would that it stands for.
+    """
+    frame = pair.frame()
+    features = pair.features(frame)
     raw = features.to_numpy(float)
+    copies = frame[pair.beside["trials"]] if "trials" in pair.beside else None
+    mean = np.average(raw, axis=0, weights=copies)
+    sd = np.sqrt(np.average((raw - mean) ** 2, axis=0, weights=copies))
     two = np.array([len(np.unique(column)) == 2 for column in raw.T])
-    shift = np.where(two, raw.min(0), raw.mean(0))
-    unit = np.where(two, raw.max(0) - raw.min(0), raw.std(0))
+    shift = np.where(two, raw.min(0), mean)
+    unit = np.where(two, raw.max(0) - raw.min(0), sd)
     return (raw - shift) / unit, shift, unit, [str(name) for name in features.columns]
 
 

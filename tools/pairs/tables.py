@@ -14,6 +14,7 @@ class Pair:
     """A table and a family. target: its column; frame: makes the table, columns named as typed.
 
     beside: columns that are no features, by option, as `exposure`. Every other column is a feature.
+    numeric: a column that is one, though it looks as if it held codes or numbers of rows.
     """
 
     table: str
@@ -21,6 +22,7 @@ class Pair:
     target: str
     frame: Callable[[], pd.DataFrame]
     beside: dict[str, str] = field(default_factory=dict)
+    numeric: str = ""
 
     @property
     def name(self) -> str:
@@ -35,7 +37,8 @@ class Pair:
     def words(self) -> list[str]:
         """`flyrun fit` of the table's file, less the file."""
         beside = [word for role, column in self.beside.items() for word in (f"--{role}", column)]
-        return ["--target", self.target, "--model", self.family, *beside]
+        numeric = ["--numeric", self.numeric] if self.numeric else []
+        return ["--target", self.target, "--model", self.family, *beside, *numeric]
 
     def features(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The columns that are features."""
@@ -186,7 +189,10 @@ PAIRS = [
     *(Pair("spector", family, "grade", spector) for family in ("logistic", "probit")),
     Pair("star98", "binomial", "nabove", star98, {"trials": "pupils"}),
     *(Pair("cpunish", family, "executions", cpunish) for family in ("poisson", "negative_binomial")),
-    *(Pair("randhie", family, "mdvis", randhie) for family in ("poisson", "negative_binomial")),
+    *(
+        Pair("randhie", family, "mdvis", randhie, numeric="physlm")
+        for family in ("poisson", "negative_binomial")
+    ),
     Pair("fair", "ordinal", "rate_marriage", fair),
     *(Pair("affairs", family, "affairs", affairs) for family in ("logistic", "probit")),
     *(Pair("stackloss", family, "stackloss", stackloss) for family in ("gaussian", "student_t")),
