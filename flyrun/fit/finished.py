@@ -43,9 +43,11 @@ def about(folder: Path) -> dict[str, Any]:
 def read(folder: Path, **table: Any) -> Finished:
     """Read a fit's table again; table: settings of it that differ, as where the file is now.
 
-    Raises DataError where the table is not what it was.
+    Raises DataError where the table is not what it was, ConfigError for a fit with groups.
     """
     settings = about(folder)["settings"]
+    if groups := settings.get("groups"):
+        raise ConfigError(f"{folder}: was fitted with {groups[0]}, and rows of groups are not left out yet")
     dataset = flyrun.data.load(_table(folder, table))
     layout = Layout.from_dict(dataset.info["layout"])
     own = [priors.typed(one) for one in settings["prior"]]

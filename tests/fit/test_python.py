@@ -147,3 +147,12 @@ def test_a_file_is_read_again_for_comparisons(trial, tmp_path, monkeypatch):
     trial.head(200).to_csv("t.csv", index=False)
     with pytest.raises(DataError, match="changed"):
         load("results/runs/t").comparisons("arm")
+
+
+def test_groups_are_fitted_and_what_they_cannot_do_yet_is_refused(trial):
+    frame = trial.assign(clinic=np.repeat([f"c{k}" for k in range(20)], 15))
+    made = fit(frame, "ill ~ dose + (1 | clinic)")
+    assert "sd(clinic)" in made.summary().index
+    for ask in (made.loo, lambda: made.predict(frame), lambda: made.comparisons("dose")):
+        with pytest.raises(ConfigError, match="was fitted with"):
+            ask()
