@@ -64,7 +64,7 @@ def sampled(pair: Pair, seed: int = 0) -> dict[str, Any]:
     trials = frame[pair.beside["trials"]].to_numpy(int) if "trials" in pair.beside else None
     several = (len(levels),) if pair.family == "softmax" else ()
 
-    def logarithm(name: str, shape: float, rate: float) -> Any:
+    def gamma(name: str, shape: float, rate: float) -> Any:
         return numpyro.sample(name, dist.Gamma(shape, rate))
 
     def model() -> None:
@@ -93,15 +93,15 @@ def sampled(pair: Pair, seed: int = 0) -> dict[str, Any]:
         elif pair.family == "poisson":
             numpyro.sample("y", dist.Poisson(jnp.exp(eta)), obs=y.astype(int))
         elif pair.family == "negative_binomial":
-            phi = logarithm("phi", 1.0, 0.5)
+            phi = gamma("phi", 1.0, 0.5)
             numpyro.sample("y", dist.NegativeBinomial2(jnp.exp(eta), phi), obs=y.astype(int))
         elif pair.family == "gamma":
-            shape = logarithm("shape", 1.0, 0.5)
+            shape = gamma("shape", 1.0, 0.5)
             numpyro.sample("y", dist.Gamma(shape, shape * jnp.exp(-eta)), obs=y)
         elif pair.family == "gaussian":
-            numpyro.sample("y", dist.Normal(eta, logarithm("sigma", 1.0, 1.0)), obs=(y - centre) / scale)
+            numpyro.sample("y", dist.Normal(eta, gamma("sigma", 1.0, 1.0)), obs=(y - centre) / scale)
         else:
-            nu, sigma = logarithm("nu", 2.0, 0.1), logarithm("sigma", 1.0, 1.0)
+            nu, sigma = gamma("nu", 2.0, 0.1), gamma("sigma", 1.0, 1.0)
             numpyro.sample("y", dist.StudentT(nu, eta, sigma), obs=(y - centre) / scale)
 
     kernel = numpyro.infer.NUTS(model, target_accept_prob=0.9, dense_mass=True)

@@ -29,11 +29,6 @@ class Pair:
         """As the reference has it."""
         return f"{self.table} {self.family}"
 
-    @property
-    def bundled(self) -> bool:
-        """Whether scikit-learn, which flyrun needs anyway, has the table; statsmodels has the others."""
-        return self.frame.__name__ in _BUNDLED
-
     def words(self) -> list[str]:
         """`flyrun fit` of the table's file, less the file."""
         beside = [word for role, column in self.beside.items() for word in (f"--{role}", column)]
@@ -177,8 +172,6 @@ def strikes() -> pd.DataFrame:
     """How long 62 strikes were."""
     return _statsmodels("strikes")
 
-
-_BUNDLED = ("breast_cancer", "diabetes", "iris", "two_irises", "wine")
 
 PAIRS = [
     *(Pair("breast_cancer", family, "target", breast_cancer) for family in ("logistic", "probit")),
