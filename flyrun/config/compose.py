@@ -198,7 +198,8 @@ class _Composer:
         while new := {e.key: e.value for e in reversed(_open_choices(config))}:
             suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in new]
             choices = new | choices
-            config = self.compose(choices)
+            for group, option in new.items():
+                config[group] = self._option(group, option)
         replaced = {g for g in own_choices if choices[g] != own_choices[g]}
         own_values = [e for e in own_values if e.group not in replaced or _has(e.key, config)]
         typed = [e for e in self.values if e.group in ARM_GROUPS and _has(e.key, config)]
@@ -285,7 +286,12 @@ def _title(title: str, listed: str | None, entries: Iterable[Entry]) -> str:
 def _suggestions(config: DictConfig) -> list[Entry]:
     """What the chosen options say should go with them."""
     chosen = [group for group in ARM_GROUPS if isinstance(config.get(group), DictConfig)]
-    return read(word for group in chosen for word in schema(group, config[group].get("name")).suggests)
+    return [
+        e for group in chosen for e in _suggested(tuple(schema(group, config[group].get("name")).suggests))
+    ]
+
+
+_suggested = lru_cache(read)  # the same few words for every arm
 
 
 def _open_choices(config: DictConfig) -> list[Entry]:
