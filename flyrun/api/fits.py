@@ -1,4 +1,4 @@
-"""`flyrun.fit` and `flyrun.load`: the exact posterior of a table, as an object."""
+"""`flyrun.fitting` and `flyrun.load`: the exact posterior of a table, as an object."""
 
 import argparse
 import contextlib
@@ -13,10 +13,10 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
-from flyrun.fit import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
-from flyrun.fit.bars import Bar
-from flyrun.fit.formula_sides import merged
-from flyrun.fit.request import LISTS, Budget, Clock, Request
+from flyrun.fitting import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.request import LISTS, Budget, Clock, Request
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
 from flyrun.data.table import pieces as table_files
 from flyrun.errors import ConfigError, DataError
-from flyrun.fit import read_table
+from flyrun.fitting import read_table
 
 N = 40
 

@@ -19,7 +19,7 @@ from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.layout import Layout
 from flyrun.errors import FlyrunError
-from flyrun.fit import read_table
+from flyrun.fitting import read_table
 
 N = 60
 RNG = np.random.default_rng(5)

@@ -12,7 +12,7 @@ from flyrun.config.dataset import Table
 from flyrun.data.table import formula
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fit.formula_sides import split
+from flyrun.fitting.formula_sides import split
 
 KNOWN = ["age", "sex", "dose", "my age", "grade"]
 LONG = (

@@ -6,10 +6,10 @@ import pytest
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch, request):
     if "beside" not in request.fixturenames:
-        monkeypatch.setattr("flyrun.fit.second_process.cores", lambda: 1)
+        monkeypatch.setattr("flyrun.fitting.second_process.cores", lambda: 1)
 
 
 @pytest.fixture
 def beside(monkeypatch):
     """As where there are two cores."""
-    monkeypatch.setattr("flyrun.fit.second_process.cores", lambda: 2)
+    monkeypatch.setattr("flyrun.fitting.second_process.cores", lambda: 2)

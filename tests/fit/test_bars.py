@@ -3,7 +3,7 @@
 import pytest
 
 from flyrun.errors import FlyrunError
-from flyrun.fit.bars import Bar, split
+from flyrun.fitting.bars import Bar, split
 
 
 @pytest.mark.parametrize(

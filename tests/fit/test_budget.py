@@ -12,8 +12,8 @@ from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.diagnostics import ess
 from flyrun.exit_codes import UNTRUSTED
-from flyrun.fit import choose, coefficients, rounds
-from flyrun.fit.request import Clock
+from flyrun.fitting import choose, coefficients, rounds
+from flyrun.fitting.request import Clock
 from flyrun.report.sections import ess as ess_section
 from tests.fit.test_fit_pieces import LAYOUT
 

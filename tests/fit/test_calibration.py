@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from flyrun.cli.verbs.fit import parse
-from flyrun.fit.choose import problem
+from flyrun.fitting.choose import problem
 from flyrun.samplers.method import prepare
 
 N_TABLES, N_ROWS = 300, 30

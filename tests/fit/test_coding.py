@@ -7,8 +7,8 @@ import pytest
 from flyrun import data
 from flyrun.cli.verbs.fit import parse
 from flyrun.config.dataset import Table
-from flyrun.fit import choose
-from flyrun.fit.coefficients import Scales
+from flyrun.fitting import choose
+from flyrun.fitting.coefficients import Scales
 from flyrun.models import problem
 from flyrun.samplers.method import prepare
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.special import expit
 
 from flyrun.cli.verbs.fit import parse
-from flyrun.fit import by_weights, read_table, table_posterior
-from flyrun.fit.rows_posterior import CoefficientPrior
+from flyrun.fitting import by_weights, read_table, table_posterior
+from flyrun.fitting.rows_posterior import CoefficientPrior
 from flyrun.models.family import family
 
 

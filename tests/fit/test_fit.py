@@ -16,7 +16,7 @@ import pytest
 import xarray
 
 from flyrun.cli.main import main
-from flyrun.fit import coefficients
+from flyrun.fitting import coefficients
 from flyrun.models.fits import modes
 from flyrun.runner import store
 from flyrun.samplers.chain.method import Chain
@@ -249,7 +249,7 @@ def test_chains_started_at_one_of_two_modes_would_agree(tmp_path, monkeypatch, c
 
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flyrun.fit.second_process.report", lambda folder: folder)
+    monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: folder)
     monkeypatch.setattr("flyrun.report.document.show", lambda *_: print("a table"))
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
     words = ["fit", "diabetes.csv", "--target", "target", "--budget", "620", "--workers", "1", *CHAINS]

@@ -13,7 +13,7 @@ from flyrun.config.sampler.chain import ThetaUpdate
 from flyrun.config.schema import SCHEMAS
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.fit import choose, coefficients, read_table
+from flyrun.fitting import choose, coefficients, read_table
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.report.sections import coefficients as fit_report
 

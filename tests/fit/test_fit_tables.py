@@ -15,7 +15,7 @@ from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
-from flyrun.fit import choose, read_table
+from flyrun.fitting import choose, read_table
 
 N = 60
 

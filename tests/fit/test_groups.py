@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
-from flyrun.fit import mode, weighted_draws
-from flyrun.fit.groups import draw, normal_noise
-from flyrun.fit.groups.integrated_out import GroupedPosterior
-from flyrun.fit.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.groups import draw, normal_noise
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.models.family import family
 
 NAMES = ["logistic", "binomial", "poisson", "negative_binomial"]

@@ -13,7 +13,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
-from flyrun.fit import choose, identified, read_table
+from flyrun.fitting import choose, identified, read_table
 
 N = 150
 TARGETS = ("two", "three", "numbers")

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 from flyrun.api.fits import fit
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError
-from flyrun.fit import by_weights, finished, loo, weighted_draws
-from flyrun.fit.rows_posterior import Posterior
+from flyrun.fitting import by_weights, finished, loo, weighted_draws
+from flyrun.fitting.rows_posterior import Posterior
 from tests.in_process import flyrun
 
 ROWS = 60

@@ -16,8 +16,8 @@ from scipy.special import expit, ndtr
 from flyrun.cli.main import main
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fit import coefficients
-from flyrun.fit.predict import linear_predictor, predictions
+from flyrun.fitting import coefficients
+from flyrun.fitting.predict import linear_predictor, predictions
 from flyrun.models.family import family, names
 from flyrun.paths import conf_dir
 

@@ -8,9 +8,9 @@ import pytest
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.fit.coefficients import Scales
-from flyrun.fit.priors import INTERCEPT_SD, Priors, Typed, lines, priors, typed
-from flyrun.fit.table_posterior import posterior_of
+from flyrun.fitting.coefficients import Scales
+from flyrun.fitting.priors import INTERCEPT_SD, Priors, Typed, lines, priors, typed
+from flyrun.fitting.table_posterior import posterior_of
 from flyrun.models.family import family
 
 AGE = Column("age", mean=40.0, sd=10.0, low=18.0, high=90.0)

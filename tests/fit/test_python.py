@@ -1,17 +1,21 @@
 """The Python door: frames in, the same answer as the command gives, and what it says of mistakes."""
 
 import gc
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import flyrun as flyrun_package
 from flyrun.api.fits import fit, load
 from flyrun.api.runs import run
 from flyrun.errors import ConfigError, DataError
 from flyrun.paths import datasets_dir
 from tests.in_process import flyrun
 
+ROOT = Path(__file__).parents[2]
 FILE = datasets_dir() / "tables" / "breast_cancer.csv"
 
 
@@ -156,3 +160,17 @@ def test_groups_are_fitted_and_what_they_cannot_do_yet_is_refused(trial):
     for ask in (made.loo, lambda: made.predict(frame), lambda: made.comparisons("dose")):
         with pytest.raises(ConfigError, match="was fitted with"):
             ask()
+
+
+def test_every_block_of_the_page_runs_as_printed(monkeypatch, tmp_path):
+    """One after the other in one namespace, from a folder with the sample table."""
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "datasets").symlink_to(datasets_dir())
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), names)
+    assert len(blocks) >= 6
+    assert names["run"].arms
+    assert callable(flyrun_package.fit)

@@ -10,11 +10,11 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.errors import DataError
-from flyrun.fit.request import Request
-from flyrun.fit.rows_posterior import Posterior, Rows
-from flyrun.fit.scan import kept_sums, mappers, row_groups, row_weights
-from flyrun.fit.scan.block_sums import Intensity, SumLook
-from flyrun.fit.scan.stages import Scan
+from flyrun.fitting.request import Request
+from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
+from flyrun.fitting.scan.block_sums import Intensity, SumLook
+from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from flyrun.report.summaries import read_fit
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from flyrun.errors import StoreError
-from flyrun.fit import second_process
-from flyrun.fit.second_process import SecondProcess, _on_two
+from flyrun.fitting import second_process
+from flyrun.fitting.second_process import SecondProcess, _on_two
 from tests.fit.test_fit import fit
 
 HERE = os.getpid()
@@ -52,7 +52,7 @@ def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
     (tmp_path / "b").mkdir()
     there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620", code=(3,))
     printed = capsys.readouterr().out
-    monkeypatch.setattr("flyrun.fit.second_process.cores", lambda: 1)
+    monkeypatch.setattr("flyrun.fitting.second_process.cores", lambda: 1)
     here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620", code=(3,))
     assert "report.html" in printed
     assert "intercept" in printed

@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 
 from flyrun.cli.main import main
 from flyrun.errors import FlyrunError
-from flyrun.fit import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_draws
-from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_draws
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family, names
 
 LEVELS = 3  # of classes

@@ -18,7 +18,7 @@ def run(given: argparse.Namespace) -> int:
     Of two fits print how well each foretells rows, and the difference.
     """
     if fits := _fits(given):
-        from flyrun.fit.loo import compare as compare_fits  # late: NumPy
+        from flyrun.fitting.loo import compare as compare_fits  # late: NumPy
 
         for name, found in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
             print(f"{name}: {found}" if name else found)

@@ -15,11 +15,11 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fit import piped
-from flyrun.fit.bars import Bar
-from flyrun.fit.formula_sides import merged
-from flyrun.fit.priors import typed
-from flyrun.fit.request import LISTS, UNITS, Budget, Clock, Request
+from flyrun.fitting import piped
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.priors import typed
+from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request
 from flyrun.paths import datasets_dir
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(given: argparse.Namespace) -> int:
         if request.check:
             return _check(request, screen)
         clock = Clock()
-        from flyrun.fit.answer import fit  # late: errors in the words come at once
+        from flyrun.fitting.answer import fit  # late: errors in the words come at once
 
         code = fit(request, clock, screen)
     except Exception as error:
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _check(request: Request, screen: "Screen") -> int:
     """Say what the columns are taken for, and fit nothing."""
-    from flyrun.fit.read_table import look  # late: NumPy
+    from flyrun.fitting.read_table import look  # late: NumPy
     from flyrun.runner import progress  # late: rich
 
     for line in look(request):

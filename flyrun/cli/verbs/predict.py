@@ -10,7 +10,7 @@ from flyrun.runner.store import find_run, runs
 def run(given: argparse.Namespace) -> int:
     """Write the predictions as CSV."""
     from flyrun import files  # late, as below: help and Tab need no pandas
-    from flyrun.fit import piped, predict  # late
+    from flyrun.fitting import piped, predict  # late
 
     one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     rows = predict.rows_of(one, piped.kept(given.file))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flyrun import files
-from flyrun.fit.scan.block_sums import Products, Sample, Sums, Travelled
+from flyrun.fitting.scan.block_sums import Products, Sample, Sums, Travelled
 
 _KINDS: dict[str, type] = {one.__name__: one for one in (Products, Sample, Sums, Travelled)}
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.fit import by_weights, read_table, table_posterior
-from flyrun.fit.groups import grouped_table
-from flyrun.fit.request import Clock, Request
-from flyrun.fit.rows_posterior import Posterior
-from flyrun.fit.scan import many_files
-from flyrun.fit.second_process import SecondProcess, reporting
+from flyrun.fitting import by_weights, read_table, table_posterior
+from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan import many_files
+from flyrun.fitting.second_process import SecondProcess, reporting
 from flyrun.models.family import family
 from flyrun.report import document
 from flyrun.runner import progress
@@ -100,7 +100,7 @@ def _finish(
 def _by_rounds(request: Request, read: read_table.ReadTable, clock: Clock, screen: Any) -> int:
     """The answer of compiled chains."""
     with SecondProcess() as beside:
-        from flyrun.fit import rounds  # late: the other process has begun
-        from flyrun.fit.choose import problem  # late: numba, which weighted draws do without
+        from flyrun.fitting import rounds  # late: the other process has begun
+        from flyrun.fitting.choose import problem  # late: numba, which weighted draws do without
 
         return rounds.fit(request, problem(request, read), clock, screen, beside)

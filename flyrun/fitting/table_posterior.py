@@ -4,8 +4,8 @@ import numpy as np
 
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
-from flyrun.fit.priors import Priors
-from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.priors import Priors
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import Family
 
 _MOST_PARAMETERS = 3_000

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.fit.rows_posterior import Expansion, Posterior
+from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 _MOST = 100  # steps
 _ENOUGH = 50_000  # rows whose mode is near that of more

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from flyrun.fit.rows_posterior import Posterior
+from flyrun.fitting.rows_posterior import Posterior
 
 CHAINS = 4
 _WARM_UP = 300

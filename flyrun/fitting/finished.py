@@ -12,9 +12,9 @@ from flyrun.config.schema import build
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fit import coefficients, priors, table_posterior
-from flyrun.fit.by_weights import POSTERIOR
-from flyrun.fit.rows_posterior import Posterior
+from flyrun.fitting import coefficients, priors, table_posterior
+from flyrun.fitting.by_weights import POSTERIOR
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.models.family import family
 from flyrun.report import summaries
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flyrun.fit import mode, weighted_draws
-from flyrun.fit.groups import normal_noise
-from flyrun.fit.groups.integrated_out import GroupedPosterior
-from flyrun.fit.weighted_draws import Mixture, Weighted
+from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.groups import normal_noise
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.weighted_draws import Mixture, Weighted
 
 NODES = (9, 11, 15, 25, 41, 81)  # of an intercept
 NODES_OF_TWO = (5, 7, 9, 13, 21)  # each way, of an intercept and a slope

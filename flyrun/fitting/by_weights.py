@@ -9,12 +9,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import __version__, files
-from flyrun.fit import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
-from flyrun.fit.groups.draw import draw as draw_groups
-from flyrun.fit.groups.grouped_table import OfTable, remedy
-from flyrun.fit.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
-from flyrun.fit.request import Clock, Request
-from flyrun.fit.rows_posterior import Posterior
+from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
+from flyrun.fitting.groups.draw import draw as draw_groups
+from flyrun.fitting.groups.grouped_table import OfTable, remedy
+from flyrun.fitting.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
+from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.models.family import LogGamma
 from flyrun.report.summaries import FIT
 from flyrun.runner import environment, store

@@ -11,11 +11,11 @@ from flyrun.data.table import pieces
 from flyrun.data.table.columns import usable
 from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError
-from flyrun.fit.bars import Bar
-from flyrun.fit.groups import scales
-from flyrun.fit.groups.integrated_out import GroupedPosterior
-from flyrun.fit.read_table import ReadTable
-from flyrun.fit.rows_posterior import Posterior, Rows
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.groups import scales
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.read_table import ReadTable
+from flyrun.fitting.rows_posterior import Posterior, Rows
 
 FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
 

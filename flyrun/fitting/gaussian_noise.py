@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.errors import FlyrunError
-from flyrun.fit.rows_posterior import Posterior
+from flyrun.fitting.rows_posterior import Posterior
 
 _POINTS = 400  # of the grid of log σ
 _NARROWED = 6  # times that the grid closes in on where the mass is

@@ -9,10 +9,10 @@ from typing import Any
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, schema
 from flyrun.errors import ConfigError
-from flyrun.fit import by_weights, read_table
-from flyrun.fit.request import Request, dashed
-from flyrun.fit.scan import kept_sums, mappers, row_groups
-from flyrun.fit.scan.stages import Found, Scan
+from flyrun.fitting import by_weights, read_table
+from flyrun.fitting.request import Request, dashed
+from flyrun.fitting.scan import kept_sums, mappers, row_groups
+from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.models.family import family
 
 _SEED = 0

@@ -16,8 +16,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from flyrun.diagnostics.psis import HEAVY, pareto_k
-from flyrun.fit import gaussian_noise, hmc_on_rows, mode
-from flyrun.fit.rows_posterior import Expansion, Posterior
+from flyrun.fitting import gaussian_noise, hmc_on_rows, mode
+from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
 ENOUGH = 400  # effective draws from which weights are trusted

@@ -4,9 +4,9 @@ import re
 from typing import Any, NamedTuple
 
 from flyrun.errors import ConfigError
-from flyrun.fit import bars
-from flyrun.fit.bars import Bar
-from flyrun.fit.request import dashed
+from flyrun.fitting import bars
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.request import dashed
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
 _OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(log\(\s*)?({_NAME})\s*\)?\s*\)\s*")

@@ -15,9 +15,9 @@ from scipy.special import logsumexp
 
 from flyrun.diagnostics.psis import HEAVY
 from flyrun.errors import ConfigError
-from flyrun.fit import finished
-from flyrun.fit.finished import Finished
-from flyrun.fit.rows_posterior import Rows
+from flyrun.fitting import finished
+from flyrun.fitting.finished import Finished
+from flyrun.fitting.rows_posterior import Rows
 
 _ALL_ROWS = 2_000  # up to which every row is smoothed
 _SAMPLED = 1_000  # rows of a taller table that are

@@ -15,9 +15,9 @@ from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Arm, Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
-from flyrun.fit import coefficients, priors, second_process
-from flyrun.fit.choose import PreparedFit
-from flyrun.fit.request import Clock, Request
+from flyrun.fitting import coefficients, priors, second_process
+from flyrun.fitting.choose import PreparedFit
+from flyrun.fitting.request import Clock, Request
 from flyrun.report import document
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store

@@ -11,7 +11,7 @@ import pandas as pd
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError
-from flyrun.fit import predict
+from flyrun.fitting import predict
 
 _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from flyrun.config.dataset import ROLES, Table
 from flyrun.config.schema import quoted
-from flyrun.fit.bars import Bar
-from flyrun.fit.priors import Typed
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.priors import Typed
 
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")

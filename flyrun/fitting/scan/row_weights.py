@@ -13,10 +13,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.diagnostics import ess
-from flyrun.fit import hmc_on_rows, mode
-from flyrun.fit.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fit.scan.block_sums import Sums, Travelled
-from flyrun.fit.weighted_draws import Mixture, Weighted, doubts, shape_by_halves
+from flyrun.fitting import hmc_on_rows, mode
+from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fitting.scan.block_sums import Sums, Travelled
+from flyrun.fitting.weighted_draws import Mixture, Weighted, doubts, shape_by_halves
 from flyrun.models.family import Family
 
 DRAWS = 10_000

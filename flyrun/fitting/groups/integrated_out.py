@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from flyrun.fit.groups import scales, sums
-from flyrun.fit.rows_posterior import Expansion, Posterior
+from flyrun.fitting.groups import scales, sums
+from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7

@@ -15,11 +15,11 @@ import numpy as np
 from flyrun.config.schema import quoted
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
-from flyrun.fit import gaussian_noise, mode, priors
-from flyrun.fit.request import Request
-from flyrun.fit.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fit.scan import row_weights
-from flyrun.fit.scan.block_sums import (
+from flyrun.fitting import gaussian_noise, mode, priors
+from flyrun.fitting.request import Request
+from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fitting.scan import row_weights
+from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     Centre,
     Encoding,
@@ -33,8 +33,8 @@ from flyrun.fit.scan.block_sums import (
     Sums,
     tree,
 )
-from flyrun.fit.scan.row_groups import Block, Shards
-from flyrun.fit.weighted_draws import Weighted
+from flyrun.fitting.scan.row_groups import Block, Shards
+from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import Family
 
 _SHARES = (0.01, 0.05, 0.25, 1.0)  # of the row groups by the end of each stage

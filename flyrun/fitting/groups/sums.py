@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.fit.rows_posterior import Rows
+from flyrun.fitting.rows_posterior import Rows
 from flyrun.models.family import Family
 
 _TOGETHER = 8  # rows whose product of 1 + e^η is taken before its logarithm

@@ -18,9 +18,9 @@ from flyrun.config.schema import Choice, chosen_by, keys, listing, quoted, schem
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fit import identified
-from flyrun.fit.priors import INTERCEPT_SD
-from flyrun.fit.read_table import (
+from flyrun.fitting import identified
+from flyrun.fitting.priors import INTERCEPT_SD
+from flyrun.fitting.read_table import (
     MOST_SHOWN,
     ReadTable,
     model_of,
@@ -31,8 +31,8 @@ from flyrun.fit.read_table import (
     shape,
     taken,
 )
-from flyrun.fit.request import Request
-from flyrun.fit.table_posterior import refuse_many
+from flyrun.fitting.request import Request
+from flyrun.fitting.table_posterior import refuse_many
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from flyrun import children
 from flyrun.errors import ConfigError, DataError, FlyrunError
-from flyrun.fit.scan.block_sums import tree
-from flyrun.fit.scan.kept_sums import Kept, digest
-from flyrun.fit.scan.row_groups import Block
+from flyrun.fitting.scan.block_sums import tree
+from flyrun.fitting.scan.kept_sums import Kept, digest
+from flyrun.fitting.scan.row_groups import Block
 
 _SAY_EVERY_S = 10.0
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first

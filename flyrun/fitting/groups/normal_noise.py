@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from flyrun.fit import mode, weighted_draws
-from flyrun.fit.groups import scales
-from flyrun.fit.groups.integrated_out import GroupedPosterior
-from flyrun.fit.rows_posterior import Expansion
-from flyrun.fit.weighted_draws import Mixture, Weighted
+from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.groups import scales
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.rows_posterior import Expansion
+from flyrun.fitting.weighted_draws import Mixture, Weighted
 
 _START = np.array([-0.5, -0.5, 0.0, -0.5])  # log σ and h
 

@@ -138,7 +138,7 @@ def _load() -> None:
     if sys.modules["xarray"] is None:
         del sys.modules["xarray"]
 
-    import flyrun.fit.coefficients  # noqa: F401  # late: as above
+    import flyrun.fitting.coefficients  # noqa: F401  # late: as above
 
     _load_reports()
 

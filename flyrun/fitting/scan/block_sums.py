@@ -14,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.errors import DataError
-from flyrun.fit.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.fit.scan.row_groups import Block, read
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.scan.row_groups import Block, read
 from flyrun.models.family import family
 
 BATCH = 8_192

@@ -13,9 +13,9 @@ from flyrun.config.schema import build, quoted, schema
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
-from flyrun.fit import priors
-from flyrun.fit.request import Request, TypedTable
-from flyrun.fit.scan import row_groups
+from flyrun.fitting import priors
+from flyrun.fitting.request import Request, TypedTable
+from flyrun.fitting.scan import row_groups
 from flyrun.report import summaries
 from flyrun.runner import store
 

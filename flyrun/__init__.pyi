@@ -1,0 +1,7 @@
+from flyrun.api.fits import difference as difference
+from flyrun.api.fits import fit as fit
+from flyrun.api.fits import load as load
+from flyrun.api.runs import run as run
+
+__all__ = ["difference", "fit", "load", "run"]
+__version__: str
