@@ -105,7 +105,7 @@ def unsettled(found, rows):
 
 def _moves(one):
     """Seeds of one target each, as splits of data, need not agree."""
-    several = one.get("judged") == "each split" or one.get("shards_off", "") != ""
+    several = one.get("judged") == "each split" or one.get("shards", "") != ""
     mixed = "" if several else one.get("rhat_max", "")
     falls = one.get("settled") is False or "still falling" in str(one.get("regime"))
     return falls or (mixed != "" and mixed > 1.1)

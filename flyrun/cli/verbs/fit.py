@@ -63,6 +63,8 @@ def parse(words: Sequence[str]) -> Request:
     given = VERB.read(words)
     if given.file == piped.STDIN:
         given.file = str(piped.kept(Path(given.file)))
+    if given.formula is not None and "~" not in given.formula and given.target is not None:
+        raise ConfigError(f"fit: {given.formula} is one word too many; see `flyrun fit --help`")
     if given.formula is not None and given.target is not None:
         raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
     if given.formula is None and given.target is None:
@@ -146,9 +148,8 @@ VERB = Verb(
     run,
     raw=True,
     usage="FILE FORMULA | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
-    about="""Draws from the exact posterior of a regression, and writes report.html, table.csv and
-    posterior.nc (for ArviZ) to results/runs/NAME. Exit code 0: done. 3: written, but not to be trusted
-    yet; a longer --budget runs longer. 2: something for you to mend.""",
+    about="""Draws from a regression's exact posterior; writes report.html, table.csv and posterior.nc to
+    results/runs/NAME. Exit code 0: done. 3: not to be trusted yet. 2: something for you to mend.""",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
 )
@@ -170,7 +171,7 @@ VERB.takes(
     "file",
     metavar="FILE",
     type=str,
-    help=".csv, .tsv, .csv.gz, .npz, .parquet, .feather (with flyrun[parquet]), or -: CSV from stdin",
+    help=".csv, .tsv, .csv.gz, .npz, .parquet, .feather, or - for CSV from stdin",
 )
 VERB.takes(
     "formula",
@@ -192,7 +193,7 @@ _takes("--trials", "COLUMN", "column of how many trials the target counts the su
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
-_list("--categorical", "A,B", "numeric columns to treat as categories (text always is one)")
+_list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")
 _list("--reference", "C=LEVEL", "level of a category to compare the others with (default: the first)")
 _takes("--missing", "WHAT", "rows that lack a value: refuse (default) or drop", choices=("refuse", "drop"))
@@ -201,11 +202,11 @@ _takes("--decimal", "SIGN", "decimal sign of a CSV file, . or , (default: .)", c
 _takes("--encoding", "NAME", "encoding of a CSV file, as cp1252 (default: utf-8)")
 VERB.takes("--check", action="store_true", help="say what columns are taken for, and priors; fit nothing")
 _takes("--rows", "N", "use only the first N rows", type=whole(1))
-_list("--prior", "PRIOR", "as 'age: normal(0, 1)', per unit of the column; may be given again", type=typed)
+_list("--prior", "PRIOR", "as 'age: normal(0, 1)', per unit of the column", type=typed)
 _takes(
     "--prior-scale",
     "SD",
-    "of the normal prior on a coefficient, per sd of its column",
+    "of a coefficient's normal prior, per sd of its column",
     type=number(lambda x: 0 < x < math.inf, "a number above 0"),
     default=Request.prior_scale,
 )

@@ -64,7 +64,9 @@ class Shards(NamedTuple):
 def several(given: str) -> bool:
     """Whether this names files by a folder or a pattern; one file may be so large that it does, too."""
     path = Path(given).expanduser()
-    return path.is_dir() or (not path.is_file() and glob.has_magic(given))
+    if path.is_dir():
+        return any(one.suffix in _ENDINGS for one in path.rglob("*"))
+    return not path.is_file() and glob.has_magic(given)
 
 
 def find(given: str) -> Shards:
@@ -111,9 +113,9 @@ def _paths(given: str) -> list[str]:
     else:
         found = [path for path in glob.glob(str(whole), recursive=True) if Path(path).is_file()]
     if not found:
-        what = "has no file ending in .parquet or .pq" if whole.is_dir() else "no file has such a name"
+        said = "no file has such a name"
         raise DataError(
-            f"{given}: {what}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
+            f"{given}: {said}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
         )
     return sorted(found)
 
