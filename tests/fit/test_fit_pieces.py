@@ -98,7 +98,7 @@ def test_help_of_fit_is_its_own(capsys, monkeypatch):
     assert all(name in said for name in for_tables())
     assert said.count("\n") <= 40  # one screen
     assert main(["--help"]) == 0
-    assert "fit FILE --target COLUMN" in capsys.readouterr().out
+    assert "fit FILE FORMULA" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("strength", "sampler"), [(1.0, "firefly_hmc"), (30.0, "hmc")])
