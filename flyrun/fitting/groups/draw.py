@@ -9,11 +9,13 @@ from flyrun.fitting.groups import normal_noise
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.weighted_draws import Mixture, Weighted
 
-NODES = (9, 11, 15, 25, 41, 81)  # of an intercept
-NODES_OF_TWO = (5, 7, 9, 13, 21)  # each way, of an intercept and a slope
+#: nodes of an intercept, and Newton's steps to their centre
+NODES = ((9, 0), (11, 0), (15, 0), (11, 6), (21, 6), (41, 6), (81, 6))
+NODES_OF_TWO = ((5, 0), (7, 0), (9, 0), (13, 0), (21, 0))  # each way, of an intercept and a slope
 EXACT = 0.01  # nats by which the quadrature's error may differ from draw to draw
 _LOOKED_AT = 8  # draws at which it is held against one of almost twice the nodes
 _TAIL = 2.5  # sds of log sds that these reach: for large ones nodes are fewest for what they integrate
+_QUANTILES = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)  # of a log sd
 _EVALUATIONS = 1.5e9  # rows × nodes × draws of a round, about
 _FEWEST = 1_500  # draws, of which about 1,000 are effective
 
@@ -45,14 +47,18 @@ def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
         if posterior.family.by_sums:
             return Drawn(normal_noise.draw(posterior, rng, wanted), 0.0, 0)
         choices = NODES if posterior.effects == 1 else NODES_OF_TWO
-        posterior.nodes = choices[0]
+        posterior.nodes, posterior.steps = choices[0]
         at, likelihood = mode.find(posterior, posterior.start())
         posterior.settle(at)
         proposal = Mixture.of(at, mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature))
-        error = _enough_nodes(posterior, proposal, choices, rng)
-        each = len(posterior.rows) * posterior.nodes**posterior.effects
-        draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
-        found = weighted_draws.by_all_rows(posterior, proposal, rng, draws)
+        for choice in choices[_enough_nodes(posterior, proposal, choices, rng) :]:
+            posterior.nodes, posterior.steps = choice
+            each = len(posterior.rows) * posterior.nodes**posterior.effects
+            draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
+            found = weighted_draws.by_all_rows(posterior, proposal, rng, draws)
+            error = _error(posterior, _across(posterior, found))
+            if error <= EXACT:
+                break
     if error > EXACT and not found.why:
         found = replace(
             found, why=f"{posterior.nodes} nodes integrate group effects to {error:.2g} nats only"
@@ -61,19 +67,40 @@ def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
 
 
 def _enough_nodes(
-    posterior: GroupedPosterior, proposal: Mixture, choices: tuple[int, ...], rng: np.random.Generator
-) -> float:
-    """The fewest nodes that are exact, set; the spread of their error over draws."""
+    posterior: GroupedPosterior,
+    proposal: Mixture,
+    choices: tuple[tuple[int, int], ...],
+    rng: np.random.Generator,
+) -> int:
+    """The first choice that is exact about the mode, or the last."""
     noise = rng.standard_normal((_LOOKED_AT, len(proposal.centre)))
-    away, error = noise @ proposal.root.T, np.inf
+    away = noise @ proposal.root.T
     shape = proposal.root @ proposal.root.T
     for k, value in enumerate(np.linspace(-_TAIL, _TAIL, _LOOKED_AT)):
         h = posterior.before if k % 2 else -1  # log sds: along these the error grows
         spread = shape[h] / np.sqrt(shape[h, h])
         away[k] += spread * (value - away[k, h] / np.sqrt(shape[h, h]))
     x = proposal.centre + away
-    for posterior.nodes in choices:
-        error = float(np.ptp(posterior.log_likelihood(x) - posterior.by_nodes(x, 2 * posterior.nodes - 1)))
-        if error <= EXACT:
-            break
-    return error
+    for place, choice in enumerate(choices):
+        posterior.nodes, posterior.steps = choice
+        if _error(posterior, x) <= EXACT:
+            return place
+    return len(choices) - 1
+
+
+def _error(posterior: GroupedPosterior, x: np.ndarray) -> float:
+    """Nats by which the quadrature's error differs among x (S, P), by one of almost twice the nodes."""
+    return float(np.ptp(posterior.log_likelihood(x) - posterior.by_nodes(x, 2 * posterior.nodes - 1)))
+
+
+def _across(posterior: GroupedPosterior, found: Weighted) -> np.ndarray:
+    """Some draws from one end of the posterior of each log sd to the other, as the weights have it.
+
+    Its tail may be longer than the mode foretells.
+    """
+    x, chosen = found.x, []
+    for h in {posterior.before, x.shape[1] - 1}:
+        order = np.argsort(x[:, h])
+        below = np.cumsum(found.weights[order])
+        chosen.append(order[np.searchsorted(below, _QUANTILES).clip(max=len(order) - 1)])
+    return x[np.concatenate(chosen)]

@@ -20,6 +20,7 @@ from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
+_TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out bend by nothing
 _START = -0.7  # log of an sd where the search begins
 
 
@@ -48,12 +49,14 @@ class GroupedPosterior(Posterior):
     """x (P,): the coefficients, the auxiliary numbers, then h of scales.py.
 
     rows: sorted by group; starts: (G,) where each begins; slope: (N,) column of a slope, None of an intercept
-    alone. nodes: how many of an effect.
+    alone. nodes: how many of an effect. steps: Newton's, by which an intercept's nodes come nearer to each
+    group's centre at each x than they follow it.
     """
 
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     slope: np.ndarray | None = None
     nodes: int = 9
+    steps: int = 0
 
     def __post_init__(self) -> None:
         """Work out sizes."""
@@ -145,7 +148,10 @@ class GroupedPosterior(Posterior):
         for block in self.grouped(grid.shape[1] * len(x)):
             rows = self.rows.take(block.rows)
             eta = self.predictors(rows, x)[0]  # (n, S)
-            effect, level = self._placed(x, block, grid)
+            if self.steps and self.effects == 1:
+                effect, level = self._centred(x, block, grid, rows, eta)
+            else:
+                effect, level = self._placed(x, block, grid)
             inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
             inside += log_weight + level
             top = inside.max(axis=2, keepdims=True)
@@ -162,12 +168,36 @@ class GroupedPosterior(Posterior):
         ]
         return _spread(self.h(x), pull, nodes.bend[block.groups], grid)
 
+    def _centred(
+        self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """As `_placed` of intercepts, about the modes at each x and their curvatures; eta: (n, S)."""
+        assert self.follow is not None
+        nodes, h = self.follow, self.h(x)
+        precision, sd = scales.precision(h)[0], scales.triangle(h)[0]
+        away = (x - nodes.at)[:, : self.before]
+        pull = nodes.pull[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T
+        b = pull / (precision + nodes.bend[block.groups, 0, 0, None])
+        y, trials, weights = (sums.column(v) for v in (rows.target, rows.trials, rows.weights))
+        for step in range(self.steps + 1):
+            p = [eta + b[block.code], *self.auxiliaries(x)]
+            slopes, bends = self.family.derivatives(y, trials, p)
+            down = np.broadcast_to(weights * np.maximum(bends[0][0], 0.0), eta.shape)
+            within = np.add.reduceat(down, block.starts, axis=0) + precision
+            if step < self.steps:
+                up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
+                b = b + np.clip(np.nan_to_num((up - b * precision) / within), -_LONGEST, _LONGEST)
+        self.queries += (self.steps + 1) * eta.size
+        c = within**-0.5
+        effect = b[:, :, None] + c[:, :, None] * grid[0]
+        return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
+
     # -- derivatives ---------------------------------------------------------------------------------------
 
     def adapt(self, x: np.ndarray) -> Nodes:
         """At x (P,): pulls at the modes of each group's effects, by Newton steps; `move` is left empty."""
         q, precision = self.effects, scales.precision(self.h(x[None]))
-        inverse = _matrix([value[0] for value in precision], q)
+        inverse = _matrix([value[0] for value in precision], q) + _TINY * np.eye(q)
         aux = list(x[self.n_coefficients : self.before])
         bend = np.empty((self.groups, q, q))
         move = np.zeros((self.groups, q, 0))
