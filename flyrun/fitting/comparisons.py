@@ -60,10 +60,15 @@ def derivatives(
 
 
 def average(one: predict.Fitted, rows: pd.DataFrame) -> np.ndarray:
-    """The mean over rows of the expected target, by draw: (S, 1), or (S, K) of K classes."""
+    """The expected target, averaged over rows as often as they are there: (S, 1), or (S, K) of classes."""
     checked = predict.checked_rows(one, rows)
-    total = sum(block.sum(axis=1) for block in predict.means(one, checked))
-    return np.asarray(total) / len(rows)
+    column = one.layout.beside.get("weights")
+    weights = np.ones(len(rows)) if column is None else rows[column.name].to_numpy(np.float64)
+    total, first = 0.0, 0
+    for block in predict.means(one, checked):  # (S, n, K)
+        total = total + np.einsum("snk,n->sk", block, weights[first : first + block.shape[1]])
+        first += block.shape[1]
+    return np.asarray(total) / weights.sum()
 
 
 def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:

@@ -64,8 +64,10 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
 
     config = _table(folder, table)
     layout = Layout.from_dict(about(folder)["layout"])
-    read = pieces.pieces(Path(str(config.path)), new_rows.needed(layout), config, layout.text)
-    found = pd.concat(read)
+    # what decided which rows were used, and how often, is read too
+    beside = [layout.target.name, *(column.name for column in layout.beside.values())]
+    names = list(dict.fromkeys([*new_rows.needed(layout), *beside]))
+    found = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text))
     found = found.head(config.limit) if config.limit else found
     return found.dropna() if config.missing == "drop" else found
 

@@ -34,8 +34,8 @@ class Loo:
     """elpd: the sum over rows of log p(y_i | all others), in nats; se: its standard error over rows.
 
     subsampling: the error that looking at a sample of rows leaves; 0 where every row was looked at.
-    each: (N,), by row, of a row of weight w w times. bad: of the rows looked at the share whose k̂ is above
-    0.7. rows: N.
+    each: (N,), by row, of one copy; copies: (N,), how often it is there. bad: of the rows looked at the
+    share whose k̂ is above 0.7. rows: N.
     digest: of the targets, for comparing like with like.
     """
 
@@ -43,6 +43,7 @@ class Loo:
     se: float
     subsampling: float
     each: np.ndarray
+    copies: np.ndarray
     bad: float
     rows: int
     digest: str
@@ -77,12 +78,10 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
 
 
 def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
-    each = copies * each
     own = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
     digest = hashlib.sha256(own.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
     bad = float(np.mean(k_hat > HEAVY))
-    se = math.sqrt(len(each)) * float(each.std())
-    return Loo(float(each.sum()), se, float(error), each, bad, len(each), digest)
+    return Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
 
 
 def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -197,7 +196,13 @@ def difference(one: Loo, other: Loo) -> Difference:
         )
     off = one.each - other.each
     sampled = math.hypot(one.subsampling, other.subsampling)
-    return Difference(one.elpd - other.elpd, math.sqrt(len(off)) * float(off.std()), sampled)
+    return Difference(one.elpd - other.elpd, _se(off, one.copies), sampled)
+
+
+def _se(each: np.ndarray, copies: np.ndarray) -> float:
+    """The standard error of Σ copies·each, (N,) both: a row of weight w is as w rows."""
+    total = copies.sum()
+    return math.sqrt(copies @ (each - copies @ each / total) ** 2)
 
 
 def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:

@@ -174,3 +174,22 @@ def test_every_block_of_the_page_runs_as_printed(monkeypatch, tmp_path):
     assert len(blocks) >= 6
     assert names["run"].arms
     assert callable(flyrun_package.fit)
+
+
+def test_a_row_of_weight_two_is_two_rows_and_rows_left_out_are_out(trial):
+    many = trial.assign(n=np.arange(len(trial)) % 3)
+    doubled = trial.loc[trial.index.repeat(many["n"])]
+    one, other = fit(many, "ill ~ dose", weights="n"), fit(doubled, "ill ~ dose")
+    beta = one.posterior["posterior"]["beta"].stack(s=("chain", "draw")).transpose("s", ...).to_numpy()
+    chance = 1 / (1 + np.exp(-beta @ np.stack([doubled["dose"] + 1, np.ones(len(doubled))])))
+    before = 1 / (1 + np.exp(-beta @ np.stack([doubled["dose"], np.ones(len(doubled))])))
+    found = one.comparisons("dose").loc["dose + 1", "mean"]
+    assert found == pytest.approx((chance - before).mean(), abs=1e-12)
+    assert one.loo().elpd == pytest.approx(other.loo().elpd, abs=0.1)
+    assert one.loo().se == pytest.approx(other.loo().se, rel=0.01)
+    lacking = trial.assign(ill=trial["ill"].where(trial["dose"] < 0.5))
+    kept = lacking.dropna().astype({"ill": int})
+    drop = fit(lacking, "ill ~ dose", missing="drop")
+    assert drop.comparisons("dose").loc["dose + 1", "mean"] == pytest.approx(
+        fit(kept, "ill ~ dose").comparisons("dose").loc["dose + 1", "mean"], abs=1e-9
+    )
