@@ -15,6 +15,7 @@ from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import coefficients, priors, table_posterior
 from flyrun.fitting.by_weights import POSTERIOR
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan import row_groups
 from flyrun.models.family import family
 from flyrun.report import summaries
 
@@ -73,8 +74,13 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
 
 
 def _table(folder: Path, table: dict[str, Any]) -> Table:
-    """The table of a fit, as its file is. DataError where that has changed."""
+    """The table of a fit, as its file is. DataError where that has changed, ConfigError for many files."""
     settings = about(folder)["settings"]["dataset"] | table
+    if row_groups.several(settings["path"]):
+        raise ConfigError(
+            f"{folder}: was fitted by a scan of {settings['path']}, whose rows are not read again; "
+            "fit one file of them for this"
+        )
     config: Any = build("dataset", {"name": "table", **settings, "sha256": None})
     if flyrun.data.fingerprint(config) != settings["sha256"]:
         raise DataError(f"{config.path}: has changed since {folder} was fitted to it; fit it again")

@@ -193,3 +193,13 @@ def test_a_row_of_weight_two_is_two_rows_and_rows_left_out_are_out(trial):
     assert drop.comparisons("dose").loc["dose + 1", "mean"] == pytest.approx(
         fit(kept, "ill ~ dose").comparisons("dose").loc["dose + 1", "mean"], abs=1e-9
     )
+
+
+def test_rows_of_many_files_are_not_read_again(trial, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shards").mkdir()
+    for k in range(2):
+        trial[["dose", "ill"]].iloc[k::2].to_parquet(f"shards/{k}.parquet", index=False)
+    made = fit("shards", "ill", name="scan")
+    with pytest.raises(ConfigError, match="by a scan of shards"):
+        made.loo()
