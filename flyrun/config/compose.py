@@ -7,9 +7,7 @@ typed the lengths of the experiment and of its arms are no longer than smoke's, 
 where protocol=full is.
 """
 
-import json
-import re
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from functools import cached_property, lru_cache
@@ -20,18 +18,16 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from flyrun.config import plugins
+from flyrun.config import job_keys, plugins
 from flyrun.config.arm import ARM_GROUPS, Arm, Job
 from flyrun.config.axes import expand
 from flyrun.config.hydra_errors import one_line
 from flyrun.config.overrides import Entry, read, split, suggest
-from flyrun.config.schema import build, did_you_mean, keys, listing, schema, show
+from flyrun.config.schema import build, keys, listing, schema, show
 from flyrun.errors import ConfigError
-from flyrun.paths import conf_dir, illustrations, reference_dir
+from flyrun.paths import conf_dir
 
-_FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
 _LISTS = {"smoke": "check", "full": "full"}  # of the experiment, that belong to a protocol
-_SHOWN = 12  # arms that a message lists
 _OF_ALL_ARMS = ("arms", "sweep", *_LISTS.values())
 
 
@@ -54,8 +50,10 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
         for entry in entries:
             if entry.arm is not None and entry.arm not in arms:
-                raise ConfigError(f"{entry.text}: no such arm; {_choices(entry.arm, arms, experiment)}")
-        wanted = _selected(arms, only, experiment) if arms else {"": ([], None)}
+                raise ConfigError(
+                    f"{entry.text}: no such arm; {job_keys.choices(entry.arm, arms, experiment)}"
+                )
+        wanted = job_keys.selected(arms, only, experiment) if arms else {"": ([], None)}
         chosen = {
             name: composer.arm(name, own, [entry for entry in entries if entry.arm == name])
             for name, (own, _) in wanted.items()
@@ -63,12 +61,12 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         composer.check_all_used()
     name = experiment if base["name"] is None else base["name"]
     if not arms:
-        arm = _arm_name(chosen[""])
-        if only is not None and arm not in _names(only):
+        arm = job_keys.arm_name(chosen[""])
+        if only is not None and arm not in job_keys.names(only):
             raise ConfigError(f"only={show(only)}: the arm that runs is {arm}; drop only")
         chosen, wanted = {arm: chosen[""]}, {arm: wanted[""]}
         name = f"{chosen[arm]['sampler'].name}-{arm}" if base["name"] is None else name
-    name = _check_job(base, name)
+    name = job_keys.check_job(base, name)
     return Job(
         name=name,
         experiment=experiment,
@@ -79,11 +77,11 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         ),
         executor=build("executor", base["executor"]),
         results_dir=Path(base["results_dir"]).expanduser(),
-        reference=_reference(base["reference"], experiment),
+        reference=job_keys.reference(base["reference"], experiment),
         run_overrides=[entry.text for entry in typed if entry.key != "fresh"],
         reference_name=base["reference"],
-        figures=_figures(base["figures"]),
-        drawn=_drawn(base, arms),
+        figures=job_keys.figures(base["figures"]),
+        drawn=job_keys.drawn(base, arms),
         arena=bool(base["arena"]),
         held_out=bool(base["held_out"]),
         quadrature=bool(base["quadrature"]),
@@ -319,89 +317,3 @@ def _check_key(key: str, config: DictConfig, text: str) -> None:
     if field not in known:
         name = config[group].get("name")
         raise ConfigError(f"{text}: {group}={name} has no key {field}, only {listing(known)}{suggest(key)}")
-
-
-def _choices(name: Any, arms: Collection[str], experiment: str | None) -> str:
-    """A dozen arms to choose from, how many more, and the one most like this name."""
-    if not arms:
-        return "arms belong to experiments, add experiment=NAME"
-    known = [str(arm) for arm in arms]
-    more = f"{len(known) - _SHOWN} more, see `flyrun info {experiment}`"
-    shown = known if len(known) <= _SHOWN else [*known[:_SHOWN], more]
-    return f"choose from {listing(shown)}{did_you_mean(str(name), known)}"
-
-
-def _names(only: Any) -> list[str]:
-    return only if isinstance(only, list) else [only]
-
-
-def _selected(arms: dict[str, Any], only: Any, experiment: str | None) -> dict[str, Any]:
-    """The arms to run, in the experiment's order. Raises ConfigError for an unknown one."""
-    if only is None:
-        return arms
-    for name in _names(only) or [""]:
-        if not isinstance(name, str) or name not in arms:
-            raise ConfigError(f"only={show(only)}: {_choices(name, arms, experiment)}")
-    return {name: one for name, one in arms.items() if name in _names(only)}
-
-
-def _arm_name(groups: dict[str, Any]) -> str:
-    """Name a single arm after its bound; without one, "regular"; without the group, after its sampler."""
-    for group in ("dataset", "model", "sampler"):
-        if groups[group] is None:
-            raise ConfigError(
-                f"{group}: none is chosen; add {group}=NAME (`flyrun list {group}`) or experiment=NAME"
-            )
-    bound = groups["bound"]
-    if bound is None or not groups["sampler"].of_bound:
-        return groups["sampler"].name
-    return bound.name if bound.firefly else "regular"
-
-
-def _check_job(base: dict[str, Any], name: Any) -> str:
-    """Check the keys that belong to no group; return the run's name."""
-    if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
-        raise ConfigError(
-            f"name={show(name)}: must be a folder name of letters, digits and . _ + -, such as my_run"
-        )
-    if not isinstance(base["fresh"], bool):
-        raise ConfigError(f"fresh={show(base['fresh'])}: must be true or false")
-    if not isinstance(base["results_dir"], str) or not base["results_dir"]:
-        raise ConfigError(f"results_dir={show(base['results_dir'])}: must be a folder, such as results")
-    for arm in base["arms"]:
-        if not isinstance(arm, str) or not _FOLDER_NAME.fullmatch(arm):
-            raise ConfigError(f"arms.{show(arm)}: an arm's name must be of letters, digits and . _ + -")
-    return name
-
-
-def _figures(names: Any) -> tuple[str, ...]:
-    """The further figures that an experiment asks for. Raises ConfigError for one that nobody draws."""
-    there, wanted = illustrations(), tuple(_names(names))
-    for name in wanted:
-        if name not in there:
-            raise ConfigError(
-                f"figures={show(names)}: must be a list of figures that there are: {listing(there)}"
-            )
-    return wanted
-
-
-def _drawn(base: dict[str, Any], arms: Collection[str]) -> tuple[str, ...]:
-    """The arms that an experiment's figures draw. Raises ConfigError for one that it has not."""
-    wanted = tuple(_names(base["drawn"]))
-    for name in wanted:
-        if name not in arms:
-            raise ConfigError(f"drawn={show(base['drawn'])}: {name} is no arm; choose from {listing(arms)}")
-    return wanted
-
-
-def _reference(name: str | None, experiment: str | None) -> dict[str, dict[str, Any]]:
-    """The paper's values for the experiment's arms, arm -> {column: value}; {} where none are named."""
-    if name is None:
-        return {}
-    path = reference_dir() / f"{name}.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8")).get(experiment, {})
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"reference={name}: {path} cannot be read ({error}); restore it or set reference=null"
-        ) from error
