@@ -18,7 +18,7 @@ from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fitting.scan import row_weights
+from flyrun.fitting.scan import pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     Centre,
@@ -28,7 +28,6 @@ from flyrun.fitting.scan.block_sums import (
     PilotLook,
     Products,
     Sample,
-    Sites,
     SumLook,
     Sums,
     tree,
@@ -169,12 +168,12 @@ class Scan:
         if one.by_sums:
             return self._by_sums(encoding, one)
         levels = len(encoding.values)
-        rows = _pilot_rows(pilot, encoding, self.shards.given)
+        rows = pilot_rows.rows_of(pilot, encoding, self.shards.given)
         told = self._priors(_layout(encoding, self.shards.rows))
         start = Posterior(one, rows, _prior(told, one, levels), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
-        seen = _effective(pilot.chance) / self.shards.rows
+        seen = pilot_rows.effective(pilot.chance) / self.shards.rows
         self.moved: list[float] = []
         why, sampled = "", True
         for number in range(1, _SCANS + 1):
@@ -237,7 +236,7 @@ class Scan:
         off = math.sqrt(1.0 - seen) * noise[0] @ roots[1].T
         probes = np.concatenate([off + one @ roots[0].T for one in noise[1:]], axis=1).reshape(-1, len(at))
         centre = Centre(at, at + probes, stage)
-        size, weight = _sizes(start, encoding, model, centre), start.rows.whole("weights")
+        size, weight = pilot_rows.sizes(start, encoding, model, centre), start.rows.whole("weights")
         core = _CORE_LEAST
         for _ in range(3):
             bulk = size <= core
@@ -372,31 +371,6 @@ def _doubts(found: Found) -> str:
     if not own.variance < _MOST_VARIANCE:
         return f"the log weights' variance is {own.variance:.2g}, at most {_MOST_VARIANCE:g} is asked for"
     return "" if own.planned > 0.5 else f"only {100 * own.planned:.0f} % of the draws are effective"
-
-
-def _effective(chance: np.ndarray) -> float:
-    """Rows that as many weighted ones are worth."""
-    return float((1.0 / chance).sum() ** 2 / (1.0 / chance**2).sum())
-
-
-def _pilot_rows(pilot: Sample, encoding: Encoding, given: str) -> Rows:
-    """As the looks encode them, each standing for as many as it was drawn from."""
-    x = (pilot.x.astype(np.float64) - encoding.mean) / encoding.sd
-    if encoding.ones:
-        x = np.column_stack([x, np.ones(len(x))])
-    y = encoding.targets(pilot.y, given)
-    return Rows(x, y, weights=1.0 / pilot.chance)
-
-
-def _sizes(start: Posterior, encoding: Encoding, model: str, centre: Centre) -> np.ndarray:
-    """Sizes of what second order leaves of the pilot's rows, (n,)."""
-    rows = start.rows
-    sites = Sites(model, rows.features.shape[1], len(encoding.values), centre)
-    found = np.empty(len(rows))
-    for block in start.blocks(8_192):
-        x = np.ascontiguousarray(rows.features[block].T.astype(np.float32))
-        found[block] = sites.of(x, rows.target[block])[2]
-    return found
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:
