@@ -196,6 +196,7 @@ def test_a_row_of_weight_two_is_two_rows_and_rows_left_out_are_out(trial):
 
 
 def test_rows_of_many_files_are_not_read_again(trial, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shards").mkdir()
     for k in range(2):
