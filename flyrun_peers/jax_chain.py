@@ -26,7 +26,7 @@ class JaxChain(OnData):
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
-        self.at = whitened(arm, problem)  # type: ignore[assignment]
+        self.whitened = whitened(arm, problem)
         self.own_queries = self.n_data if arm.sampler.metric == "hessian" else 0
         self.own_seconds = time.perf_counter() - started
         self._tree: Any = None
@@ -45,7 +45,7 @@ class JaxChain(OnData):
         theta = self.starting_point(seed)
         number = int(seeded(seed, self.arm.method()).integers(2**31))
         tree, gradients = self.first(
-            jax.random.PRNGKey(number), jnp.asarray(self.at.white(theta), jnp.float32)
+            jax.random.PRNGKey(number), jnp.asarray(self.whitened.white(theta), jnp.float32)
         )
         leaves, self._tree = jax.tree.flatten(tree)
         state = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
@@ -84,5 +84,5 @@ class JaxChain(OnData):
         kept = np.arange(done + 1, done + n + 1) % protocol.thin == 0
         new = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         new |= {"iteration": np.array([done + n]), "owed": np.zeros(1, np.int64)}
-        records = {"queries": self.n_data * gradients, "theta": self.at.theta(w[kept])}
+        records = {"queries": self.n_data * gradients, "theta": self.whitened.theta(w[kept])}
         return new, records | {"accepted": accepted.astype(float)}

@@ -33,7 +33,7 @@ class Unadjusted(JaxChain):
 
     def first(self, key: Any, w: Any) -> tuple[Any, int]:
         init_key, tune_key, key = jax.random.split(key, 3)
-        sampler, log_density = self.arm.sampler, self.at.log_density
+        sampler, log_density = self.arm.sampler, self.whitened.log_density
         state, tuned, steps = blackjax.mclmc_find_L_and_step_size(
             mclmc_kernel=mclmc.build_kernel(desired_energy_var=sampler.energy_variance),
             num_steps=sampler.tuning,
@@ -50,7 +50,7 @@ class Unadjusted(JaxChain):
         key, use = jax.random.split(key)
         kernel = mclmc.build_kernel(desired_energy_var=self.arm.sampler.energy_variance)
         inner, info = kernel(
-            use, inner, self.at.log_density, tuned.inverse_mass_matrix, tuned.L, tuned.step_size
+            use, inner, self.whitened.log_density, tuned.inverse_mass_matrix, tuned.L, tuned.step_size
         )
         return (key, inner, tuned), inner.position, _GRADIENTS, info.nonans
 
@@ -68,7 +68,7 @@ class Adjusted(JaxChain):
 
     def first(self, key: Any, w: Any) -> tuple[Any, int]:
         init_key, tune_key, key = jax.random.split(key, 3)
-        sampler, log_density = self.arm.sampler, self.at.log_density
+        sampler, log_density = self.arm.sampler, self.whitened.log_density
         state, tuned, steps = blackjax.adjusted_mclmc_find_L_and_step_size(
             mclmc_kernel=self._kernel(),
             logdensity_fn=log_density,
@@ -86,7 +86,7 @@ class Adjusted(JaxChain):
         inner, info = self._kernel()(
             use,
             inner,
-            self.at.log_density,
+            self.whitened.log_density,
             tuned.step_size,
             inverse_mass_matrix=tuned.inverse_mass_matrix,
             integration_steps_params=(tuned.L / tuned.step_size,),

@@ -24,7 +24,7 @@ class Nuts(JaxChain):
     label = "NUTS (NumPyro)"
 
     def first(self, key: Any, w: Any) -> tuple[Any, int]:
-        sampler, log_density = self.arm.sampler, self.at.log_density
+        sampler, log_density = self.arm.sampler, self.whitened.log_density
         self.kernel = NUTS(
             potential_fn=lambda w: -log_density(w),
             dense_mass=sampler.dense,

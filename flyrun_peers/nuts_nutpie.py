@@ -39,9 +39,9 @@ class Nuts(OnData):
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
-        self.at = whitened(arm, problem)  # type: ignore[assignment]
+        self.whitened = whitened(arm, problem)
         self.own_queries = self.n_data if arm.sampler.metric == "hessian" else 0
-        self.look = jax.jit(jax.value_and_grad(self.at.log_density))
+        self.look = jax.jit(jax.value_and_grad(self.whitened.log_density))
         self.look(jnp.zeros(self.n_params))
         self.own_seconds = time.perf_counter() - started
         self.chain: Any = None
@@ -49,7 +49,7 @@ class Nuts(OnData):
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """A number for nutpie's generator, and the start: at the MAP or as protocol.init says."""
         number = int(seeded(seed, self.arm.method()).integers(2**31))
-        start = self.at.white(self.starting_point(seed))
+        start = self.whitened.white(self.starting_point(seed))
         return {"number": np.array([number]), "start": start, "iteration": np.zeros(1, np.int64)}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
@@ -63,7 +63,7 @@ class Nuts(OnData):
             self.chain.take(done)
         w, gradients = self.chain.take(n)
         kept = np.arange(done + 1, done + n + 1) % thin == 0
-        records = {"queries": self.n_data * gradients, "theta": self.at.theta(w[kept])}
+        records = {"queries": self.n_data * gradients, "theta": self.whitened.theta(w[kept])}
         return {**state, "iteration": np.array([done + n])}, records
 
 

@@ -22,10 +22,10 @@ def against_size(run: Run, run_dir: Path) -> Any:
     styles = styles_of(run.arms)
     lines: dict[str, list[tuple]] = {}
     for arm in run.done:
-        section, key = next((one for one in _COSTS if one[0].about(arm)), (None, ""))
-        if section is not None:
+        costs = [section.cells_of(run, arm).get(key) for section, key in _COSTS if section.about(arm)]
+        once = next((cost for cost in costs if cost is not None), None)
+        if once is not None:
             base = arm.sweep["arm"] if arm.sweep else arm.own_name
-            once = section.cells_of(run, arm)[key]
             setup = arm.fact_mean("setup_queries") / accuracy.DRAWS
             lines.setdefault(base, []).append((arm.fact("n_data"), arm, once, once + setup))
     lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
