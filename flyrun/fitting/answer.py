@@ -32,9 +32,9 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
 
 
 def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
-    say = progress.display(screen.console, 0).say
     if many_files.wanted(request):
-        return _finish(request, screen, clock, report, {}, *many_files.answer(request, say))
+        return _finish(request, screen, clock, report, {}, *many_files.answer(request, screen.console))
+    say = progress.display(screen.console, 0).say
     read = read_table.read(request)
     model = read_table.model_of(request, read.layout.task)
     if not request.fresh:

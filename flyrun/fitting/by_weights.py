@@ -1,7 +1,7 @@
 """A fit without compiled code: weighted draws or, where these are refused, HMC on all rows; and its files."""
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Answer:
     """What a fit found. even: draws of even weight, (C, T, ...), by name; weighted: those with weights.
 
     chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
+    files: of a table in several, what tells each from others.
     """
 
     how: str
@@ -40,6 +41,7 @@ class Answer:
     chains: int
     agreed: bool
     caveats: list[str]
+    files: list[dict[str, Any]] = field(default_factory=list)
 
 
 def draw(posterior: Posterior) -> weighted_draws.Weighted:
@@ -193,6 +195,7 @@ def write(
         "lines": lines(request, read, posterior) if told is None else told,
         "how": made.how,
         "caveats": made.caveats,
+        "files": made.files,
         "layout": asdict(layout),
         "link": posterior.family.link,
         "chains": made.chains,

@@ -1,6 +1,7 @@
 """Where and with what a cell was computed: versions, processor, BLAS, commit, load, memory."""
 
 import contextlib
+import functools
 import os
 import platform
 import sys
@@ -63,6 +64,14 @@ def blas() -> dict[str, Any]:
     names = sorted({f"{one['internal_api']} {one.get('version') or ''}".strip() for one in loaded})
     threads = max((one["num_threads"] for one in loaded), default=None)
     return {"blas": ", ".join(names) or None, "blas_threads": threads}
+
+
+@functools.cache
+def blas_kernels() -> str:
+    """Which kernels BLAS takes on this CPU, as "openblas SkylakeX": others add in another order."""
+    loaded = [one for one in threadpoolctl.threadpool_info() if one.get("user_api") == "blas"]
+    kernels = {f"{one['internal_api']} {one.get('architecture') or ''}".strip() for one in loaded}
+    return ", ".join(sorted(kernels)) or "unknown"
 
 
 def reset_peak() -> None:

@@ -6,6 +6,7 @@
     cell_finished  arm, seed, iterations, seconds, means, folder
     cell_stopped   arm, seed, text
     cell_failed    arm, seed, text, log
+    part           text, done, total, detail: of a fit's scan, in row groups
     note           text, and arm and seed where it is of one cell
     round          number, iterations, rhat_max, ess_bulk_min, agreed, next_iterations: of a fit's chains
     table          csv, json, html; of a fit, posterior
@@ -54,6 +55,10 @@ class Events:
     def say(self, text: str, style: str | None = None) -> None:
         """Write a note."""
         self.write("note", text=text)
+
+    def part(self, text: str, done: int, total: int, detail: str) -> None:
+        """Write how much of a piece of work is done."""
+        self.write("part", text=text, done=done, total=total, detail=detail)
 
     def event(self, event: dict) -> None:
         """Take an event of a running cell: note, start or chunk."""

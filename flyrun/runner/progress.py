@@ -6,7 +6,7 @@ Workers send small events after each chunk; showing them costs the chains nothin
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -44,6 +44,10 @@ class Lines:
         if self._console is not None:
             self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
+    def part(self, text: str, done: int, total: int, detail: str) -> None:
+        """Say how much of a piece of work is done."""
+        self.say(f"{text}: {100 * done / total:.0f} %, {detail}")
+
     def event(self, event: dict) -> None:
         """Take an event of a running cell: note, start or chunk."""
         with self._lock:
@@ -80,17 +84,7 @@ class Bars(Lines):
 
     def __init__(self, console: Console, cells: int, terse: bool = False):
         super().__init__(console, cells, terse)
-        from rich import progress  # late: only a terminal needs it
-
-        self._bars = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(24),
-            progress.TextColumn("{task.percentage:>3.0f}%"),
-            progress.TextColumn("{task.fields[detail]}"),
-            console=console,
-            refresh_per_second=2,
-            transient=True,
-        )
+        self._bars = _bar(console)
         self._tasks: dict[tuple[str, int], Any] = {}
         self._all = self._bars.add_task("cells", total=cells, detail=f"0 of {cells} cells")
         self._bars.start()
@@ -115,6 +109,20 @@ class Bars(Lines):
         self._bars.update(self._tasks[cell], completed=event["iteration"], detail=detail)
 
 
+def _bar(console: Console) -> Any:
+    from rich import progress  # late: only a terminal needs it
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(24),
+        progress.TextColumn("{task.percentage:>3.0f}%"),
+        progress.TextColumn("{task.fields[detail]}"),
+        console=console,
+        refresh_per_second=2,
+        transient=True,
+    )
+
+
 def display(console: Console, cells: int, terse: bool = False, bars: bool = False) -> Any:
     """Lines, or on a terminal bars if asked for; a console of None shows nothing, Events shows itself.
 
@@ -136,6 +144,29 @@ def when_slow(say: Any, text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextlib.contextmanager
+def counted(console: Any, text: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Show how many of `total` parts are done: a bar on a terminal, elsewhere a line or event now and then.
+
+    Yields what takes the number of parts that are done and a detail in words.
+    """
+    shown, last = display(console, 0), time.monotonic()
+    with contextlib.ExitStack() as stack:
+        if getattr(console, "is_terminal", False) and not console.is_dumb_terminal:
+            bar = stack.enter_context(_bar(console))
+            task = bar.add_task(text, total=total, detail="")
+            yield lambda done, detail: bar.update(task, completed=done, detail=detail)
+            return
+
+        def tell(done: int, detail: str) -> None:
+            nonlocal last
+            if (now := time.monotonic()) - last >= _PLAIN_EVERY_S:
+                last = now
+                shown.part(text, done, total, detail)
+
+        yield tell
 
 
 def describe(event: dict, named: bool = True) -> str:

@@ -1,8 +1,6 @@
 """One scan of many Parquet files: against all likelihoods of its draws and against a fit of one file."""
 
-import os
-from pathlib import Path
-from typing import NamedTuple
+import re
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from flyrun.fitting.scan.block_sums import Intensity, SumLook
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from flyrun.report.summaries import read_fit
+from flyrun.runner import environment
 
 parquet = pytest.importorskip("pyarrow.parquet")
 pyarrow = pytest.importorskip("pyarrow")
@@ -61,7 +60,7 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None):
     """The scan of a folder, in this process."""
 
     def in_turn(look, groups, words):
-        return [mappers.run_group(look, group) for group in groups]
+        return [mappers.run_group(look, group).result for group in groups]
 
     found = row_groups.find(str(folder))
     request = Request(str(folder), "y", model)
@@ -177,36 +176,18 @@ def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model
     assert not (tmp_path / "results/runs/shards/scan").exists()
 
 
-def in_turn(look, groups):
-    for k, group in enumerate(groups):
-        yield k, mappers.run_group(look, group)
-
-
 def test_what_is_there_is_kept_and_what_is_damaged_is_read_again(tmp_path):
     folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
     kept = kept_sums.Kept(tmp_path / "kept")
-    first = mappers.Mapper(in_turn, kept, lambda line: None)
+    first = mappers.Mapper(mappers.in_turn, kept, lambda line: None)
     here = scan(folder, mapper=first).answer.found
     results = sorted(kept.folder.iterdir())
     assert len(results) == first.done
     results[0].write_bytes(results[0].read_bytes()[:-1])
-    again = mappers.Mapper(in_turn, kept, lambda line: None)
+    again = mappers.Mapper(mappers.in_turn, kept, lambda line: None)
     other = scan(folder, mapper=again).answer.found
     assert np.array_equal(other.log_weight, here.log_weight)
     assert again.done == 1  # the damaged one alone
-
-
-@pytest.mark.slow
-def test_the_bits_do_not_depend_on_who_works(tmp_path):
-    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
-    here = scan(folder).answer.found
-    ways = [mappers.local(2, 0), *(mappers.on_dask(None, n, lambda line: None) for n in (1, 2, 3))]
-    for k, way in enumerate(ways):
-        with way as run:
-            kept = kept_sums.Kept(tmp_path / str(k))
-            other = scan(folder, mapper=mappers.Mapper(run, kept, lambda line: None)).answer.found
-        assert np.array_equal(other.x, here.x)
-        assert np.array_equal(other.log_weight, here.log_weight)
 
 
 FAULTS = {
@@ -250,7 +231,7 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
     def change(look, groups, words):
         if words != "pilot":
             write(folder, table(np.random.default_rng(1), 804))
-        return [mappers.run_group(look, group) for group in groups]
+        return [mappers.run_group(look, group).result for group in groups]
 
     with pytest.raises(DataError, match="changed while it was in use"):
         scan(folder, mapper=change)
@@ -285,27 +266,17 @@ def test_finished_results_with_other_settings_are_not_replaced(tmp_path, monkeyp
     assert "--fresh replaces them" in capsys.readouterr().err
 
 
-class Dying(NamedTuple):
-    """A look whose worker dies the first time, and that says how often each block was looked at."""
-
-    folder: Path
-
-    def __call__(self, block):
-        files = [self.folder / f"{block.number}-{k}" for k in range(9)]
-        next(file for file in files if not file.exists()).touch()
-        if block.number == 3 and not files[1].exists():
-            os._exit(1)
-        return block.rows
-
-
-@pytest.mark.slow
-def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
-    found = row_groups.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
-    (tmp_path / "looks").mkdir()
-    with mappers.on_dask(None, 2, lambda line: None) as run:
-        mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), lambda line: None)
-        rows = mapper(Dying(tmp_path / "looks"), [[block] for block in found.blocks], "dying")
-    assert rows == [block.rows for block in found.blocks]
-    looks = sorted(path.name for path in (tmp_path / "looks").iterdir())
-    assert "3-1" in looks
-    assert len(looks) <= len(found.blocks) + 2  # what the dead worker had finished was here already
+def test_what_was_read_and_moved_is_told(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "shards", table(np.random.default_rng(3), 1_000, rare=12))
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "shards", "--target", "y"]) == 0
+    said = capsys.readouterr().out
+    assert "4 files, 4 row groups, 1,000 rows, 5 columns: one scan reads" in said
+    fit = read_fit(tmp_path / "results/runs/shards")
+    assert [one["path"] for one in fit["files"]] == [f"shards/part-{k}.parquet" for k in range(4)]
+    told = " ".join(fit["lines"])
+    assert f"CPU-seconds of {environment.blas_kernels()}" in told
+    assert re.search(r"[\d,]+ rows travelled .*: [\d,]+ kept exactly \(12 for rare\), ", told)
+    report = (tmp_path / "results/runs/shards/report.md").read_text()
+    assert fit["files"][3]["footer"][:12] in report
+    assert "as two halves of the sample tell (at most 1)" in report

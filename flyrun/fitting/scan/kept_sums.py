@@ -6,14 +6,23 @@ import shutil
 import zipfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun import files
 from flyrun.fitting.scan.block_sums import Products, Sample, Sums, Travelled
 
-_KINDS: dict[str, type] = {one.__name__: one for one in (Products, Sample, Sums, Travelled)}
+
+class Looked(NamedTuple):
+    """A group as it was looked at. seconds: of a CPU; kernel: the BLAS's that summed it."""
+
+    result: Any
+    seconds: float
+    kernel: str
+
+
+_KINDS: dict[str, type] = {one.__name__: one for one in (Looked, Products, Sample, Sums, Travelled)}
 
 
 class Kept:
@@ -40,8 +49,12 @@ class Kept:
         except (ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None
 
-    def put(self, key: str, result: Any) -> None:
-        """Keep one; StoreError where there is no room."""
+    def size(self, key: str) -> int:
+        """Bytes of a result that is there."""
+        return self.place(key).stat().st_size
+
+    def put(self, key: str, result: Any) -> int:
+        """Keep one; its bytes. StoreError where there is no room."""
         stream = io.BytesIO()
         arrays: dict[str, Any] = _packed(result, "")
         np.savez(stream, **arrays)
@@ -49,6 +62,7 @@ class Kept:
         with files.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.write_bytes(self.place(key), hashlib.sha256(raw).digest() + raw)
+        return len(raw)
 
     def clear(self) -> None:
         """Forget all."""

@@ -4,19 +4,24 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from flyrun.config.executor import Dask
-from flyrun.config.schema import build, schema
+from flyrun.config.schema import build, listing, schema
 from flyrun.errors import ConfigError
 from flyrun.fitting import by_weights, read_table
 from flyrun.fitting.request import Request, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
-from flyrun.fitting.scan.stages import Found, Scan
+from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
 from flyrun.models.family import family
+from flyrun.runner import progress
 
 _SEED = 0
 _TAKEN = ("features", "drop", "numeric", "missing")  # options that a scan knows
+_MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
 
@@ -46,15 +51,18 @@ def _dask(request: Request) -> Dask | None:
     return build("executor", {"name": "dask", **own})  # type: ignore[return-value]
 
 
-def answer(request: Request, say: Any) -> tuple[read_table.ReadTable, Any, by_weights.Answer, list[str]]:
+def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, by_weights.Answer, list[str]]:
     """The table, posterior, answer and lines that tell of it. FlyrunError in one line."""
     _refuse_options(request)
+    say = progress.display(console, 0).say
     found = row_groups.find(request.file)
     table = read_table.typed_table(request)
     columns = row_groups.chosen(found, request.target, table.features, table.drop)
-    with _mapper(request, found, len(columns), say) as mapper:
+    with _mapper(request, found, len(columns), console) as mapper:
+        say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
         scan = Scan(request, found, columns, mapper, say, _SEED)
         pilot = scan.pilot()
+        say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         model, task = _model(request, pilot.y)
         one = family(model)
         if one.contrasts is not None:
@@ -63,29 +71,41 @@ def answer(request: Request, say: Any) -> tuple[read_table.ReadTable, Any, by_we
         if not request.fresh:
             settings = read_table.settings_of(request, read, model)
             read_table.refuse_to_replace(read_table.folder_of(request), settings)
-        size = f"{len(found.files)} files, {len(found.blocks)} row groups, {found.rows:,} rows"
-        say(f"{size}, {len(columns)} columns, {found.size / 1e9:.3g} GB; {one.words} of {request.target}")
         made = scan.run(pilot, scan.encoding(pilot, task, one), one)
     read = read._replace(layout=made.layout)
-    lines = _lines(request, found, made, one.words)
-    told = replace(by_weights.by_weights(read, made.posterior, made.answer.found), how=_how(found, made))
+    told = replace(
+        by_weights.by_weights(read, made.posterior, made.answer.found), how=_how(made), files=_files(found)
+    )
+    lines = [*_lines(request, found, made, one.words), *_moved(found, made, mapper, len(pilot.y))]
     return read, made.posterior, told, lines
 
 
 @contextlib.contextmanager
-def _mapper(request: Request, found: row_groups.Shards, columns: int, say: Any) -> Iterator[mappers.Mapper]:
+def _mapper(
+    request: Request, found: row_groups.Shards, columns: int, console: Any
+) -> Iterator[mappers.Mapper]:
     kept = kept_sums.Kept(read_table.folder_of(request) / "scan")
+    say, show = progress.display(console, 0).say, partial(progress.counted, console)
     if request.fresh:
         kept.clear()
     with contextlib.ExitStack() as stack:
         if (dask := _dask(request)) is not None:
-            if dask.open_to_all:
-                say(dask.open_to_all)
-            run = stack.enter_context(mappers.on_dask(dask.address, dask.workers or request.workers, say))
+            run = stack.enter_context(_on_dask(dask, request.workers, say))
         else:
-            run = stack.enter_context(mappers.local(request.workers, found.rows * columns))
-        yield mappers.Mapper(run, kept, say)
+            run = stack.enter_context(mappers.local(mappers.processes(request.workers, found.rows * columns)))
+        yield mappers.Mapper(run, kept, say, show, found.size / found.rows)
     kept.clear()
+
+
+def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
+    """A context of what looks on Dask's workers."""
+    try:
+        from flyrun.fitting.scan import dask_mapper  # late: an extra
+    except ImportError as error:
+        raise ConfigError(
+            "executor=dask: needs distributed; install it with `pip install 'flyrun[dask]'`"
+        ) from error
+    return dask_mapper.on_dask(settings, workers, say)
 
 
 def _model(request: Request, y: Any) -> tuple[str, str]:
@@ -128,16 +148,66 @@ def _lines(request: Request, found: row_groups.Shards, made: Found, words: str) 
     return [f"{request.file}: {len(found.files)} files, {layout.rows:,} rows{lost}, {columns}", model]
 
 
-def _how(found: row_groups.Shards, made: Found) -> str:
-    """What was read and moved, and what certifies the draws."""
+def _size(found: row_groups.Shards, columns: list[str]) -> str:
+    files = f"{len(found.files):,} file{'s' if len(found.files) > 1 else ''}"
+    return f"{files}, {len(found.blocks):,} row groups, {found.rows:,} rows, {len(columns):,} columns"
+
+
+def _bytes(number: float) -> str:
+    """In the unit that people say."""
+    power = next((power for power in (4, 3, 2) if number >= 1000**power), 1)
+    return f"{number / 1000**power:.3g} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
+
+
+def _moved(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> list[str]:
+    """What was read, by whom, and which rows travelled."""
+    own, times = made.answer, made.rows_read / found.rows
+    read = (
+        f"read {times:.2f} times: {_bytes(times * found.size)} in {mapper.seconds:,.0f} CPU-seconds of "
+        f"{listing(sorted(mapper.kernels))}; {_bytes(mapper.moved)} moved here"
+    )
+    travelled = own.core + own.travelled
+    if not travelled:
+        return [read, f"no row travelled but {pilot:,} of the pilot"]
+    share = 100.0 * travelled / max(made.layout.rows, 1)
+    kept = f"{own.core:,} kept exactly"
+    if own.core:
+        kept += f" ({_far_columns(made)})"
+    drawn = f"{own.travelled:,} drawn in proportion to what second order leaves out of each"
+    rows = f"{travelled:,} rows travelled ({share:.3g} %, {_bytes(own.nbytes)})"
+    return [read, f"{rows}: {kept}, {drawn}; besides, {pilot:,} of the pilot"]
+
+
+def _far_columns(made: Found) -> str:
+    """How many rows of the core have their largest part of a predictor's variance by each column."""
+    post = made.posterior
+    sd = (
+        made.answer.found.x[:, : post.n_coefficients].std(axis=0).reshape(post.linear, post.width).max(axis=0)
+    )
+    names = np.array([*(one.name for one in made.layout.features), "intercept"])
+    most = np.argmax(np.abs(post.rows.features) * sd, axis=1)
+    place, count = np.unique(most, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    shown = [f"{count[k]:,} for {names[place[k]]}" for k in order[:_MOST_NAMED]]
+    more = f" and {len(order) - _MOST_NAMED:,} more columns" if len(order) > _MOST_NAMED else ""
+    return ", ".join(shown) + more
+
+
+def _files(found: row_groups.Shards) -> list[dict[str, Any]]:
+    """The files that were read and what tells them from others, for fit.json."""
+    return [{"path": file.path, "bytes": file.size, "footer": file.footer} for file in found.files]
+
+
+def _how(made: Found) -> str:
+    """What the draws are worth, and what certifies them."""
     own, weighted = made.answer, made.answer.found
     if weighted.independent:
-        read = f"read {made.rows_read / found.rows:.2f} times"
-        return f"{read}; {len(weighted.x):,} independent draws in closed form"
-    share = 100.0 * (own.core + own.travelled) / max(made.layout.rows, 1)
+        return f"{len(weighted.x):,} independent draws in closed form"
+    mean, covariance = weighted.moments()
+    by_weights = np.abs(mean - weighted.x.mean(axis=0)) / np.sqrt(np.diag(covariance))
     return (
-        f"read {made.rows_read / found.rows:.2f} times; {own.core + own.travelled:,} rows travelled "
-        f"({share:.3g} %, {own.nbytes / 1e6:.2g} MB), {own.core:,} of them kept exactly; "
         f"{len(weighted.x):,} weighted draws, {weighted.effective:,.0f} effective "
-        f"({own.planned * len(weighted.x):,.0f} planned), variance of log weights {own.variance:.2g}"
+        f"({own.planned * len(weighted.x):,.0f} planned); log weights vary by {own.variance:.2g}, as two "
+        f"halves of the sample tell (at most {MOST_VARIANCE:g}); weights moved no mean by more than "
+        f"{by_weights.max():.2g} sd"
     )

@@ -4,34 +4,56 @@ Groups are fixed and each one's parts are added in a fixed order, so that the bi
 """
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from flyrun import children
-from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting.scan.block_sums import tree
-from flyrun.fitting.scan.kept_sums import Kept, digest
+from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import Block
+from flyrun.runner import environment
+from flyrun.runner.progress import duration
 
-_SAY_EVERY_S = 10.0
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
-_PATIENCE_S = 60.0  # without a scheduler
-_REDONE = 4  # times that a group's worker may die
+
+#: yields a group's place and what was seen of it, as each ends: (look, groups) → (place, Looked)
+Run = Callable[[Any, list[list[Block]]], Iterator[tuple[int, Looked]]]
+#: shows how many of so many row groups are done: (text, total) → a context of (done, detail)
+Show = Callable[[str, int], AbstractContextManager[Callable[[int, str], None]]]
 
 
-def run_group(look: Callable[[Block], Any], group: list[Block]) -> Any:
+def run_group(look: Callable[[Block], Any], group: list[Block]) -> Looked:
     """What a look gives of a group."""
-    return tree([look(block) for block in group])
+    began = time.thread_time()
+    result = tree([look(block) for block in group])
+    return Looked(result, time.thread_time() - began, environment.blas_kernels())
+
+
+@contextlib.contextmanager
+def unseen(text: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Show nothing."""
+    yield lambda done, detail: None
 
 
 class Mapper:
-    """Look at groups of blocks; results in their order. run: yields (index, result) of groups as they end."""
+    """Look at groups of blocks; results in their order.
 
-    def __init__(self, run: Callable[..., Iterator[tuple[int, Any]]], kept: Kept, say: Callable[[str], None]):
-        self._run, self._kept, self._say = run, kept, say
-        self.moved = self.done = 0
+    done: groups that were looked at; seconds, moved: CPU seconds and bytes of all that came; kernels: BLAS
+    kernels that summed it. row_bytes: of a row in its file.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        kept: Kept,
+        say: Callable[[str], None],
+        show: Show = unseen,
+        row_bytes: float = 0.0,
+    ):
+        self._run, self._kept, self._say, self._show, self._row_bytes = run, kept, say, show, row_bytes
+        self.done, self.seconds, self.moved, self.kernels = 0, 0.0, 0, set[str]()
 
     def __call__(self, look: Any, groups: list[list[Block]], words: str) -> list[Any]:
         """Of each group, from what is kept or by a look. Raises what a look raises."""
@@ -41,31 +63,38 @@ class Mapper:
         missing = [k for k in range(len(groups)) if k not in found]
         if found:
             self._say(f"{words}: {len(found)} of {len(groups)} groups of row groups are there from before")
-        begun = told = time.monotonic()
-        rows, seen = sum(block.rows for k in missing for block in groups[k]), 0
-        for place, result in self._run(look, [groups[k] for k in missing]):
-            k = missing[place]
-            found[k] = result
-            self.done += 1
-            self._kept.put(keys[k], result)
-            seen += sum(block.rows for block in groups[k])
-            if (now := time.monotonic()) - told > _SAY_EVERY_S:
-                told, pace = now, seen / (now - begun)
-                left = f"{pace:,.0f} rows/s, {(rows - seen) / pace:,.0f} s left"
-                self._say(f"{words}: {len(found)} of {len(groups)} groups, {left}")
-        return [found[k] for k in range(len(groups))]
+        self.moved += sum(self._kept.size(keys[k]) for k in found)
+        rows, seen, blocks = sum(block.rows for k in missing for block in groups[k]), 0, 0
+        begun = time.monotonic()
+        with self._show(words, sum(len(groups[k]) for k in missing) or 1) as tell:
+            for place, looked in self._run(look, [groups[k] for k in missing]):
+                k = missing[place]
+                found[k] = looked
+                self.done += 1
+                self.moved += self._kept.put(keys[k], looked)
+                blocks, seen = blocks + len(groups[k]), seen + sum(block.rows for block in groups[k])
+                pace = seen / (time.monotonic() - begun)
+                speed = f"{pace:,.0f} rows/s, {pace * self._row_bytes / 1e9:.2g} GB/s"
+                tell(blocks, f"{speed}, {duration((rows - seen) / pace)} left")
+        self.seconds += sum(one.seconds for one in found.values())
+        self.kernels |= {one.kernel for one in found.values()}
+        return [found[k].result for k in range(len(groups))]
+
+
+def processes(workers: int | None, numbers: int) -> int:
+    """How many look at a table of so many numbers; 1 is this process."""
+    return workers or (1 if numbers <= _HERE else children.cores())
 
 
 @contextlib.contextmanager
-def local(workers: int | None, numbers: int) -> Iterator[Callable[..., Iterator[tuple[int, Any]]]]:
-    """In this process where there are few numbers in the table or one worker is wanted, else in others."""
-    wanted = workers or (1 if numbers <= _HERE else children.cores())
-    if wanted == 1:
-        yield _in_turn
+def local(count: int) -> Iterator[Run]:
+    """In so many processes; one is this."""
+    if count == 1:
+        yield in_turn
         return
-    with children.Pool(wanted) as pool:
+    with children.Pool(count) as pool:
 
-        def run(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Any]]:
+        def run(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
             from concurrent.futures import as_completed  # late: not every scan has workers
 
             futures = {pool.submit(run_group, look, group): k for k, group in enumerate(groups)}
@@ -75,113 +104,7 @@ def local(workers: int | None, numbers: int) -> Iterator[Callable[..., Iterator[
         yield run
 
 
-def _in_turn(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Any]]:
+def in_turn(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
+    """In this process."""
     for k, group in enumerate(groups):
         yield k, run_group(look, group)
-
-
-@contextlib.contextmanager
-def on_dask(
-    address: str | None, workers: int | None, say: Callable[[str], None]
-) -> Iterator[Callable[..., Iterator[tuple[int, Any]]]]:
-    """On a cluster that runs, or on one of this machine's processes. A lost scheduler is sought again."""
-    try:
-        import distributed  # late: an extra
-    except ImportError as error:
-        raise ConfigError(
-            "executor=dask: needs distributed; install it with `pip install 'flyrun[dask]'`"
-        ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with contextlib.ExitStack() as stack:
-        if address is None:
-            cluster = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=workers or children.cores(),
-                    threads_per_worker=1,
-                    processes=True,
-                    memory_limit=0,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
-            )
-            address = str(cluster.scheduler_address)
-        session = _Session(address, say)
-        stack.callback(session.close)
-        yield session.run
-
-
-class _Session:
-    """A client of one address, which connects again where the scheduler is lost."""
-
-    def __init__(self, address: str, say: Callable[[str], None]):
-        self.address, self.say = address, say
-        self.client: Any = None
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        if self.client is not None:
-            with contextlib.suppress(Exception):
-                self.client.close(timeout=1)
-        self.client = None
-
-    def _connect(self) -> Any:
-        import distributed  # late: an extra
-
-        begun = time.monotonic()
-        while self.client is None:
-            try:
-                self.client = distributed.Client(self.address, timeout=5)
-                self.client.wait_for_workers(1, timeout=10)
-            except (OSError, TimeoutError, ValueError) as error:
-                self.close()
-                if isinstance(error, ValueError) or time.monotonic() - begun > _PATIENCE_S:
-                    raise FlyrunError(
-                        f"executor.address={self.address}: no Dask scheduler with a worker answers; what is "
-                        "done is kept, and the same command goes on"
-                    ) from error
-                time.sleep(0.5)
-        return self.client
-
-    def run(self, look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Any]]:
-        """As each group ends. Groups whose worker or scheduler died are sent again."""
-        import distributed  # late: an extra
-
-        left, deaths = set(range(len(groups))), dict[int, int]()
-        while left:
-            client = self._connect()
-            try:
-                shared = client.scatter(look, broadcast=True, hash=False)
-                stamp = time.time_ns()
-                futures = {
-                    client.submit(
-                        run_group, shared, groups[k], key=f"scan-{stamp}-{k}", pure=False, retries=2
-                    ): k
-                    for k in sorted(left)
-                }
-                for future in distributed.as_completed(list(futures)):
-                    k = futures[future]
-                    if future.status == "finished":
-                        result = future.result(timeout=30)
-                        future.release()
-                        left.discard(k)
-                        yield k, result
-                        continue
-                    error = future.exception() if future.status == "error" else None
-                    if isinstance(error, FlyrunError):
-                        raise error
-                    if error is not None and not isinstance(error, (distributed.KilledWorker, OSError)):
-                        raise FlyrunError(
-                            f"executor=dask: a worker failed ({type(error).__name__}: {error}); install the "
-                            "same flyrun there as here"
-                        ) from error
-                    deaths[k] = deaths.get(k, 0) + 1
-                    if deaths[k] > _REDONE:
-                        raise DataError(
-                            f"{groups[k][0].file.path}: its workers died {deaths[k]} times, most "
-                            "likely for want of memory; give them more, or write smaller row groups"
-                        )
-                    if error is None:
-                        raise OSError("cancelled")
-            except (OSError, TimeoutError, distributed.CancelledError) as error:
-                self.say(f"the scheduler is lost ({type(error).__name__}); connecting again")
-                self.close()

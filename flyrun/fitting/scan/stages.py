@@ -50,7 +50,7 @@ _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is k
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
-_MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
+MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _MOST_BYTES = 1 << 28  # of rows that travel
 _MOST_CLASSES = 20
 _GROUPS = 128  # of row groups, at least, where there are so many
@@ -368,8 +368,8 @@ def _doubts(found: Found) -> str:
         return own.found.why
     if found.moved[-1] > _FAR:
         return f"the centre moved by {found.moved[-1]:.0f} sds in the last stage"
-    if not own.variance < _MOST_VARIANCE:
-        return f"the log weights' variance is {own.variance:.2g}, at most {_MOST_VARIANCE:g} is asked for"
+    if not own.variance < MOST_VARIANCE:
+        return f"the log weights' variance is {own.variance:.2g}, at most {MOST_VARIANCE:g} is asked for"
     return "" if own.planned > 0.5 else f"only {100 * own.planned:.0f} % of the draws are effective"
 
 

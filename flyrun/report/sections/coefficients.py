@@ -18,6 +18,7 @@ UNITS = {
     "logit": "log odds",
     "probit": "units of the probit scale",
 }
+_MOST_FILES = 12  # that are named
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
 
 
@@ -79,6 +80,12 @@ tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 {% else %} ESS: how many independent draws would tell the mean as well as the weighted ones.
 {% endif %}
 
+{% if files %} Files, with the first letters of the SHA-256 of what each says of itself at its end:
+{% for one in files[:most] %}{{ one.path }} ({{ one.bytes | spec(",") }} bytes, {{ one.footer[:12] }}){{
+", " if not loop.last }}{% endfor %}{% if files | length > most %} and {{ files | length - most }} more, which
+fit.json has{% endif %}.
+
+{% endif %}
 posterior.nc holds the draws of these coefficients (beta){% if not chains %}: of even weight in `posterior`,
 as chains of independence Metropolis-Hastings over the weighted ones in `weighted`{% endif %}. table.csv is
 this table, with effects' intervals.
@@ -89,7 +96,8 @@ def legend(run: Run) -> list[str]:
     """What the columns mean."""
     unit = UNITS[run.info["fit"]["link"]]
     regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
-    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains)
+    files = {"files": run.info["fit"].get("files", []), "most": _MOST_FILES}
+    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **files)
 
 
 def effect_per(run: Run) -> str:

@@ -1,0 +1,96 @@
+"""Who looks at row groups in a scan changes no bit; what a dead worker held, and no more, is read again."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from flyrun.config.executor import Dask
+from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
+from tests.fit.test_scan import scan, table, write
+
+pytest.importorskip("pyarrow")
+distributed = pytest.importorskip("distributed")
+from flyrun.fitting.scan import dask_mapper  # noqa: E402  (which needs distributed)
+
+
+def silent(line):
+    """Say nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    monkeypatch.setattr(row_weights, "DRAWS", 1_000)
+    monkeypatch.setattr(row_weights, "_BY_CHAINS", 500)
+
+
+@pytest.fixture
+def clusters():
+    """Addresses of clusters in this process, by how many workers they have."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
+    ) as cluster:
+
+        def of(workers):
+            cluster.scale(workers)
+            cluster.sync(cluster._correct_state)
+            with distributed.Client(cluster) as client:
+                client.wait_for_workers(workers, timeout=20)
+            return Dask(address=str(cluster.scheduler_address))
+
+        yield of
+
+
+def same(found, other):
+    """Whether two scans found the same, to the bit."""
+    own, others = found.answer.found, other.answer.found
+    return np.array_equal(own.x, others.x) and np.array_equal(own.log_weight, others.log_weight)
+
+
+def test_the_bits_do_not_depend_on_who_works(tmp_path, clusters):
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
+    here = scan(folder)
+    assert not same(here, scan(folder, seed=1))
+    for workers in (1, 2, 3):
+        with dask_mapper.on_dask(clusters(workers), None, silent) as run:
+            kept = kept_sums.Kept(tmp_path / str(workers))
+            assert same(here, scan(folder, mapper=mappers.Mapper(run, kept, silent)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_bits_do_not_depend_on_processes(tmp_path, workers):
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
+    here = scan(folder)
+    for k, way in enumerate((mappers.local(workers), dask_mapper.on_dask(Dask(), workers, silent))):
+        with way as run:
+            kept = kept_sums.Kept(tmp_path / str(k))
+            assert same(here, scan(folder, mapper=mappers.Mapper(run, kept, silent)))
+
+
+class Dying(NamedTuple):
+    """A look whose worker dies the first time, and that says how often each block was looked at."""
+
+    folder: Path
+
+    def __call__(self, block):
+        files = [self.folder / f"{block.number}-{k}" for k in range(9)]
+        next(file for file in files if not file.exists()).touch()
+        if block.number == 3 and not files[1].exists():
+            os._exit(1)
+        return block.rows
+
+
+@pytest.mark.slow
+def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
+    found = row_groups.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
+    (tmp_path / "looks").mkdir()
+    with dask_mapper.on_dask(Dask(), 2, silent) as run:
+        mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), silent)
+        rows = mapper(Dying(tmp_path / "looks"), [[block] for block in found.blocks], "dying")
+    assert rows == [block.rows for block in found.blocks]
+    looks = sorted(path.name for path in (tmp_path / "looks").iterdir())
+    assert "3-1" in looks
+    assert len(looks) <= len(found.blocks) + 2  # what the dead worker had finished was here already
