@@ -12,8 +12,6 @@ from flyrun.runner.posterior import PosteriorFile
 from tests.report.test_sections import write_answer
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
-pytestmark = pytest.mark.figures
-
 SETUP, SETUP_S = 100.0, 0.5
 
 

@@ -9,8 +9,6 @@ from flyrun.report.build import build
 from flyrun.runner.cell import run_dir
 from flyrun.runner.launch import run
 
-pytestmark = pytest.mark.figures
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
