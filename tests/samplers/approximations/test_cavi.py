@@ -133,11 +133,11 @@ def test_a_serial_pass_tells_nothing_that_is_no_number(fifty):
 
 @pytest.mark.parametrize("n_data", [20, 50])
 def test_mean_field_is_too_narrow_and_a_start_as_wide_as_the_prior_is_lost(tmp_path, n_data):
-    against = Against(tmp_path, n_data, n_sets=100)
+    against = Against(tmp_path, n_data, n_sets=32)  # θ has a coordinate for each: a pass takes their cube
     off, ratio, evidence = against.off(*NARROW, n=60)
     assert np.median(off) < 0.06
     assert 0.70 < np.median(ratio) < 0.76
-    assert evidence < -10.0
+    assert evidence / 32 < -0.1
     lost, wide, _ = against.off("sampler=cavi", "sampler.start=prior", n=60)
     assert np.median(lost) > 3
     assert np.median(wide) > 10
