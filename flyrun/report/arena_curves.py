@@ -7,8 +7,8 @@ import numpy as np
 
 from flyrun.report.arena_errors import AFTER, PASSES, errors_of, held
 from flyrun.report.arms import ArmResult
-from flyrun.report.colours import LINES, SKY, Look
-from flyrun.report.figures import INK, legend_below, new_figure
+from flyrun.report.colours import BLACK, LINES, PALETTE, SKY, Look
+from flyrun.report.figures import INK, legend_below, new_figure, round_numbers
 
 Z = 1.64  # of a two-sided level of 10 %
 
@@ -101,7 +101,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """What errors of posterior means are made of: squared bias (dashed, where seeds tell it) and variance
     over seeds (dotted). Left: the exact chain that forgets its start last, all iterations and, as elsewhere,
     the last half of them (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it
-    (Figure 6.2).
+    (Figure 6.2), but those that answer once.
     """
     chains = [arm for arm in held(arms) if arm.exact is True and arm.infos[0]["answers"] == "draws"]
     if not chains:
@@ -111,17 +111,26 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure.suptitle(title, parse_math=False, fontsize=10)
     left, right = figure.subplots(1, 2, sharey=True)
     name = exact.name.replace("_", " ")
-    _bias_and_variance(left, errors_of(exact)["early"], SKY, f"{name}, all iterations")
-    for arm in [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]:
-        _bias_and_variance(right, _of(arm), styles[arm.name].colour, arm.name.replace("_", " "))
-    _bias_and_variance(left, _of(exact), styles[exact.name].colour, name)
+    shown = [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]
+    *colours, other = _apart([*(styles[arm.name].colour for arm in shown), SKY])
+    _bias_and_variance(left, errors_of(exact)["early"], other, f"{name}, all iterations")
+    for arm, colour in zip(shown, colours, strict=True):
+        _bias_and_variance(right, _of(arm), colour, arm.name.replace("_", " "))
+    _bias_and_variance(left, _of(exact), colours[0], name)
     for line, label in (("--", "squared bias"), (":", "variance over seeds")):
         right.plot([], [], color=INK, linestyle=line, linewidth=1.2, label=label)
     for axis in (left, right):
         axis.set(xscale="log", yscale="log", xlabel="passes over the data")
+        round_numbers(axis.xaxis)
     left.set_ylabel("posterior means: squared error")
     legend_below(figure, left, right)
     return figure
+
+
+def _apart(wanted: list[str]) -> list[str]:
+    """These colours, each once: one that was before is the next that nobody wants. Lines' kinds have a meaning."""
+    free = iter([one for one in (*PALETTE, BLACK) if one not in wanted])
+    return [next(free, one) if one in wanted[:k] else one for k, one in enumerate(wanted)]
 
 
 def _of(arm: ArmResult) -> list[Any]:
@@ -132,6 +141,8 @@ def _bias_and_variance(axis: Any, parts: list[Any], colour: str, label: str) -> 
     bias, spread = np.array(parts, float)
     whole = bias + spread
     there = ~np.isnan(whole) & np.append(True, np.diff(whole) != 0)  # a line ends where its arm does
+    if np.count_nonzero(there) < 2:
+        return
     told = {":": spread > 1e-9 * whole, "--": bias > 0.2 * spread}
     axis.plot(PASSES[there], whole[there], color=colour, linewidth=1.6, label=label)
     for (line, seen), values in zip(told.items(), (spread, bias), strict=True):
