@@ -140,16 +140,22 @@ def chains_alone(run: Run) -> bool:
 
 
 def answer_of(run: Run, arm: Arm, truth: Truth) -> Answer | None:
-    """What an arm is judged by: in a run of chains alone all its draws together, which tell a small bias.
+    """What an arm is judged by: in a run of chains alone its draws, else what each seed handed in.
 
-    Else what each seed handed in, as a density has no draws to put together; or each seed's draws, where it
-    has a target of its own. None where there is no answer.
+    None where there is no answer, or the arm is the truth itself.
     """
     if truth.source == f"arm {arm.name}":
         return None
-    if not chains_alone(run):
-        return handed_in(arm, truth)
-    if truth.classes > 1 or not (with_draws(arm) and arm.has("ess")):
+    return answer_by_draws(arm, truth) if chains_alone(run) else handed_in(arm, truth)
+
+
+def answer_by_draws(arm: Arm, truth: Truth) -> Answer | None:
+    """All draws of an arm together, which tell a small bias, or each seed's, where each has its own target.
+
+    None of what has no draws or several classes, and of the truth itself.
+    """
+    itself = truth.source == f"arm {arm.name}"
+    if itself or truth.classes > 1 or not (with_draws(arm) and arm.has("ess")):
         return None
     answer = drawn(arm) if apart(arm) else together(arm)
     return answer if answer.mean.shape[-1] == len(truth.mean) else None

@@ -128,7 +128,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 
 def _apart(wanted: list[str]) -> list[str]:
-    """These colours, each once: one that was before is the next that nobody wants. Lines' kinds have a meaning."""
+    """These colours, each once: one that was before becomes the next that nobody wants."""
     free = iter([one for one in (*PALETTE, BLACK) if one not in wanted])
     return [next(free, one) if one in wanted[:k] else one for k, one in enumerate(wanted)]
 

@@ -7,7 +7,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from flyrun.accuracy.posterior_errors import Answer, Errors, Truth, errors, rms
-from flyrun.accuracy.truth import answer_of, apart, chains_alone, exact_arm, truth_of, with_draws
+from flyrun.accuracy.truth import (
+    answer_by_draws,
+    answer_of,
+    apart,
+    chains_alone,
+    exact_arm,
+    truth_of,
+    with_draws,
+)
 from flyrun.config.schema import listing
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
@@ -80,11 +88,15 @@ def _row(run: Run, arm: ArmResult) -> Row:
     answer = answer_of(run, arm, truth)
     if answer is not None:
         row |= distances(errors(answer, truth))
-        if alone:
-            judge = _by_split if apart(arm) else _significance
-            row |= judge(answer, truth, arm.pooled.names) | {"judged": _JUDGED[apart(arm)]}
+    draws = answer_by_draws(arm, truth)
+    if draws is not None:
+        judged = (_by_split if apart(arm) else _significance)(draws, truth, arm.pooled.names)
+        row |= judged | {"judged": _JUDGED[apart(arm)]} if alone else {one: judged[one] for one in _FAR}
     return row
 
+
+_FAR = ("off_z", "off_z_of", "off_the_truth")
+"""What is told of draws beside other answers, too: theirs alone tell a bias from chance."""
 
 _JUDGED = {False: "all draws", True: "each split"}
 
@@ -285,7 +297,8 @@ All draws of an arm are judged together against {{ truths }}, ± Monte Carlo err
 where that is more. Where every seed has a split of the data of its own, each is judged by itself, in absolute
 value, mean ± standard error over splits.
 {% else %}
-Each seed is judged by what it hands in (off ± sd over seeds) against {{ truths }}.
+Each seed is judged by what it hands in (off ± sd over seeds) against {{ truths }}; farthest is of all draws
+of an arm together, or of each split by itself.
 {% endif %}
 {% if biased %}
 An effective draw of a biased arm is one of another distribution, so it has no speedup.
