@@ -185,12 +185,12 @@ class Posterior:
         return self.log_prior(x) + self.log_likelihood(x)
 
     def of_rows(self, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
-        """Log likelihood, (n,), of rows at predictors of their own."""
+        """Log likelihood at predictors of their own, (n,) or (n, S), of rows."""
         with np.errstate(all="ignore"):
             found = self.family.log_density(rows.target, rows.trials, predictors)
             found = found + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
         with self._counting:  # several threads come here
-            self.queries += len(rows)
+            self.queries += np.size(found)
         return rows.weights * found
 
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun import files
-from flyrun.fitting.scan.block_sums import Products, Sample, Sums, Travelled
+from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
+from flyrun.fitting.scan.encoded_rows import Sample
 
 
 class Looked(NamedTuple):

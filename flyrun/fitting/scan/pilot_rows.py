@@ -3,7 +3,8 @@
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.block_sums import Centre, Encoding, Sample, Sites
+from flyrun.fitting.scan.encoded_rows import Encoding, Sample
+from flyrun.fitting.scan.second_order import Centre, Sites
 
 
 def effective(chance: np.ndarray) -> float:

@@ -3,9 +3,11 @@
 Files are in the order of their names. What a worker reads is checked against what was there at the start.
 """
 
+import contextlib
 import glob
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from flyrun.errors import DataError
 
 _ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6
+_LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
 
 
 class File(NamedTuple):
@@ -193,11 +196,56 @@ def chosen(shards: Shards, target: str, features: tuple[str, ...] | None, drop: 
     return wanted
 
 
-def read(block: Block, columns: tuple[str, ...]) -> list[np.ndarray]:
-    """Columns of a row group, (n,) each, numbers as they stand, NaN for what is missing.
+def pieces(block: Block, columns: tuple[str, ...]) -> Iterator[list[np.ndarray]]:
+    """Columns of a row group, (n,) each, numbers as they stand, NaN for what is missing; all rows at once
+    where they are not too many.
 
     Raises DataError where the file has changed, or cannot be read.
     """
+    with _opened(block) as file:
+        names = list(columns)
+        if 4 * block.rows * len(names) <= _LARGE:
+            parts: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
+        else:
+            parts = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
+        for part in parts:
+            yield [_numbers(part.column(name)) for name in names]
+
+
+def head(block: Block, columns: tuple[str, ...], most: int) -> list[np.ndarray]:
+    """The first rows of a row group where they look like the others: in each column they span half of what
+    the file says of all. Else all rows. Columns and errors as of `pieces`.
+    """
+    if most < block.rows:
+        with _opened(block) as file:
+            said = _spans(file.metadata.row_group(block.group))
+            parts = file.iter_batches(most, [block.group], list(columns), use_threads=False)
+            found = [_numbers(column) for column in next(parts)]
+        if all(_spanned(values, said.get(name)) for name, values in zip(columns, found, strict=True)):
+            return found
+    parts = list(pieces(block, columns))
+    return [np.concatenate(both) for both in zip(*parts, strict=True)]
+
+
+def _spans(about: Any) -> dict[str, tuple[float, float]]:
+    """Of a row group's columns: the least and the greatest value."""
+    found = {}
+    for k in range(about.num_columns):
+        column = about.column(k)
+        if (told := column.statistics) is not None and told.has_min_max:
+            with contextlib.suppress(TypeError, ValueError):
+                found[column.path_in_schema] = float(told.min), float(told.max)
+    return found
+
+
+def _spanned(values: np.ndarray, span: tuple[float, float] | None) -> bool:
+    finite = values[np.isfinite(values)]
+    return span is not None and len(finite) > 0 and float(np.ptp(finite)) >= 0.5 * (span[1] - span[0])
+
+
+@contextlib.contextmanager
+def _opened(block: Block) -> Iterator[Any]:
+    """Its file, if it is as it was."""
     import pyarrow.parquet as parquet  # late: an extra
 
     file = block.file
@@ -209,14 +257,14 @@ def read(block: Block, columns: tuple[str, ...]) -> list[np.ndarray]:
                 "command again"
             )
         with parquet.ParquetFile(file.path, memory_map=True, page_checksum_verification=True) as opened:
-            table = opened.read_row_group(block.group, columns=list(columns), use_threads=False)
+            yield opened
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split())[:160]
         raise DataError(f"{file.path}: row group {block.group} cannot be read ({said})") from error
-    return [_numbers(table.column(name)) for name in columns]
 
 
 def _numbers(column: Any) -> np.ndarray:
-    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    parts = getattr(column, "chunks", [column])
+    chunks = [part.to_numpy(zero_copy_only=False) for part in parts]
     found = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
     return found.astype(np.float64) if found.dtype.kind not in "iuf" else found

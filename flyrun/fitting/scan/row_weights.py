@@ -150,49 +150,52 @@ class Units:
         )
 
 
-@dataclass(frozen=True)
 class Remainders:
     """r of travelled rows beyond what was summed of them. centres: (P,) each, by stage."""
 
-    posterior: Posterior
-    rows: Travelled
-    centres: list[np.ndarray]
-
-    def predictors(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
-        """K arrays (m,) of rows at points of their own, x (m, P)."""
-        post, width = self.posterior, self.posterior.width
-        features = self.rows.x[index].astype(np.float64)
-        blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
-        return [np.einsum("nd,nd->n", features, block) for block in blocks] + post.auxiliaries(x)
+    def __init__(self, posterior: Surrogate, rows: Travelled, centres: list[np.ndarray]):
+        """Look at each row at its stage's centre."""
+        self.rows, self._posterior = rows, posterior
+        self._features = rows.x.astype(np.float64)
+        self._centre = self._at_own(np.arange(len(rows.y)), np.stack(centres)[rows.stage])
+        self._value = posterior.of_rows(Rows(rows.x, rows.y), self._centre)
 
     def of(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
         """r, (m,), of rows at points of their own, x (m, P)."""
-        found = np.empty(len(index))
-        centres = np.stack(self.centres)
-        for first in range(0, len(index), _PAIRS):
-            own, there = index[first : first + _PAIRS], x[first : first + _PAIRS]
-            found[first : first + _PAIRS] = self._of(own, there, centres[self.rows.stage[own]])
+        parts = [slice(first, first + _PAIRS) for first in range(0, len(index), _PAIRS)]
+        left = [self._left(index[part], self._at_own(index[part], x[part])) for part in parts]
+        return np.concatenate([np.empty(0), *left])
+
+    def table(self, x: np.ndarray) -> np.ndarray:
+        """(m, S) of all rows at all of x (S, P)."""
+        post, width, n = self._posterior, self._posterior.width, len(self.rows.y)
+        found, many = np.empty((n, len(x))), max(1, _PAIRS // len(x))
+        for first in range(0, n, many):
+            part = np.arange(first, min(first + many, n))
+            linear = [self._features[part] @ x[:, k * width : (k + 1) * width].T for k in range(post.linear)]
+            found[part] = self._left(part, linear + post.auxiliaries(x))
         return found
 
-    def _of(self, index: np.ndarray, x: np.ndarray, at: np.ndarray) -> np.ndarray:
-        rows = Rows(self.rows.x[index], self.rows.y[index])
-        p, centre = self.predictors(index, x), self.predictors(index, at)
-        left = self.posterior.of_rows(rows, p) - self.posterior.of_rows(rows, centre)
-        away = [there - here for there, here in zip(p, centre, strict=True)]
+    def _at_own(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        """K predictors (m,) of rows at points of their own, x (m, P)."""
+        post, width = self._posterior, self._posterior.width
+        features = self._features[index]
+        blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
+        return [np.einsum("nd,nd->n", features, block) for block in blocks] + post.auxiliaries(x)
+
+    def _left(self, index: np.ndarray, p: list[np.ndarray]) -> np.ndarray:
+        """r of rows at K predictors, (m,) or (m, S)."""
+        down = (slice(None), *([None] * (p[0].ndim - 1)))
+        left = self._posterior.of_rows(Rows(self.rows.x[index], self.rows.y[index][down]), p)
+        left -= self._value[index][down]
+        away = [there - here[index][down] for there, here in zip(p, self._centre, strict=True)]
         slopes, bends, i = self.rows.slopes[index], self.rows.bends[index], 0
         for j, step in enumerate(away):
-            left = left - slopes[:, j] * step
+            left -= slopes[:, j][down] * step
             for k in range(j, len(away)):
-                left = left + (0.5 if j == k else 1.0) * bends[:, i] * step * away[k]
+                left += (0.5 if j == k else 1.0) * bends[:, i][down] * step * away[k]
                 i += 1
         return left
-
-    def table(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """(m, S) of rows at all of x (S, P)."""
-        found = np.empty((len(index), len(x)))
-        for s, point in enumerate(x):
-            found[:, s] = self.of(index, np.broadcast_to(point, (len(index), len(point))))
-        return found
 
 
 @dataclass(frozen=True)
@@ -251,14 +254,13 @@ def _weigh(
     draws, n = len(x), len(left.rows.y)
     if not n:
         return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf
-    every = np.arange(n)
     count, intensity = left.rows.copies, left.rows.intensity
-    looked = left.table(every, x[:_LOOKED_AT])
+    looked = left.table(x[:_LOOKED_AT])
     mean, square = looked.mean(axis=1), looked.var(axis=1, ddof=1)
     planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
     far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
     share = far / far.sum()
-    which = np.repeat(every, count)
+    which = np.repeat(np.arange(n), count)
     who = np.minimum(np.searchsorted(np.cumsum(share), rng.random(len(which))), draws - 1)
     factor = 1.0 + (left.of(which, x[who]) - mean[which]) / (share[who] * intensity[which])
     with np.errstate(divide="ignore"):
@@ -266,7 +268,7 @@ def _weigh(
     sign = 1.0 - 2.0 * (np.bincount(who, factor < 0.0, minlength=draws) % 2)
     # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
     some = x[: max(_LOOKED_AT, min(_CERTIFIED, _NUMBERS // n))]
-    known = left.table(every, some) - mean[:, None]
+    known = left.table(some) - mean[:, None]
     first = rng.binomial(count, 0.5)
     halves = [known.T @ (2.0 * half / intensity) for half in (first, count - first)]
     one, two = (half - half.mean() for half in halves)

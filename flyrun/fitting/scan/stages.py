@@ -19,33 +19,22 @@ from flyrun.fitting import gaussian_noise, mode, priors
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import pilot_rows, row_weights
-from flyrun.fitting.scan.block_sums import (
-    LEAST_SHARE,
-    Centre,
-    Encoding,
-    GramLook,
-    Intensity,
-    PilotLook,
-    Products,
-    Sample,
-    SumLook,
-    Sums,
-    tree,
-)
+from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
+from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample
 from flyrun.fitting.scan.row_groups import Block, Shards
+from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import Family
 
-_SHARES = (0.01, 0.05, 0.25, 1.0)  # of the row groups by the end of each stage
-_LOOKED_AT_AGAIN = 0.05  # a first stage up to this share is for the centre alone
+_SHARES = (0.01, 0.04, 0.08, 0.16, 0.4, 1.0)  # of the row groups by the end of each stage
+_LOOKED_AT_AGAIN = 0.04  # a first stage up to this share is for the centre alone
 _PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
 _PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
 _EACH_CLASS = 10  # rows of each class a parameter
-_PROBES = 4  # pairs
 _NOISE = 0.2  # wanted variance of log weights
 # Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. The cube of a
 # normal number is −10 sizes once in 2,500 times, −20 once in 10⁵; the more rows, the more that matters.
-_PER_KAPPA, _MOST_PER_KAPPA, _SMALL_KAPPA = 10.0, 30.0, 0.02
+_PER_KAPPA, _MOST_PER_KAPPA, _SMALL_KAPPA = 10.0, 30.0, 0.2
 _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
@@ -101,12 +90,9 @@ class Scan:
         most, parts = max(wanted // ahead, 1), list[Sample]()
         while True:
             look = PilotLook(self.columns, self.target, most, self.seed)
-            chosen = self.blocks[done:ahead]
-            parts += self.mapper(look, [[block] for block in chosen], "pilot")
-            self.rows_read += sum(block.rows for block in chosen)
-            done = ahead
-            y = np.concatenate([part.y for part in parts])
-            values, count = np.unique(y, return_counts=True)
+            parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
+            done, found = ahead, tree(list(parts))
+            values, count = np.unique(found.y, return_counts=True)
             if (
                 done == n
                 or len(values) > _MOST_CLASSES
@@ -115,7 +101,7 @@ class Scan:
                 break
             ahead = min(n, 2 * done)
         met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
-        found = Sample(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+        self.rows_read += found.read
         if not len(found.y):
             raise DataError(f"{self.shards.given}: every row looked at lacks a value")
         return found._replace(chance=found.chance * met)
@@ -229,13 +215,9 @@ class Scan:
         stage and those after it begin, and the last ends; none where rows of it are to correct nothing.
         """
         bend, model = start.prior_at(at).curvature, start.family.name
+        root = _root(mode.covariance(curvature + bend))
         # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
-        roots = [_root(mode.covariance(share * curvature + bend)) for share in (1.0, seen)]
-        rng = np.random.default_rng([self.seed, 3_000_000, stage])
-        noise = rng.standard_normal((3, _PROBES, len(at)))
-        off = math.sqrt(1.0 - seen) * noise[0] @ roots[1].T
-        probes = np.concatenate([off + one @ roots[0].T for one in noise[1:]], axis=1).reshape(-1, len(at))
-        centre = Centre(at, at + probes, stage)
+        centre = Centre(at, root, math.sqrt(1.0 / seen - 1.0), stage)
         size, weight = pilot_rows.sizes(start, encoding, model, centre), start.rows.whole("weights")
         core = _CORE_LEAST
         for _ in range(3):

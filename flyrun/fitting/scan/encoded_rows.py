@@ -1,0 +1,147 @@
+"""Rows of a row group as a model reads them, and those that a pilot takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.errors import DataError
+from flyrun.fitting.scan.row_groups import Block, head, pieces
+
+BATCH = 8_192
+_FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
+
+
+class Encoding(NamedTuple):
+    """How a table's columns become rows. mean, sd: (D,) of columns, taken off and divided by.
+
+    two: (D,), columns that are taken for ones of two values. task: of Dataset. values: of a target of
+    classes, in order. target_mean, target_sd: of one that is standardised. missing: as it is typed.
+    """
+
+    columns: tuple[str, ...]
+    target: str
+    task: str
+    values: tuple[float, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+    two: np.ndarray
+    target_mean: float = 0.0
+    target_sd: float = 1.0
+    missing: str = "refuse"
+    ones: bool = True  # whether rows have the column of ones, the last
+
+    def batches(self, block: Block) -> Iterator["Batch"]:
+        """The rows, at most BATCH at a time, which share their room."""
+        where = f"{block.file.path}: row group {block.group}"
+        width = len(self.columns)
+        room = np.empty((width + self.ones, BATCH), np.float32)
+        room[width:] = 1.0
+        scale = (1.0 / self.sd).astype(np.float32)
+        # float32 loses digits of what is far from 0
+        near = np.abs(self.mean) < 16 * self.sd
+        done = 0
+        for *columns, target in pieces(block, (*self.columns, self.target)):
+            for first in range(0, len(target), BATCH):
+                y = target[first : first + BATCH].astype(np.float64)
+                x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
+                for d, column in enumerate(columns):
+                    kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
+                    own = column[first : first + BATCH]
+                    np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
+                    x[d] *= scale[d]
+                total = x.sum(axis=1)
+                if np.isfinite(total).all() and np.isfinite(y.sum()):
+                    yield Batch(x, self.targets(y, where), total, 0)
+                else:
+                    yield self._whole(x, y, where, done + first)
+            done += len(target)
+
+    def _whole(self, x: np.ndarray, y: np.ndarray, where: str, first: int) -> "Batch":
+        """Without rows that lack a value."""
+        if np.isinf(x).any() or np.isinf(y).any():
+            raise DataError(f"{where} holds an infinite number; leave its column out with --drop")
+        kept = np.isfinite(x).all(axis=0) & np.isfinite(y)
+        if not kept.all() and self.missing != "drop":
+            raise DataError(
+                f"{where}, row {first + int(np.argmin(kept))}: a value is missing; leave out, and count, "
+                "such rows with --missing drop"
+            )
+        x, dropped = np.ascontiguousarray(x[:, kept]), int((~kept).sum())
+        return Batch(x, self.targets(y[kept], where), x.sum(axis=1), dropped)
+
+    def targets(self, y: np.ndarray, where: str) -> np.ndarray:
+        """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
+        if self.values:
+            found = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
+            bad = np.asarray(self.values)[found] != y
+            said = f"is not one of the {len(self.values)} values that the first look found"
+            y, was = found.astype(np.float64), y
+        else:
+            was = y
+            bad = np.zeros(len(y), bool)
+            if self.task == "counts":
+                bad, said = (y < 0) | (y != np.floor(y)), "is no count"
+            elif self.task == "positive":
+                bad, said = y <= 0, "is not above 0"
+            y = (y - self.target_mean) / self.target_sd
+        if bad.any():
+            value = was[int(np.flatnonzero(bad)[0])]
+            raise DataError(
+                f"{where}: {self.target} = {value:g} {said}; mend the file, or choose another --model"
+            )
+        return y
+
+
+class Batch(NamedTuple):
+    """Some rows. x: (D, n), column by column; y: (n,); total: Σ of x, (D,); dropped: rows left out."""
+
+    x: np.ndarray
+    y: np.ndarray
+    total: np.ndarray
+    dropped: int
+
+
+class Sample(NamedTuple):
+    """Rows of a pilot as they stand in the files. x: (n, D); chance: with which each was taken, (n,); read:
+    rows that were looked at.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    chance: np.ndarray
+    read: int
+
+    def plus(self, other: "Sample") -> "Sample":
+        """Both."""
+        x, y, chance = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
+        return Sample(x, y, chance, self.read + other.read)
+
+
+@dataclass(frozen=True)
+class PilotLook:
+    """Take some rows of a row group, alike of each class. most: how many."""
+
+    columns: tuple[str, ...]
+    target: str
+    most: int
+    seed: int
+
+    def __call__(self, block: Block) -> Sample:
+        """Rows that lack a value are left out."""
+        *columns, target = head(block, (*self.columns, self.target), self.most)
+        y = target.astype(np.float64)
+        values, place, count = np.unique(y, return_inverse=True, return_counts=True)
+        if len(values) > _FEW_VALUES:
+            place, count = np.zeros(len(y), int), np.array([len(y)])
+        chance = np.minimum(1.0, self.most / len(count) / count)[place]
+        if len(y) < block.rows:  # the first rows stand for the others
+            chance = np.ones(len(y))
+        picked = np.flatnonzero(np.random.default_rng([self.seed, 0, block.number]).random(len(y)) < chance)
+        x = np.column_stack([column[picked] for column in columns]).astype(np.float64)
+        kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
+        x, picked = x[kept], picked[kept]
+        small = x.astype(np.float32)
+        share = chance[picked] * (len(y) / block.rows)
+        return Sample(small if (small == x).all() else x, y[picked], share, len(y))

@@ -1,0 +1,94 @@
+"""Rows' slopes and bends about a centre, and how large what these leave out is where the posterior may be."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.models.family import family
+
+_PROBES = 4  # pairs of points, draws of where the posterior may be
+# Of one predictor, pairs in sds of the centre's error and of the posterior. Squared differences of a cube
+# have E[(d + z)³ − (d + z')³]²/2 in first and last order, and see a fourth power, too.
+_STEPS = ((1.1, 1.0), (1.1, -1.0), (-1.1, 1.0), (-1.1, -1.0), (0.0, 1.9), (0.0, 0.0))
+_LEVERAGES = 16  # probes of x'Vx where it has more than four times as many terms
+_SMALL, _SMALL_ROWS = 1_000_000, 512  # products up to which BLAS is as quick as it can be
+
+
+@dataclass(frozen=True)
+class Centre:
+    """About what is summed. at: (P,); stage: its number.
+
+    root: (P, P), of the posterior's covariance as it may be; off: how much farther than its sds the mode of
+    all rows may lie from `at`.
+    """
+
+    at: np.ndarray
+    root: np.ndarray
+    off: float
+    stage: int
+
+
+class Sites:
+    """Rows' second order about a centre, and sizes of what it leaves out: how much that varies over where the
+    posterior may be, told by its differences between pairs of points.
+    """
+
+    def __init__(self, model: str, width: int, levels: int, centre: Centre):
+        prior = CoefficientPrior(np.zeros(1), np.ones(1))  # which no row has
+        self.posterior = Posterior(family(model), Rows(np.empty((0, width)), np.empty(0)), prior, levels)
+        linear, n = self.posterior.linear, width * self.posterior.linear
+        self.predictors = linear + self.posterior.size - n
+        self.pairs = [(j, k) for j in range(self.predictors) for k in range(j, self.predictors)]
+        rng = np.random.default_rng([3_000_000, centre.stage])
+        points = centre.at[None]
+        self._spread: np.ndarray | None = None
+        if self.predictors == 1:
+            root, many = centre.root, _LEVERAGES
+            if len(root) > 4 * many:
+                root = root @ rng.standard_normal((len(root), many)) / np.sqrt(many)
+            self._spread = root.T.astype(np.float32)
+            self._steps = np.array([[0.0, 0.0], *_STEPS]) @ [centre.off, 1.0]
+            self._share = np.array([0.5, 0.5, 1.0])
+        else:
+            noise = rng.standard_normal((3, _PROBES, len(centre.at)))
+            steps = np.stack([centre.off * noise[0] + one for one in noise[1:]], axis=1)
+            points = np.concatenate([points, centre.at + steps.reshape(-1, len(centre.at)) @ centre.root.T])
+            self._share = np.full(_PROBES, 1.0 / _PROBES)
+        self._points = points[:, :n].reshape(len(points), linear, width).astype(np.float32)
+        self._others = [column[:, None] for column in points[:, n:].T]
+
+    def of(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slopes (K, n), bends (K(K+1)/2, n), as float32, and sizes (n,) of rows x (D, n), y (n,)."""
+        p: list[Any] = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
+        if self._spread is not None:
+            wide, many = np.empty((len(self._spread), len(y)), np.float32), few(x)
+            for k in range(0, len(y), many):
+                wide[:, k : k + many] = self._spread @ x[:, k : k + many]
+            p[0] = p[0] + self._steps[:, None] * np.sqrt(np.einsum("rn,rn->n", wide, wide))
+        p += self._others
+        at, rows = [one[0] for one in p], Rows(x, y)
+        slopes, bends = self.posterior.row_derivatives(rows, at)
+        slope, bend = np.empty((self.predictors, len(y)), np.float32), np.empty((len(self.pairs), len(y)))
+        for j, value in enumerate(slopes):
+            slope[j] = value
+        for i, (j, k) in enumerate(self.pairs):
+            bend[i] = bends[j][k]
+        bend = bend.astype(np.float32)
+        value = self.posterior.of_rows(rows, p)
+        left = value[1::2] - value[2::2]
+        away = [one[1:] - one[0] for one in p]
+        for j, step in enumerate(away):
+            left -= slope[j] * (step[::2] - step[1::2])
+        for i, (j, k) in enumerate(self.pairs):
+            both = away[j] * away[k]
+            left += (0.5 if j == k else 1.0) * bend[i] * (both[::2] - both[1::2])
+        size = np.sqrt(0.5 * np.einsum("s,sn,sn->n", self._share, left, left))
+        return slope, bend, np.where(np.isfinite(size), size, np.inf)
+
+
+def few(x: np.ndarray) -> int:
+    """Columns of x at a time for which BLAS has its kernel for small matrices, twice as fast; else all."""
+    many = _SMALL // len(x) ** 2
+    return many if many >= _SMALL_ROWS else x.shape[1]
