@@ -40,7 +40,13 @@ def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
     )
+    return Posterior(one, rows, coefficient_prior(one, levels, priors), levels)
+
+
+def coefficient_prior(one: Family, levels: int, priors: Priors) -> CoefficientPrior:
+    """Of all coefficients of a target of so many levels, from the priors of what people read of it."""
+    linear = one.linear(levels)
     mean = np.tile(priors.mean, linear)
     if one.contrasts is not None:
         mean = np.outer(np.linalg.solve(one.contrasts(levels), np.ones(linear)), priors.mean).ravel()
-    return Posterior(one, rows, CoefficientPrior(mean, np.tile(priors.sd, linear)), levels)
+    return CoefficientPrior(mean, np.tile(priors.sd, linear))

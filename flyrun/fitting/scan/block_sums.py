@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
 from flyrun.fitting.scan.row_groups import Block
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 
@@ -23,12 +23,14 @@ LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
 class Travelled(NamedTuple):
     """Rows that travel: x (m, D), y (m,); copies: K, 0 of the core; intensity: Λ.
 
-    slopes (m, K), bends (m, K(K+1)/2): a and T as they were summed; stage: about which centre.
+    beside (m, B): what Rows have besides; slopes (m, K), bends (m, K(K+1)/2): a and T as they were summed;
+    stage: about which centre.
     """
 
     number: np.ndarray
     x: np.ndarray
     y: np.ndarray
+    beside: np.ndarray
     copies: np.ndarray
     intensity: np.ndarray
     slopes: np.ndarray
@@ -44,6 +46,7 @@ class Travelled(NamedTuple):
 class Sums(NamedTuple):
     """Of some rows. slope (P,), curvature (P, P): of the likelihood at the centre, without the core's.
 
+    copies: how many rows these stand for, with trials; so often a row counts in x, square and y.
     kappa: Σ of the remainders' sizes. x, square: Σ of features and of their squares, (D,); other: whether a
     column taken for one of two values has others. y: Σ of targets and of their squares. successes: of 0-1
     targets.
@@ -51,6 +54,7 @@ class Sums(NamedTuple):
 
     rows: int
     dropped: int
+    copies: float
     slope: np.ndarray
     curvature: np.ndarray
     kappa: float
@@ -110,35 +114,44 @@ class SumLook:
         linear, size = sites.posterior.linear, sites.posterior.size
         slope, curvature, kappa = np.zeros(size), np.zeros((size, size)), 0.0
         total, square, other = np.zeros(width), np.zeros(width), np.zeros(width, bool)
-        y_sums, n, dropped = np.zeros(2), 0, 0
+        y_sums, n, dropped, copies = np.zeros(2), 0, 0, 0.0
         two = np.flatnonzero(self.encoding.two)
         rng = np.random.default_rng([self.seed, 1 + self.centre.stage, block.number])
         found = []
-        for x, y, own, lost in self.encoding.batches(block):
-            a, bend, left = sites.of(x, y)
+        for x, y, beside, own, lost in self.encoding.batches(block):
+            a, bend, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
             index, count, intensity, core = self._pick(left, rng)
             kappa += float(left[~core].sum())
             if len(index):
                 kept = (a[:, index].T, bend[:, index].T)
                 number = block.first + n + dropped + index
-                found.append((number, x[:, index].T, y[index], count, intensity, *kept))
+                found.append((number, x[:, index].T, y[index], beside[:, index].T, count, intensity, *kept))
             if core.any():
                 a[:, core], bend[:, core] = 0.0, 0.0
             _add(slope, curvature, x, a, bend, sites.pairs, linear)
-            total += own
-            square += np.einsum("dn,dn->d", x, x)
+            if (each := self.encoding.copies(beside)) is None:
+                total += own
+                square += np.einsum("dn,dn->d", x, x)
+                y_sums += y.sum(), y @ y
+                copies += len(y)
+            else:
+                total += x @ each
+                square += (x * x) @ each
+                y_sums += y @ each, (y * y) @ each
+                copies += float(each.sum())
             other[two] |= _other(x[two])
-            y_sums += y.sum(), y @ y
             n, dropped = n + len(y), dropped + lost
         columns = list(zip(*found, strict=True))
-        shapes = [(0,), (0, width), (0,), (0,), (0,), (0, sites.predictors), (0, len(sites.pairs))]
-        kinds = [np.int64, np.float32, np.float64, np.int32, np.float64, np.float32, np.float32]
+        shapes = [(0,), (0, width), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
+        shapes += [(0, sites.predictors), (0, len(sites.pairs))]
+        kinds = [np.int64, np.float32, np.float64, np.float64, np.int32, np.float64, np.float32, np.float32]
         rows = [
             np.concatenate(columns[i]).astype(kinds[i]) if columns else np.empty(shapes[i], kinds[i])
             for i in range(len(kinds))
         ]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
-        return Sums(n, dropped, slope, curvature, kappa, total, square, other, y_sums, Travelled(*rows))
+        sums = (slope, curvature, kappa, total, square, other, y_sums)
+        return Sums(n, dropped, copies, *sums, Travelled(*rows))
 
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
@@ -209,6 +222,7 @@ class Products(NamedTuple):
 
     rows: int
     dropped: int
+    copies: float
     gram: np.ndarray
     other: np.ndarray
 
@@ -243,10 +257,12 @@ class GramLook:
         with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
             size = len(self.encoding.columns) + self.encoding.ones + 1
             gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
-            two, n, dropped = np.flatnonzero(self.encoding.two), 0, 0
-            for x, y, _, lost in self.encoding.batches(block):
+            two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
+            for x, y, beside, _, lost in self.encoding.batches(block):
                 both = np.concatenate([x, y[None]], dtype=np.float64)
-                gram += both @ both.T
+                each = self.encoding.copies(beside)
+                gram += both @ both.T if each is None else (both * each) @ both.T
+                copies += len(y) if each is None else float(each.sum())
                 other[two] |= _other(x[two])
                 n, dropped = n + len(y), dropped + lost
-        return Products(n, dropped, gram, other)
+        return Products(n, dropped, copies, gram, other)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.errors import DataError
+from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.row_groups import Block, head, pieces
 
 BATCH = 8_192
@@ -31,6 +32,17 @@ class Encoding(NamedTuple):
     target_sd: float = 1.0
     missing: str = "refuse"
     ones: bool = True  # whether rows have the column of ones, the last
+    beside: tuple[tuple[str, str], ...] = ()  # columns that are no features: (role, name)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What of rows.Rows the columns beside the features are."""
+        return tuple("offset" if role == "exposure" else role for role, _ in self.beside)
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """As they are read: features, those beside, the target."""
+        return (*self.columns, *(name for _, name in self.beside), self.target)
 
     def batches(self, block: Block) -> Iterator["Batch"]:
         """The rows, at most BATCH at a time, which share their room."""
@@ -42,7 +54,8 @@ class Encoding(NamedTuple):
         # float32 loses digits of what is far from 0
         near = np.abs(self.mean) < 16 * self.sd
         done = 0
-        for *columns, target in pieces(block, (*self.columns, self.target)):
+        for *columns, target in pieces(block, self.all_columns):
+            columns, others = columns[:width], columns[width:]
             for first in range(0, len(target), BATCH):
                 y = target[first : first + BATCH].astype(np.float64)
                 x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
@@ -52,26 +65,52 @@ class Encoding(NamedTuple):
                     np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
                     x[d] *= scale[d]
                 total = x.sum(axis=1)
-                if np.isfinite(total).all() and np.isfinite(y.sum()):
-                    yield Batch(x, self.targets(y, where), total, 0)
-                else:
-                    yield self._whole(x, y, where, done + first)
+                beside = np.array([one[first : first + BATCH] for one in others], np.float64)
+                beside = beside.reshape(len(others), len(y))
+                if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
+                    kept = self._kept(x, y, beside, where, done + first)
+                    x, y, beside = np.ascontiguousarray(x[:, kept]), y[kept], beside[:, kept]
+                    total = x.sum(axis=1)
+                dropped = min(BATCH, len(target) - first) - len(y)
+                beside = self.others(beside, where)
+                yield Batch(x, self.targets(y, where, beside), beside, total, dropped)
             done += len(target)
 
-    def _whole(self, x: np.ndarray, y: np.ndarray, where: str, first: int) -> "Batch":
-        """Without rows that lack a value."""
-        if np.isinf(x).any() or np.isinf(y).any():
+    def _kept(self, x: np.ndarray, y: np.ndarray, beside: np.ndarray, where: str, first: int) -> np.ndarray:
+        """Which rows lack no value, (n,)."""
+        if np.isinf(x).any() or np.isinf(y).any() or np.isinf(beside).any():
             raise DataError(f"{where} holds an infinite number; leave its column out with --drop")
-        kept = np.isfinite(x).all(axis=0) & np.isfinite(y)
+        kept = np.isfinite(x).all(axis=0) & np.isfinite(y) & np.isfinite(beside).all(axis=0)
         if not kept.all() and self.missing != "drop":
             raise DataError(
                 f"{where}, row {first + int(np.argmin(kept))}: a value is missing; leave out, and count, "
                 "such rows with --missing drop"
             )
-        x, dropped = np.ascontiguousarray(x[:, kept]), int((~kept).sum())
-        return Batch(x, self.targets(y[kept], where), x.sum(axis=1), dropped)
+        return kept
 
-    def targets(self, y: np.ndarray, where: str) -> np.ndarray:
+    def others(self, beside: np.ndarray, where: str) -> np.ndarray:
+        """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
+        found = beside.copy()
+        for k, (role, name) in enumerate(self.beside):
+            if role == "exposure":
+                self._refuse(beside[k], beside[k] <= 0, f"{where}: {role} {name}", "is not above 0")
+                found[k] = np.log(beside[k])
+            elif role != "offset":
+                bad = (beside[k] < 0) | (beside[k] != np.floor(beside[k]))
+                self._refuse(beside[k], bad, f"{where}: {role} {name}", "is no whole number from 0")
+        return found
+
+    def _refuse(self, values: np.ndarray, bad: np.ndarray, what: str, said: str) -> None:
+        if bad.any():
+            value = values[int(np.argmax(bad))]
+            raise DataError(f"{what} = {value:g} {said}; mend the file, or leave the column out")
+
+    def copies(self, beside: np.ndarray) -> np.ndarray | None:
+        """How many each row counts for in columns' means and sds, (n,); None where all count alike."""
+        counts = [one for part, one in zip(self.parts, beside, strict=True) if part in ("trials", "weights")]
+        return np.prod(counts, axis=0) if counts else None
+
+    def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
         if self.values:
             found = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
@@ -83,11 +122,15 @@ class Encoding(NamedTuple):
             bad = np.zeros(len(y), bool)
             if self.task == "counts":
                 bad, said = (y < 0) | (y != np.floor(y)), "is no count"
+            elif self.task == "successes":
+                trials = beside[self.parts.index("trials")]
+                bad = (y < 0) | (y != np.floor(y)) | (y > trials)
+                said = "is no whole number from 0 to the trials"
             elif self.task == "positive":
                 bad, said = y <= 0, "is not above 0"
             y = (y - self.target_mean) / self.target_sd
         if bad.any():
-            value = was[int(np.flatnonzero(bad)[0])]
+            value = was[int(np.argmax(bad))]
             raise DataError(
                 f"{where}: {self.target} = {value:g} {said}; mend the file, or choose another --model"
             )
@@ -95,28 +138,38 @@ class Encoding(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some rows. x: (D, n), column by column; y: (n,); total: Σ of x, (D,); dropped: rows left out."""
-
-    x: np.ndarray
-    y: np.ndarray
-    total: np.ndarray
-    dropped: int
-
-
-class Sample(NamedTuple):
-    """Rows of a pilot as they stand in the files. x: (n, D); chance: with which each was taken, (n,); read:
-    rows that were looked at.
+    """Some rows. x: (D, n), column by column; y: (n,); beside: (B, n); total: Σ of x, (D,); dropped: rows
+    left out.
     """
 
     x: np.ndarray
     y: np.ndarray
+    beside: np.ndarray
+    total: np.ndarray
+    dropped: int
+
+
+def as_rows(x: np.ndarray, y: np.ndarray, beside: np.ndarray, parts: tuple[str, ...]) -> Rows:
+    """Rows of features, (n, D) or as many as `beside`, (B, n), says."""
+    return Rows(x, y, **dict(zip(parts, beside, strict=True)))  # type: ignore[arg-type]
+
+
+class Sample(NamedTuple):
+    """Rows of a pilot as they stand in the files. x: (n, D); beside: (n, B); chance: with which each was
+    taken, (n,); read: rows that were looked at.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    beside: np.ndarray
     chance: np.ndarray
     read: int
 
     def plus(self, other: "Sample") -> "Sample":
         """Both."""
-        x, y, chance = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
-        return Sample(x, y, chance, self.read + other.read)
+        own, more = self[:-1], other[:-1]
+        x, y, beside, chance = (np.concatenate(pair) for pair in zip(own, more, strict=True))
+        return Sample(x, y, beside, chance, self.read + other.read)
 
 
 @dataclass(frozen=True)
@@ -124,13 +177,14 @@ class PilotLook:
     """Take some rows of a row group, alike of each class. most: how many."""
 
     columns: tuple[str, ...]
+    beside: tuple[str, ...]
     target: str
     most: int
     seed: int
 
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""
-        *columns, target = head(block, (*self.columns, self.target), self.most)
+        *columns, target = head(block, (*self.columns, *self.beside, self.target), self.most)
         y = target.astype(np.float64)
         values, place, count = np.unique(y, return_inverse=True, return_counts=True)
         if len(values) > _FEW_VALUES:
@@ -142,6 +196,7 @@ class PilotLook:
         x = np.column_stack([column[picked] for column in columns]).astype(np.float64)
         kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
         x, picked = x[kept], picked[kept]
+        x, beside = x[:, : len(self.columns)], x[:, len(self.columns) :]
         small = x.astype(np.float32)
         share = chance[picked] * (len(y) / block.rows)
-        return Sample(small if (small == x).all() else x, y[picked], share, len(y))
+        return Sample(small if (small == x).all() else x, y[picked], beside, share, len(y))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
 from flyrun.errors import ConfigError
@@ -16,11 +17,11 @@ from flyrun.fitting import by_weights, read_table
 from flyrun.fitting.request import Request, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
-from flyrun.models.family import family
+from flyrun.models.family import Family, family
 from flyrun.runner import progress
 
 _SEED = 0
-_TAKEN = ("features", "drop", "numeric", "missing")  # options that a scan knows
+_TAKEN = (*ROLES, "features", "drop", "numeric", "missing")  # options that a scan knows
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -57,16 +58,15 @@ def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, b
     say = progress.display(console, 0).say
     found = row_groups.find(request.file)
     table = read_table.typed_table(request)
-    columns = row_groups.chosen(found, request.target, table.features, table.drop)
+    columns = row_groups.chosen(found, request.target, table.features, table.drop, table.beside)
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
-        scan = Scan(request, found, columns, mapper, say, _SEED)
+        scan = Scan(request, found, columns, table.beside, mapper, say, _SEED)
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         model, task = _model(request, pilot.y)
         one = family(model)
-        if one.contrasts is not None:
-            raise ConfigError(f"--model {model}: is not for a scan of many files; name one file")
+        _refuse_beside(table, task, one)
         read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
         if not request.fresh:
             settings = read_table.settings_of(request, read, model)
@@ -112,6 +112,8 @@ def _model(request: Request, y: Any) -> tuple[str, str]:
     """The model that was asked for and its task; of two values the usual one."""
     typed = next((str(one.value) for one in read_table.typed_words(request) if one.key == "model"), None)
     model = request.model or typed
+    if model is None and "trials" in request.table:
+        model = "binomial"
     if model is None:
         if len(set(y.tolist())) != 2:
             raise ConfigError(
@@ -120,6 +122,24 @@ def _model(request: Request, y: Any) -> tuple[str, str]:
             )
         model = "logistic"
     return model, schema("model", model).task  # type: ignore[attr-defined]
+
+
+def _refuse_beside(table: read_table.TypedTable, task: str, one: Family) -> None:
+    """ConfigError for a column beside the features that a model does not take."""
+    if (task == "successes") != (table.trials is not None):
+        mend = (
+            "leave --trials out" if table.trials else f"add --trials COLUMN, or leave --model {one.name} out"
+        )
+        raise ConfigError(
+            f"--model {one.name}: successes are of trials, and no other target has them; {mend}"
+        )
+    role = next((role for role in ("offset", "exposure") if role in table.beside), None)
+    if role and task == "classes":
+        raise ConfigError(f"--{role}: classes without an order take no {role}; leave it out")
+    if role and one.link == "identity":
+        raise ConfigError(
+            f"--{role}: is not for --model {one.name} in a scan; take it off the target in the files"
+        )
 
 
 def _refuse_options(request: Request) -> None:

@@ -1,9 +1,11 @@
 """The pilot's rows: encoded as all others will be, what they are worth, how badly second order fits them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.encoded_rows import Encoding, Sample
+from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows
 from flyrun.fitting.scan.second_order import Centre, Sites
 
 
@@ -17,16 +19,18 @@ def rows_of(pilot: Sample, encoding: Encoding, given: str) -> Rows:
     x = (pilot.x.astype(np.float64) - encoding.mean) / encoding.sd
     if encoding.ones:
         x = np.column_stack([x, np.ones(len(x))])
-    y = encoding.targets(pilot.y, given)
-    return Rows(x, y, weights=1.0 / pilot.chance)
+    beside = encoding.others(pilot.beside.T, given)
+    rows = as_rows(x, encoding.targets(pilot.y, given, beside), beside, encoding.parts)
+    return replace(rows, weights=rows.weights / pilot.chance)
 
 
-def sizes(start: Posterior, encoding: Encoding, model: str, centre: Centre) -> np.ndarray:
-    """Sizes of what second order leaves of the pilot's rows, (n,)."""
-    rows = start.rows
+def sizes(start: Posterior, chance: np.ndarray, encoding: Encoding, model: str, centre: Centre) -> np.ndarray:
+    """Sizes of what second order leaves of the pilot's rows, (n,); chance: with which each was taken."""
+    rows = replace(start.rows, weights=start.rows.weights * chance)
     sites = Sites(model, rows.features.shape[1], len(encoding.values), centre)
     found = np.empty(len(rows))
     for block in start.blocks(8_192):
-        x = np.ascontiguousarray(rows.features[block].T.astype(np.float32))
-        found[block] = sites.of(x, rows.target[block])[2]
+        part = rows.take(block)
+        x = np.ascontiguousarray(part.features.T.astype(np.float32))
+        found[block] = sites.of(replace(part, features=x))[2]
     return found

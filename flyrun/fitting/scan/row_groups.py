@@ -165,10 +165,17 @@ def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, 
             )
 
 
-def chosen(shards: Shards, target: str, features: tuple[str, ...] | None, drop: tuple[str, ...]) -> list[str]:
+def chosen(
+    shards: Shards,
+    target: str,
+    features: tuple[str, ...] | None,
+    drop: tuple[str, ...],
+    beside: dict[str, str],
+) -> list[str]:
     """The features' names, in the files' order. Raises DataError for ones that cannot be used."""
     for option, name in (
         ("target", target),
+        *beside.items(),
         *(("features", name) for name in features or ()),
         *(("drop", name) for name in drop),
     ):
@@ -179,7 +186,7 @@ def chosen(shards: Shards, target: str, features: tuple[str, ...] | None, drop: 
     wanted = [
         name
         for name in shards.kinds
-        if name != target and name not in drop and (features is None or name in features)
+        if name not in (target, *beside.values(), *drop) and (features is None or name in features)
     ]
     if other := [name for name in wanted if shards.kinds[name] == "other"]:
         raise DataError(
@@ -187,10 +194,10 @@ def chosen(shards: Shards, target: str, features: tuple[str, ...] | None, drop: 
             f"numbers, and a scan of many files takes numbers alone; leave out with "
             f"--drop {quoted(','.join(other))}, or write 0-1 columns"
         )
-    if shards.kinds[target] == "other":
-        raise DataError(
-            f"--target {quoted(target)}: holds no numbers; write numbers, as 0 and 1 for two classes"
-        )
+    for option, name in (("target", target), *beside.items()):
+        if shards.kinds[name] == "other":
+            mend = ", as 0 and 1 for two classes" if option == "target" else ""
+            raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers{mend}")
     if not wanted:
         raise DataError(f"{shards.given}: no column is left to explain {target}")
     return wanted

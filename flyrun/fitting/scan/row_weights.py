@@ -8,6 +8,7 @@ mean exp Σ(r − c), c any constant of the row (Wagner 1988).
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -16,6 +17,7 @@ from flyrun.diagnostics import ess
 from flyrun.fitting import hmc_on_rows, mode
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
+from flyrun.fitting.scan.encoded_rows import as_rows
 from flyrun.fitting.weighted_draws import Mixture, Weighted, doubts, shape_by_halves
 from flyrun.models.family import Family
 
@@ -33,6 +35,7 @@ class Surrogate(Posterior):
     """Prior, rows of the core, and a second order for all others. summed: about the last centre."""
 
     summed: Expansion | None = None
+    parts: tuple[str, ...] = ()  # what rows have besides
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
@@ -81,11 +84,15 @@ def surrogate(
     summed: Expansion,
     travelled: Travelled,
     share: float = 1.0,
+    parts: tuple[str, ...] = (),
 ) -> Surrogate:
     """Of sums and the rows that travelled, of which the core counts."""
     core = travelled.copies == 0
-    rows = Rows(travelled.x[core].astype(np.float64), travelled.y[core], weights=1.0 / share)
-    return Surrogate(one, rows, prior, levels, summed=summed)
+    x = travelled.x[core].astype(np.float64)
+    rows = as_rows(x, travelled.y[core], travelled.beside[core].T, parts)
+    return Surrogate(
+        one, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
+    )
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ class Remainders:
         self.rows, self._posterior = rows, posterior
         self._features = rows.x.astype(np.float64)
         self._centre = self._at_own(np.arange(len(rows.y)), np.stack(centres)[rows.stage])
-        self._value = posterior.of_rows(Rows(rows.x, rows.y), self._centre)
+        self._value = posterior.of_rows(self._rows(slice(None)), self._centre)
 
     def of(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
         """r, (m,), of rows at points of their own, x (m, P)."""
@@ -172,7 +179,11 @@ class Remainders:
         found, many = np.empty((n, len(x))), max(1, _PAIRS // len(x))
         for first in range(0, n, many):
             part = np.arange(first, min(first + many, n))
-            linear = [self._features[part] @ x[:, k * width : (k + 1) * width].T for k in range(post.linear)]
+            offset = self._rows(part, (slice(None), None)).offset
+            linear = [
+                self._features[part] @ x[:, k * width : (k + 1) * width].T + offset
+                for k in range(post.linear)
+            ]
             found[part] = self._left(part, linear + post.auxiliaries(x))
         return found
 
@@ -181,12 +192,20 @@ class Remainders:
         post, width = self._posterior, self._posterior.width
         features = self._features[index]
         blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
-        return [np.einsum("nd,nd->n", features, block) for block in blocks] + post.auxiliaries(x)
+        offset = self._rows(index).offset
+        return [np.einsum("nd,nd->n", features, block) + offset for block in blocks] + post.auxiliaries(x)
+
+    def _rows(self, index: Any, down: Any = ()) -> Rows:
+        """Some of them without features; down: how their numbers are to stand."""
+        own = self.rows
+        beside = [column[index][down] if down else column[index] for column in own.beside.T]
+        y = own.y[index][down] if down else own.y[index]
+        return Rows(own.x[:0], y, **dict(zip(self._posterior.parts, beside, strict=True)))
 
     def _left(self, index: np.ndarray, p: list[np.ndarray]) -> np.ndarray:
         """r of rows at K predictors, (m,) or (m, S)."""
         down = (slice(None), *([None] * (p[0].ndim - 1)))
-        left = self._posterior.of_rows(Rows(self.rows.x[index], self.rows.y[index][down]), p)
+        left = self._posterior.of_rows(self._rows(index, down), p)
         left -= self._value[index][down]
         away = [there - here[index][down] for there, here in zip(p, self._centre, strict=True)]
         slopes, bends, i = self.rows.slopes[index], self.rows.bends[index], 0

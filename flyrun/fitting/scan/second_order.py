@@ -59,16 +59,17 @@ class Sites:
         self._points = points[:, :n].reshape(len(points), linear, width).astype(np.float32)
         self._others = [column[:, None] for column in points[:, n:].T]
 
-    def of(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes (K, n), bends (K(K+1)/2, n), as float32, and sizes (n,) of rows x (D, n), y (n,)."""
+    def of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slopes (K, n), bends (K(K+1)/2, n), float32, and sizes (n,) of rows whose features are (D, n)."""
+        x, y = rows.features, rows.target
         p: list[Any] = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
         if self._spread is not None:
             wide, many = np.empty((len(self._spread), len(y)), np.float32), few(x)
             for k in range(0, len(y), many):
                 wide[:, k : k + many] = self._spread @ x[:, k : k + many]
             p[0] = p[0] + self._steps[:, None] * np.sqrt(np.einsum("rn,rn->n", wide, wide))
-        p += self._others
-        at, rows = [one[0] for one in p], Rows(x, y)
+        p = [one + rows.offset for one in p] + self._others if np.ndim(rows.offset) else p + self._others
+        at = [one[0] for one in p]
         slopes, bends = self.posterior.row_derivatives(rows, at)
         slope, bend = np.empty((self.predictors, len(y)), np.float32), np.empty((len(self.pairs), len(y)))
         for j, value in enumerate(slopes):

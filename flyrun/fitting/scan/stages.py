@@ -17,12 +17,13 @@ from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors
 from flyrun.fitting.request import Request
-from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.scan import pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
 from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample
 from flyrun.fitting.scan.row_groups import Block, Shards
 from flyrun.fitting.scan.second_order import Centre
+from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import Family
 
@@ -70,12 +71,13 @@ class Scan:
         request: Request,
         shards: Shards,
         columns: list[str],
+        beside: dict[str, str],
         mapper: Mapper,
         say: Callable[[str], None],
         seed: int,
     ):
         self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
-        self.columns, self.target = tuple(columns), request.target
+        self.columns, self.target, self.beside = tuple(columns), request.target, beside
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
@@ -89,7 +91,7 @@ class Scan:
         done, ahead = 0, min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
         most, parts = max(wanted // ahead, 1), list[Sample]()
         while True:
-            look = PilotLook(self.columns, self.target, most, self.seed)
+            look = PilotLook(self.columns, tuple(self.beside.values()), self.target, most, self.seed)
             parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
             done, found = ahead, tree(list(parts))
             values, count = np.unique(found.y, return_counts=True)
@@ -147,6 +149,7 @@ class Scan:
             y_sd,
             missing,
             one.intercept,
+            tuple(self.beside.items()),
         )
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
@@ -156,7 +159,8 @@ class Scan:
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.shards.given)
         told = self._priors(_layout(encoding, self.shards.rows))
-        start = Posterior(one, rows, _prior(told, one, levels), levels)
+        self.parts, self.chance = encoding.parts, pilot.chance
+        start = Posterior(one, rows, coefficient_prior(one, levels, told), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         seen = pilot_rows.effective(pilot.chance) / self.shards.rows
@@ -218,7 +222,7 @@ class Scan:
         root = _root(mode.covariance(curvature + bend))
         # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
         centre = Centre(at, root, math.sqrt(1.0 / seen - 1.0), stage)
-        size, weight = pilot_rows.sizes(start, encoding, model, centre), start.rows.whole("weights")
+        size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
         core = _CORE_LEAST
         for _ in range(3):
             bulk = size <= core
@@ -262,7 +266,8 @@ class Scan:
         share = sum(part.rows + part.dropped for part in parts) / self.shards.rows
         summed = row_weights.together(centres, parts, share)
         rows = tree(list(parts)).travelled
-        post = row_weights.surrogate(one, levels, _prior(told, one, levels), summed, rows, share)
+        prior = coefficient_prior(one, levels, told)
+        post = row_weights.surrogate(one, levels, prior, summed, rows, share, self.parts)
         at, likelihood = mode.find(post)
         covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
         proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
@@ -274,18 +279,18 @@ class Scan:
         whole = tree(list(parts))
         layout, scales = self._exact(one, encoding, whole)
         told, levels = self._priors(layout), len(encoding.values)
-        prior = _prior(told, one, levels)
+        prior = coefficient_prior(one, levels, told)
         rows = whole.travelled
-        blank = row_weights.surrogate(one, levels, prior, row_weights.together(centres, parts), rows)
+        summed = row_weights.together(centres, parts)
+        blank = row_weights.surrogate(one, levels, prior, summed, rows, parts=self.parts)
         units = row_weights.Units.of(blank, *scales)
-        summed = units.expansion(row_weights.together(centres, parts))
-        rows = units.rows(rows, blank.linear)
-        post = row_weights.surrogate(one, levels, prior, summed, rows)
+        summed, rows = units.expansion(summed), units.rows(rows, blank.linear)
+        post = row_weights.surrogate(one, levels, prior, summed, rows, parts=self.parts)
         answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
         answer = replace(answer, nbytes=whole.travelled.nbytes)
         counts = dict.fromkeys(encoding.values, 0.0)
         if len(counts) == 2:
-            counts = dict(zip(encoding.values, (whole.rows - whole.y[0], whole.y[0]), strict=True))
+            counts = dict(zip(encoding.values, (whole.copies - whole.y[0], whole.y[0]), strict=True))
         return Found(layout, post, answer, counts, self.rows_read, 1, self.moved)
 
     def _by_sums(self, encoding: Encoding, one: Family) -> Found:
@@ -294,13 +299,13 @@ class Scan:
         whole: Products = tree(parts)
         self.rows_read += whole.rows + whole.dropped
         layout, scales = self._exact(one, encoding, whole)
-        prior = _prior(self._priors(layout), one, 0)
+        prior = coefficient_prior(one, 0, self._priors(layout))
         nothing = np.zeros(len(layout.names) + 1)
         summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
         post = row_weights.Surrogate(one, empty, prior, summed=summed)
         gram = row_weights.Units.of(post, *scales).products(whole.gram)
-        sums = gaussian_noise.about(prior.mean, gram, float(whole.rows))
+        sums = gaussian_noise.about(prior.mean, gram, whole.copies)
         x = gaussian_noise.draw_from(sums, post, np.random.default_rng(self.seed), row_weights.DRAWS)
         found = Weighted.of_independent(x)
         answer = row_weights.Answer(found, 1.0, 0.0, 0, 0, 0)
@@ -310,7 +315,7 @@ class Scan:
         self, one: Family, encoding: Encoding, whole: Sums | Products
     ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]]]:
         """The layout by means and sds of all rows; and, as of `Units.of`, what these are by the pilot's."""
-        n, columns = whole.rows, slice(0, len(self.columns))
+        n, columns = whole.copies, slice(0, len(self.columns))
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
         two = encoding.two & ~whole.other[columns]
@@ -333,8 +338,9 @@ class Scan:
             target_mean=encoding.target_mean + target[1] * encoding.target_sd,
             target_sd=encoding.target_sd * target[0],
         )
-        layout = _layout(exact, n)
-        layout.dropped = whole.dropped
+        layout = _layout(exact, whole.rows)
+        layout.dropped, layout.copies = whole.dropped, n
+        layout.beside = {role: Column(name) for role, name in self.beside.items()}
         return layout, (ratio, away, target)
 
 
@@ -369,8 +375,3 @@ def _layout(encoding: Encoding, rows: int) -> Layout:
     levels = [plain(value) for value in encoding.values] or None
     target = Column(encoding.target, levels, mean=encoding.target_mean, sd=encoding.target_sd)
     return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
-
-
-def _prior(told: priors.Priors, one: Family, levels: int) -> CoefficientPrior:
-    linear = one.linear(levels)
-    return CoefficientPrior(np.tile(told.mean, linear), np.tile(told.sd, linear))
