@@ -5,6 +5,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOMES = {"difference": "fits", "fit": "fits", "load": "fits", "run": "runs"}
+_HOMES |= dict.fromkeys(("FlyrunClassifier", "FlyrunRegressor"), "estimators")
 
 
 def __getattr__(name: str) -> object:

@@ -67,7 +67,7 @@ def fit(
             model=model,
             table=settings,
             prior_scale=prior_scale,
-            priors=tuple(_typed(term, one) for term, one in (priors or {}).items()),
+            priors=tuple(typed_prior(term, one) for term, one in (priors or {}).items()),
             budget=Budget(budget),
             name=name,
             results_dir=results_dir,
@@ -259,7 +259,8 @@ def _several(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(map(str, value))
 
 
-def _typed(term: str, prior: str) -> priors.Typed:
+def typed_prior(term: str, prior: str) -> priors.Typed:
+    """A prior by its term. Raises ConfigError with an example for one that cannot be read."""
     try:
         return priors.typed(f"{term}: {prior}")
     except argparse.ArgumentTypeError as error:

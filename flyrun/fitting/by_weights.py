@@ -44,10 +44,10 @@ class Answer:
     files: list[dict[str, Any]] = field(default_factory=list)
 
 
-def draw(posterior: Posterior) -> weighted_draws.Weighted:
+def draw(posterior: Posterior, seed: int = _SEED) -> weighted_draws.Weighted:
     """Weighted draws; their `why` says why they are not to be used, if they are not."""
     with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-        return weighted_draws.fit(posterior, _SEED)
+        return weighted_draws.fit(posterior, seed)
 
 
 def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted) -> Answer:
@@ -75,13 +75,18 @@ def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
 
 
 def by_hmc(
-    request: Request, read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted, clock: Clock
+    request: Request,
+    read: ReadTable,
+    posterior: Posterior,
+    found: weighted_draws.Weighted,
+    clock: Clock,
+    seed: int = _SEED,
 ) -> Answer:
     """The answer of chains on all rows, which go on until they agree or the budget ends."""
     most = min(request.budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
     x, length = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), min(_FIRST, most)
     with threadpool_limits(1):
-        rng = np.random.default_rng(_SEED + 2)
+        rng = np.random.default_rng(seed + 2)
         centres = found.modes if len(found.modes) else found.proposal.centre[None]
         chains = hmc_on_rows.Sampler(posterior, centres, found.proposal.root, rng)
         while True:

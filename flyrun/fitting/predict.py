@@ -69,13 +69,19 @@ def fitted(folder: Path) -> Fitted:
     model = family(told["settings"]["model"])
     with h5py.File(folder / POSTERIOR) as file:
         stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
-    beta = stored["beta"]
-    beta = beta.reshape(-1, *beta.shape[2:])
+    return of_draws(layout, told["link"], model, told["settings"], stored)
+
+
+def of_draws(
+    layout: Layout, link: str, model: Family, settings: dict[str, Any], draws: dict[str, np.ndarray]
+) -> Fitted:
+    """A fit of draws of even weight, (C, T, ...) by name: beta and, where they were kept, auxiliary numbers."""
+    beta = draws["beta"].reshape(-1, *draws["beta"].shape[2:])
     auxiliary = model.auxiliary(len(layout.target.levels or []), 1.0)
     aux = np.empty((len(beta), 0))
-    if auxiliary and all(one.name in stored for one in auxiliary):
-        aux = model.unread(np.stack([stored[one.name].ravel() for one in auxiliary], axis=-1))
-    return Fitted(layout, told["link"], model, told["settings"], beta, aux)
+    if auxiliary and all(one.name in draws for one in auxiliary):
+        aux = model.unread(np.stack([draws[one.name].ravel() for one in auxiliary], axis=-1))
+    return Fitted(layout, link, model, settings, beta, aux)
 
 
 def linear_predictor(folder: Path, frame: pd.DataFrame, draws: int | None = None) -> np.ndarray:
