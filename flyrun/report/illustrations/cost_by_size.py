@@ -19,13 +19,15 @@ def against_size(run: Run, run_dir: Path) -> Any:
     weights, against the number of data: once set up, and with set-up spread over 1,000 draws. Round marks
     are exact arms, crosses biased ones; arms that were run at one size alone are left out.
     """
-    styles = styles_of(run.arms)
+    styles, wanted = styles_of(run.arms), run.info.get("drawn")
     lines: dict[str, list[tuple]] = {}
     for arm in run.done:
+        base = arm.sweep["arm"] if arm.sweep else arm.own_name
+        if wanted and base not in wanted:
+            continue
         costs = [section.cells_of(run, arm).get(key) for section, key in _COSTS if section.about(arm)]
         once = next((cost for cost in costs if cost is not None), None)
         if once is not None:
-            base = arm.sweep["arm"] if arm.sweep else arm.own_name
             setup = arm.fact_mean("setup_queries") / accuracy.DRAWS
             lines.setdefault(base, []).append((arm.fact("n_data"), arm, once, once + setup))
     lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
