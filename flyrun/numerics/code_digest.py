@@ -42,7 +42,7 @@ def of_modules(names: Iterable[str]) -> str:
     """
     own: set[Path] = set()
     others: dict[str, list[tuple[Path, Path]]] = {}
-    waiting, known = list(names), _Known()
+    waiting, known, lies_in = list(names), _Known(), functools.cache(_lies_in)
     while waiting:
         name = waiting.pop()
         package = name.partition(".")[0]
@@ -54,7 +54,7 @@ def of_modules(names: Iterable[str]) -> str:
             others[package] = list(_modules_of(package))
             for root, file in others[package]:
                 flyruns, packages = known.imports(file) if file.suffix == ".py" else ([], [])
-                waiting += flyruns + [other for other in packages if _lies_in(other, root)]
+                waiting += flyruns + [other for other in packages if lies_in(other, root)]
     known.keep()
     parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
     return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]
@@ -146,6 +146,11 @@ def _modules_of(package: str) -> Iterator[tuple[Path, Path]]:
 
 def _lies_in(package: str, folder: Path) -> bool:
     """Whether a plug-in's folder, not one where pip installs, holds another package that it imports."""
-    installed = {Path(sysconfig.get_path(scheme)).resolve() for scheme in ("purelib", "platlib")}
     there = (folder / package, *(folder / f"{package}{ending}" for ending in _MODULES))
-    return folder.resolve() not in installed and any(place.exists() for place in there)
+    return any(place.exists() for place in there) and folder.resolve() not in _installed()
+
+
+@functools.cache
+def _installed() -> set[Path]:
+    """Where pip installs."""
+    return {Path(sysconfig.get_path(scheme)).resolve() for scheme in ("purelib", "platlib")}
