@@ -8,6 +8,7 @@ from flyrun.models.problem import posterior_curvature
 from flyrun.report.illustrations import bound_distance
 from flyrun.samplers.chain.bounds.map import centre
 from flyrun.samplers.method import prepare
+from tests.samplers.chain.starts import starts
 
 WORDS = ["dataset=mnist_7v9", "dataset.limit=3000", "model=logistic", "prior.scale=0.5", "bound=map"]
 SOFTMAX = ["dataset=cifar3", "dataset.limit=200", "model=softmax", "bound=map", "sampler=mala"]
@@ -46,8 +47,7 @@ def test_starts_are_draws_from_the_gaussian_of_the_curvature(tmp_path):
     """Level 1e-6: the mean of 300 squared lengths, each χ² of 51 degrees of freedom."""
     program = _program(tmp_path)
     root = np.linalg.cholesky(posterior_curvature(program.arm, program.problem))
-    starts = np.array([program.init(seed)["theta"] for seed in range(300)])
-    z = (starts - program.problem.fit.theta_map) @ root
+    z = (starts(program, 300) - program.problem.fit.theta_map) @ root
     assert abs((z**2).sum(axis=1).mean() - 51) < 4.9 * np.sqrt(2 * 51 / 300)
     assert np.abs(z.mean(axis=0)).max() < 6 / np.sqrt(300)
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from tests.samplers.approximations.exact import after, by_grid, method_of
+from tests.samplers.chain.starts import starts
 
 CHAIN = ("sampler=independence", "bound=none", "sampler.freedom=null")
 
@@ -39,8 +40,7 @@ def test_starts_are_draws_of_eps_gaussian_or_of_a_t_about_it(tmp_path, freedom, 
     words = (*CHAIN, "protocol.init=ep", f"protocol.init_freedom={freedom}")
     method = method_of(tmp_path, *words)
     mean, covariance = method.setup.ep
-    starts = np.array([method.init(seed)["theta"] for seed in range(800)])
-    z = (starts - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
+    z = (starts(method, 800) - mean) @ np.linalg.inv(np.linalg.cholesky(covariance)).T
     assert np.abs(z.mean(axis=0)).max() < 4 * np.sqrt(wider / 800)
     assert z.var() == pytest.approx(wider, abs=0.15)
 
@@ -56,7 +56,7 @@ def test_local_bounds_alone_bring_a_start_from_beyond_to_the_near_side_of_their_
     )
     method = method_of(tmp_path, *words)
     centre = method.problem.fit.theta_map
-    away = np.array([method.init(seed)["theta"] for seed in range(20)]) - centre
+    away = starts(method, 20) - centre
     white = away @ method.setup.lower
     distances, border = np.linalg.norm(white, axis=1), np.sqrt(chi2.isf(1e-4, len(centre)))
     near = np.isclose(distances, 0.99 * border) | (distances < border)
