@@ -153,6 +153,15 @@ def test_intensities_beyond_what_exponentials_reach_are_drawn_right():
     assert (few[1] == 2).sum() == pytest.approx(200_000 * 0.005 * np.exp(-0.1), rel=0.15)
 
 
+def move_land_to_folders(folder):
+    """Two of four files each, as a table partitioned by its column land."""
+    for k, path in enumerate(sorted(folder.glob("*.parquet"))):
+        place = folder / f"land={['no', 'se%20fi'][k // 2]}"
+        place.mkdir(exist_ok=True)
+        parquet.write_table(parquet.read_table(path).drop_columns(["land"]), place / path.name)
+        path.unlink()
+
+
 def with_more(columns, model, rng):
     """Columns beside the features, a target that goes with them, and the words that name them."""
     n = len(columns["y"])
@@ -168,13 +177,20 @@ def with_more(columns, model, rng):
         return near | more, ["--trials", "tries", "--offset", "known"]
     if model == "gaussian":
         return columns | {"times": rng.integers(1, 4, n)}, ["--weights", "times"]
+    if model == "text":  # a level that one file alone has, and a column that folders' names hold
+        kinds = np.array(["dear", "cheap", "new"])[rng.integers(0, 2, n)]
+        kinds[-5:] = "new"
+        land = np.repeat(["no", "se fi"], [n // 2, n - n // 2])
+        eta = eta + (kinds == "dear") - 0.5 * (land == "no")
+        said = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
+        return near | {"kind": kinds, "land": land, "y": said}, []
     if model == "softmax":
         classes = np.argmax(np.outer([0.0, 1.0, -0.5], eta) + rng.gumbel(size=(3, n)), axis=0)
         return near | {"y": classes}, ["--prior", "x0: normal(0, 0.05)"]
     return columns, []
 
 
-@pytest.mark.parametrize("model", ["logistic", "gaussian", "poisson", "binomial", "softmax"])
+@pytest.mark.parametrize("model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text"])
 def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model):
     rng = np.random.default_rng(5)
     columns, words = with_more(
@@ -183,8 +199,11 @@ def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model
     folder = write(tmp_path / "shards", columns)
     parquet.write_table(pyarrow.table(columns), tmp_path / "one.parquet")
     monkeypatch.chdir(tmp_path)
-    more = ["--target", "y", "--model", model, "--quiet", *words]
-    assert main(["fit", "shards/*.parquet", *more]) == 0
+    given, more = "shards/*.parquet", ["--target", "y", "--model", model, "--quiet", *words]
+    if model == "text":
+        given, more[3] = "shards", "logistic"
+        move_land_to_folders(folder)
+    assert main(["fit", given, *more]) == 0
     assert main(["fit", "one.parquet", *more]) == 0
     capsys.readouterr()
     many, one = (
@@ -218,7 +237,7 @@ def test_what_is_there_is_kept_and_what_is_damaged_is_read_again(tmp_path):
 FAULTS = {
     "is no whole Parquet file": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "has no column 'x1', which": lambda path: rewrite(path, lambda rows: rows.drop_columns(["x1"])),
-    "column 'x1' holds no numbers, in": lambda path: replace(path, ["a"]),
+    "column 'x1' holds text, in": lambda path: replace(path, ["a"]),
     "a value is missing": lambda path: replace(path, [None, 1.0]),
     "holds an infinite number": lambda path: replace(path, [np.inf]),
 }
@@ -272,10 +291,18 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
         (["--target", "y", "sampler.n_steps=8"], "sampler.n_steps=8: is not for a scan"),
         (["--target", "y", "--check"], "--check: looks at one file"),
         (["--target", "x0", "--model", "poisson"], "is no count"),
+        (
+            ["--target", "kind", "--drop", "name", "--model", "poisson"],
+            "holds text, and --model poisson is for numbers",
+        ),
+        (["--target", "y", "--drop", "kind"], "column 'name' holds more than 100 texts"),
     ],
 )
 def test_what_a_scan_does_not_take_is_refused_with_a_remedy(tmp_path, monkeypatch, capsys, words, said):
-    write(tmp_path / "shards", table(np.random.default_rng(0), 800))
+    columns = table(np.random.default_rng(0), 800)
+    if "--drop" in words:
+        columns |= {"kind": np.tile(["a", "b"], 400), "name": np.arange(800).astype(str)}
+    write(tmp_path / "shards", columns)
     monkeypatch.chdir(tmp_path)
     assert main(["fit", "shards", *words, "--quiet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

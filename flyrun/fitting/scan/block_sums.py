@@ -109,7 +109,7 @@ class SumLook:
             return self._sums(block)
 
     def _sums(self, block: Block) -> Sums:
-        width = len(self.encoding.columns) + self.encoding.ones
+        width = len(self.encoding.mean) + self.encoding.ones
         sites = Sites(self.model, width, self.levels, self.centre)
         linear, size = sites.posterior.linear, sites.posterior.size
         slope, curvature, kappa = np.zeros(size), np.zeros((size, size)), 0.0
@@ -255,7 +255,7 @@ class GramLook:
     def __call__(self, block: Block) -> Products:
         """In float64: noise far smaller than the target is a difference of sums."""
         with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-            size = len(self.encoding.columns) + self.encoding.ones + 1
+            size = len(self.encoding.mean) + self.encoding.ones + 1
             gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
             two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
             for x, y, beside, _, lost in self.encoding.batches(block):

@@ -33,6 +33,13 @@ class Encoding(NamedTuple):
     missing: str = "refuse"
     ones: bool = True  # whether rows have the column of ones, the last
     beside: tuple[tuple[str, str], ...] = ()  # columns that are no features: (role, name)
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of columns of text, the reference first
+
+    @property
+    def texts(self) -> list[tuple[str, ...]]:
+        """Of each column its levels, none of a number."""
+        known = dict(self.levels)
+        return [known.get(name, ()) for name in self.columns]
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -47,23 +54,29 @@ class Encoding(NamedTuple):
     def batches(self, block: Block) -> Iterator["Batch"]:
         """The rows, at most BATCH at a time, which share their room."""
         where = f"{block.file.path}: row group {block.group}"
-        width = len(self.columns)
-        room = np.empty((width + self.ones, BATCH), np.float32)
-        room[width:] = 1.0
+        width, texts = len(self.columns), self.texts
+        room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
+        room[len(self.mean) :] = 1.0
         scale = (1.0 / self.sd).astype(np.float32)
         # float32 loses digits of what is far from 0
         near = np.abs(self.mean) < 16 * self.sd
         done = 0
-        for *columns, target in pieces(block, self.all_columns):
+        for *columns, target in pieces(block, self.all_columns, dict(self.levels)):
             columns, others = columns[:width], columns[width:]
             for first in range(0, len(target), BATCH):
                 y = target[first : first + BATCH].astype(np.float64)
                 x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
-                for d, column in enumerate(columns):
-                    kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
+                d = 0
+                for column, levels in zip(columns, texts, strict=True):
                     own = column[first : first + BATCH]
+                    if levels:
+                        x[d : d + len(levels) - 1] = one_hot(own, len(levels)).T
+                        d += len(levels) - 1
+                        continue
+                    kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
                     np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
                     x[d] *= scale[d]
+                    d += 1
                 total = x.sum(axis=1)
                 beside = np.array([one[first : first + BATCH] for one in others], np.float64)
                 beside = beside.reshape(len(others), len(y))
@@ -149,6 +162,20 @@ class Batch(NamedTuple):
     dropped: int
 
 
+def one_hot(codes: np.ndarray, levels: int) -> np.ndarray:
+    """0-1 columns of all levels but the first, (n, L - 1), NaN where a level is missing."""
+    found = (codes[:, None] == np.arange(1, levels)).astype(np.float64)
+    found[np.isnan(codes)] = np.nan
+    return found
+
+
+def expanded(x: np.ndarray, texts: list[tuple[str, ...]]) -> np.ndarray:
+    """Features (n, D) of columns (n, C), of which some are numbers of levels."""
+    each = zip(x.T, texts, strict=True)
+    parts = [one_hot(column, len(levels)) if levels else column[:, None] for column, levels in each]
+    return np.concatenate(parts, axis=1)
+
+
 def as_rows(x: np.ndarray, y: np.ndarray, beside: np.ndarray, parts: tuple[str, ...]) -> Rows:
     """Rows of features, (n, D) or as many as `beside`, (B, n), says."""
     return Rows(x, y, **dict(zip(parts, beside, strict=True)))  # type: ignore[arg-type]
@@ -181,10 +208,12 @@ class PilotLook:
     target: str
     most: int
     seed: int
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""
-        *columns, target = head(block, (*self.columns, *self.beside, self.target), self.most)
+        names = (*self.columns, *self.beside, self.target)
+        *columns, target = head(block, names, dict(self.levels), self.most)
         y = target.astype(np.float64)
         values, place, count = np.unique(y, return_inverse=True, return_counts=True)
         if len(values) > _FEW_VALUES:

@@ -13,6 +13,7 @@ import numpy as np
 from flyrun import files
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
+from flyrun.fitting.scan.text_levels import Texts
 
 
 class Looked(NamedTuple):
@@ -23,7 +24,7 @@ class Looked(NamedTuple):
     kernel: str
 
 
-_KINDS: dict[str, type] = {one.__name__: one for one in (Looked, Products, Sample, Sums, Travelled)}
+_KINDS: dict[str, type] = {one.__name__: one for one in (Looked, Products, Sample, Sums, Texts, Travelled)}
 
 
 class Kept:

@@ -59,6 +59,8 @@ def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, b
     found = row_groups.find(request.file)
     table = read_table.typed_table(request)
     columns = row_groups.chosen(found, request.target, table.features, table.drop, table.beside)
+    if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
+        raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
         scan = Scan(request, found, columns, table.beside, mapper, say, _SEED)
@@ -204,7 +206,7 @@ def _far_columns(made: Found) -> str:
     sd = (
         made.answer.found.x[:, : post.n_coefficients].std(axis=0).reshape(post.linear, post.width).max(axis=0)
     )
-    names = np.array([*(one.name for one in made.layout.features), "intercept"])
+    names = np.array(made.layout.names)
     most = np.argmax(np.abs(post.rows.features) * sd, axis=1)
     place, count = np.unique(most, return_counts=True)
     order = np.argsort(-count, kind="stable")

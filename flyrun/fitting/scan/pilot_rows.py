@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows
+from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows, expanded
 from flyrun.fitting.scan.second_order import Centre, Sites
 
 
@@ -16,7 +16,7 @@ def effective(chance: np.ndarray) -> float:
 
 def rows_of(pilot: Sample, encoding: Encoding, given: str) -> Rows:
     """As the looks encode them, each standing for as many as it was drawn from."""
-    x = (pilot.x.astype(np.float64) - encoding.mean) / encoding.sd
+    x = (expanded(pilot.x.astype(np.float64), encoding.texts) - encoding.mean) / encoding.sd
     if encoding.ones:
         x = np.column_stack([x, np.ones(len(x))])
     beside = encoding.others(pilot.beside.T, given)

@@ -7,9 +7,11 @@ import contextlib
 import glob
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -18,16 +20,24 @@ from flyrun.errors import DataError
 
 _ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
+
+#: of columns of text, in order
+Levels = Mapping[str, tuple[str, ...]]
 
 
 class File(NamedTuple):
-    """A file as first looked at. footer: digest of what Parquet says of its columns at its end."""
+    """A file as first looked at. footer: digest of what Parquet says of its columns at its end.
+
+    named: columns that its folders' names hold, and their values.
+    """
 
     path: str
     size: int
     changed_ns: int
     footer: str
+    named: tuple[tuple[str, str | None], ...] = ()
 
 
 class Block(NamedTuple):
@@ -41,7 +51,7 @@ class Block(NamedTuple):
 
 
 class Shards(NamedTuple):
-    """A table. given: as it was named; kinds: of each column, "number", "boolean" or "other"."""
+    """A table. given: as it was named; kinds: of each column, "number", "boolean", "text" or "other"."""
 
     given: str
     files: list[File]
@@ -80,9 +90,10 @@ def find(given: str) -> Shards:
         needed = "needs pyarrow; install it with `pip install 'flyrun[parquet]'`"
         raise DataError(f"{given}: reading Parquet {needed}") from error
     files, blocks = list[File](), list[Block]()
-    kinds, first = dict[str, str](), 0
-    for path in _paths(given):
-        file = _file(path)
+    kinds, first, paths = dict[str, str](), 0, _paths(given)
+    named = {path: _named(given, path) for path in paths}
+    for path in paths:
+        file = _file(path, named[path])
         try:
             with parquet.ParquetFile(path) as opened:
                 schema, about = opened.schema_arrow, opened.metadata
@@ -90,6 +101,9 @@ def find(given: str) -> Shards:
             said = " ".join(str(error).split())[:160]
             raise DataError(f"{path}: is no whole Parquet file ({said}); write it again") from error
         own = {field.name: _kind(field.type) for field in schema}
+        if both := next((name for name, _ in file.named if name in own), None):
+            raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
+        own |= {name: _kind_of_words(name, named.values()) for name, _ in file.named}
         kinds = kinds or own
         _refuse_others(path, own, files[0].path if files else path, kinds)
         files.append(file)
@@ -108,11 +122,6 @@ def _paths(given: str) -> list[str]:
         return [str(whole)]
     if whole.is_dir():
         found = [str(path) for path in whole.rglob("*") if path.suffix in _ENDINGS and path.is_file()]
-        if hive := next((path for path in found if "=" in str(Path(path).parent.relative_to(whole))), None):
-            raise DataError(
-                f"{hive}: its folder's name holds a column, which is not read; name one such folder, "
-                "or write the column into the files"
-            )
     else:
         found = [path for path in glob.glob(str(whole), recursive=True) if Path(path).is_file()]
     if not found:
@@ -123,7 +132,24 @@ def _paths(given: str) -> list[str]:
     return sorted(found)
 
 
-def _file(path: str) -> File:
+def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
+    """Columns that the names of folders hold, as land=no, below the given one or from a pattern on."""
+    fixed = [*takewhile(lambda part: not glob.has_magic(part), Path(given).expanduser().parts)]
+    folders = Path(path).parent.parts[len(fixed) :]
+    pairs = (name.split("=", 1) for name in folders if "=" in name)
+    return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
+
+
+def _kind_of_words(name: str, named: Any) -> str:
+    """Of a column that folders' names hold: numbers where all are."""
+    values = [value for pairs in named for key, value in pairs if key == name and value is not None]
+    try:
+        return "number" if np.isfinite([float(value) for value in values]).all() else "text"
+    except ValueError:
+        return "text"
+
+
+def _file(path: str, named: tuple[tuple[str, str | None], ...]) -> File:
     """Its state, and the digest of its end."""
     try:
         status = os.stat(path)
@@ -134,7 +160,7 @@ def _file(path: str) -> File:
             footer = hashlib.sha256(file.read()).hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    return File(path, status.st_size, status.st_mtime_ns, footer)
+    return File(path, status.st_size, status.st_mtime_ns, footer, named)
 
 
 def _kind(type_: Any) -> str:
@@ -143,6 +169,10 @@ def _kind(type_: Any) -> str:
     is_ = pyarrow.types
     if is_.is_boolean(type_):
         return "boolean"
+    if is_.is_dictionary(type_):
+        return _kind(type_.value_type)
+    if is_.is_string(type_) or is_.is_large_string(type_):
+        return "text"
     return "number" if is_.is_integer(type_) or is_.is_floating(type_) else "other"
 
 
@@ -158,7 +188,7 @@ def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, 
         )
     for name, kind in own.items():
         if kind != kinds[name]:
-            words = {"number": "numbers", "boolean": "true and false", "other": "no numbers"}
+            words = {"number": "numbers", "boolean": "true and false", "text": "text", "other": "no numbers"}
             raise DataError(
                 f"{path}: column {name!r} holds {words[kind]}, in {first} {words[kinds[name]]}; "
                 "write both alike"
@@ -190,12 +220,11 @@ def chosen(
     ]
     if other := [name for name in wanted if shards.kinds[name] == "other"]:
         raise DataError(
-            f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} no "
-            f"numbers, and a scan of many files takes numbers alone; leave out with "
-            f"--drop {quoted(','.join(other))}, or write 0-1 columns"
+            f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} "
+            f"neither numbers nor text; leave out with --drop {quoted(','.join(other))}, or write numbers"
         )
     for option, name in (("target", target), *beside.items()):
-        if shards.kinds[name] == "other":
+        if shards.kinds[name] == "other" or (option != "target" and shards.kinds[name] == "text"):
             mend = ", as 0 and 1 for two classes" if option == "target" else ""
             raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers{mend}")
     if not wanted:
@@ -203,35 +232,72 @@ def chosen(
     return wanted
 
 
-def pieces(block: Block, columns: tuple[str, ...]) -> Iterator[list[np.ndarray]]:
-    """Columns of a row group, (n,) each, numbers as they stand, NaN for what is missing; all rows at once
-    where they are not too many.
+def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:
+    """The values of columns of text in a row group."""
+    named = dict(block.file.named)
+    found = {name: [value] if (value := named[name]) is not None else [] for name in columns if name in named}
+    inside = _inside(block, columns)
+    if inside:
+        with _opened(block, inside) as file:
+            table = file.read_row_group(block.group, columns=inside, use_threads=False)
+        found |= {
+            name: [v for v in table.column(name).unique().to_pylist() if v is not None] for name in inside
+        }
+    return found
+
+
+def pieces(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[list[np.ndarray]]:
+    """Columns of a row group, (n,) each, numbers as they stand, of text the numbers of its levels, NaN for
+    what is missing; all rows at once where they are not too many.
 
     Raises DataError where the file has changed, or cannot be read.
     """
-    with _opened(block) as file:
-        names = list(columns)
+    names = _inside(block, columns)
+    with _opened(block, _inside(block, levels)) as file:
         if 4 * block.rows * len(names) <= _LARGE:
             parts: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
         else:
             parts = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
         for part in parts:
-            yield [_numbers(part.column(name)) for name in names]
+            yield _columns(block, columns, levels, part)
 
 
-def head(block: Block, columns: tuple[str, ...], most: int) -> list[np.ndarray]:
-    """The first rows of a row group where they look like the others: in each column they span half of what
-    the file says of all. Else all rows. Columns and errors as of `pieces`.
+def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int) -> list[np.ndarray]:
+    """The first rows of a row group where they look like the others: in each column of numbers they span half
+    of what the file says of all. Else all rows. Columns and errors as of `pieces`.
     """
     if most < block.rows:
-        with _opened(block) as file:
+        with _opened(block, _inside(block, levels)) as file:
             said = _spans(file.metadata.row_group(block.group))
-            parts = file.iter_batches(most, [block.group], list(columns), use_threads=False)
-            found = [_numbers(column) for column in next(parts)]
-        if all(_spanned(values, said.get(name)) for name, values in zip(columns, found, strict=True)):
+            parts = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
+            found = _columns(block, columns, levels, next(parts))
+        told = {name for name in _inside(block, columns) if name not in levels}
+        both = zip(columns, found, strict=True)
+        if all(_spanned(values, said.get(name)) for name, values in both if name in told):
             return found
-    parts = list(pieces(block, columns))
+    parts = list(pieces(block, columns, levels))
     return [np.concatenate(both) for both in zip(*parts, strict=True)]
+
+
+def _inside(block: Block, columns: Iterable[str]) -> list[str]:
+    """Columns that the file itself holds."""
+    named = dict(block.file.named)
+    return [name for name in columns if name not in named]
+
+
+def _columns(block: Block, columns: tuple[str, ...], levels: Levels, part: Any) -> list[np.ndarray]:
+    """Of some rows of a row group."""
+    named, found = dict(block.file.named), []
+    for name in columns:
+        if name not in named:
+            column = part.column(name)
+            found.append(_codes(column, levels[name]) if name in levels else _numbers(column))
+        elif (value := named[name]) is None:
+            found.append(np.full(len(part), np.nan))
+        else:
+            number = levels[name].index(value) if name in levels else float(value)
+            found.append(np.full(len(part), number, np.float64))
+    return found
 
 
 def _spans(about: Any) -> dict[str, tuple[float, float]]:
@@ -251,8 +317,8 @@ def _spanned(values: np.ndarray, span: tuple[float, float] | None) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(block: Block) -> Iterator[Any]:
-    """Its file, if it is as it was."""
+def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
+    """Its file, if it is as it was. text: columns of it that are read as numbers of their levels."""
     import pyarrow.parquet as parquet  # late: an extra
 
     file = block.file
@@ -263,7 +329,9 @@ def _opened(block: Block) -> Iterator[Any]:
                 f"{file.path}: changed while it was in use; wait until it is written, then give the "
                 "command again"
             )
-        with parquet.ParquetFile(file.path, memory_map=True, page_checksum_verification=True) as opened:
+        with parquet.ParquetFile(
+            file.path, memory_map=True, page_checksum_verification=True, read_dictionary=list(text)
+        ) as opened:
             yield opened
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split())[:160]
@@ -275,3 +343,18 @@ def _numbers(column: Any) -> np.ndarray:
     chunks = [part.to_numpy(zero_copy_only=False) for part in parts]
     found = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
     return found.astype(np.float64) if found.dtype.kind not in "iuf" else found
+
+
+def _codes(column: Any, levels: tuple[str, ...]) -> np.ndarray:
+    """Numbers of the levels of text, NaN for what is missing, or is none of them."""
+    import pyarrow.compute  # late: an extra
+
+    known, found = pyarrow.array(levels, pyarrow.string()), []
+    for chunk in getattr(column, "chunks", [column]):
+        coded = chunk if pyarrow.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        texts = coded.dictionary.cast(known.type)
+        places = pyarrow.compute.index_in(texts, value_set=known).to_numpy(zero_copy_only=False)
+        places = np.append(np.asarray(places, np.float64), np.nan)  # the last of what is missing
+        index = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        found.append(places[index.astype(np.int64)])
+    return np.concatenate(found) if found else np.empty(0)

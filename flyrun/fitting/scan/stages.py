@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.schema import quoted
+from flyrun.data.dataset import LABELS
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
-from flyrun.fitting.scan import pilot_rows, row_weights
+from flyrun.fitting.scan import pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample
+from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded
 from flyrun.fitting.scan.row_groups import Block, Shards
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
@@ -43,6 +43,7 @@ _FAR = 30.0  # posterior sds that the last centre may have moved by
 MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _MOST_BYTES = 1 << 28  # of rows that travel
 _MOST_CLASSES = 20
+_MOST_LEVELS = 100  # of a column of text
 _GROUPS = 128  # of row groups, at least, where there are so many
 _GROUP_ROWS = 2_000_000
 
@@ -86,12 +87,19 @@ class Scan:
 
     def pilot(self) -> Sample:
         """Rows of some row groups, in which every class of a target of classes is met often enough."""
-        width, n = len(self.columns) + 1, len(self.blocks)
+        texts = text_levels.named(self.shards, (*self.columns, self.target))
+        self.levels = text_levels.find(self.shards, texts, self.groups, self.mapper)
+        read = {*texts} - {name for name, _ in self.shards.files[0].named}
+        self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
+        n = len(self.blocks)
+        self.width = width = 1 + sum(len(dict(self.levels).get(name, "ab")) - 1 for name in self.columns)
         wanted = min(max(self.shards.rows // 100, _PILOT_LEAST), _PILOT_MOST)
         done, ahead = 0, min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
         most, parts = max(wanted // ahead, 1), list[Sample]()
         while True:
-            look = PilotLook(self.columns, tuple(self.beside.values()), self.target, most, self.seed)
+            look = PilotLook(
+                self.columns, tuple(self.beside.values()), self.target, most, self.seed, self.levels
+            )
             parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
             done, found = ahead, tree(list(parts))
             values, count = np.unique(found.y, return_counts=True)
@@ -112,9 +120,16 @@ class Scan:
         """What the pilot's columns become."""
         values = np.unique(pilot.y)
         classes: tuple[float, ...] = ()
-        if task in ("binary", "classes", "ordered"):
+        if words := dict(self.levels).get(self.target):
+            values = np.arange(float(len(words)))
+            if task not in LABELS:
+                raise ConfigError(
+                    f"--target {self.target}: holds text, and --model {one.name} is for numbers; choose "
+                    "another --model"
+                )
+        if task in LABELS:
             if task == "binary" and len(values) != 2:
-                shown = ", ".join(map(plain, values[:6]))
+                shown = ", ".join((words or tuple(map(plain, values)))[:6])
                 raise ConfigError(
                     f"--target {self.target}: {len(values)} values were found ({shown}), and --model "
                     f"{one.name} is for two; choose another --model"
@@ -126,12 +141,15 @@ class Scan:
                 )
             classes = tuple(map(float, values))
         weight = 1.0 / pilot.chance
-        x = pilot.x.astype(np.float64)
+        texts = [dict(self.levels).get(name, ()) for name in self.columns]
+        x = expanded(pilot.x.astype(np.float64), texts)
+        coded = np.array([bool(one) for one in texts for _ in one[1:] or (0,)])
         low, high = x.min(axis=0), x.max(axis=0)
         two = ((x == low) | (x == high)).all(axis=0)
         mean = np.average(x, axis=0, weights=weight)
         sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
         mean, sd = np.where(two, low, mean), np.where(two, high - low, sd)
+        mean, sd, two = np.where(coded, 0.0, mean), np.where(coded, 1.0, sd), two | coded
         y_mean, y_sd = 0.0, 1.0
         if one.link == "identity":
             y_mean = float(np.average(pilot.y, weights=weight))
@@ -150,6 +168,7 @@ class Scan:
             missing,
             one.intercept,
             tuple(self.beside.items()),
+            self.levels,
         )
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
@@ -249,7 +268,7 @@ class Scan:
         )
         many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
         each = max(kappa / _NOISE, many)
-        travelling = each * kappa * row_weights.DRAWS * 4 * (len(self.columns) + 8)
+        travelling = each * kappa * row_weights.DRAWS * 4 * (self.width + 8)
         if travelling <= _MOST_BYTES:
             return row_weights.DRAWS * each
         if number < _SCANS and seen < 1.0:
@@ -315,15 +334,15 @@ class Scan:
         self, one: Family, encoding: Encoding, whole: Sums | Products
     ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]]]:
         """The layout by means and sds of all rows; and, as of `Units.of`, what these are by the pilot's."""
-        n, columns = whole.copies, slice(0, len(self.columns))
+        n, columns = whole.copies, slice(0, len(encoding.mean))
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
         two = encoding.two & ~whole.other[columns]
-        if constant := [name for name, sd in zip(self.columns, ratio, strict=True) if not sd > 1e-6]:
-            raise DataError(
-                f"{self.shards.given}: {constant[0]} has one value alone in all rows; leave it out with "
-                f"--drop {quoted(constant[0])}"
-            )
+        owners = [
+            name for name, texts in zip(self.columns, encoding.texts, strict=True) for _ in texts[1:] or "a"
+        ]
+        if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
+            raise text_levels.constant(self.shards, constant[0])
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not one.intercept:
             away = np.zeros_like(away)
@@ -366,12 +385,16 @@ def _root(covariance: np.ndarray) -> np.ndarray:
 
 
 def _layout(encoding: Encoding, rows: int) -> Layout:
-    columns = [
-        Column(name, mean=float(mean), sd=float(sd), low=float(mean) * two, high=float(mean + sd) * two)
-        for name, mean, sd, two in zip(
-            encoding.columns, encoding.mean, encoding.sd, encoding.two.tolist(), strict=True
-        )
-    ]
-    levels = [plain(value) for value in encoding.values] or None
-    target = Column(encoding.target, levels, mean=encoding.target_mean, sd=encoding.target_sd)
+    numbers = iter(zip(encoding.mean.tolist(), encoding.sd.tolist(), encoding.two.tolist(), strict=True))
+    columns = []
+    for name, texts in zip(encoding.columns, encoding.texts, strict=True):
+        if texts:
+            columns.append(Column(name, list(texts), text=True))
+            _ = [next(numbers) for _ in texts[1:]]
+        else:
+            mean, sd, two = next(numbers)
+            columns.append(Column(name, mean=mean, sd=sd, low=mean * two, high=(mean + sd) * two))
+    words = dict(encoding.levels).get(encoding.target)
+    levels = list(words) if words else [plain(value) for value in encoding.values] or None
+    target = Column(encoding.target, levels, bool(words), mean=encoding.target_mean, sd=encoding.target_sd)
     return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))

@@ -1,0 +1,80 @@
+"""Columns of text: all levels are found before a scan, so that each has its place in every row group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flyrun.config.schema import quoted
+from flyrun.errors import DataError
+from flyrun.fitting.scan.block_sums import tree
+from flyrun.fitting.scan.row_groups import Block, Shards, levels_of
+
+_MOST = 100  # levels of a column
+
+
+class Texts(NamedTuple):
+    """Values of columns of text: (m,) names of columns and (m,) values, each pair once and in order."""
+
+    column: np.ndarray
+    value: np.ndarray
+
+    def plus(self, other: "Texts") -> "Texts":
+        """Of both."""
+        both = np.concatenate([np.stack(self, axis=1), np.stack(other, axis=1)])
+        return Texts(*np.unique(both, axis=0).T)
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """A column's values, in order."""
+        return tuple(self.value[self.column == name].tolist())
+
+
+@dataclass(frozen=True)
+class TextLook:
+    """Find the values of columns of text in a row group."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, block: Block) -> Texts:
+        """All of them. Raises DataError where they are too many for 0-1 columns."""
+        found = levels_of(block, self.columns)
+        pairs = sorted((name, value) for name, values in found.items() for value in values)
+        for name, values in found.items():
+            if len(values) > _MOST:
+                raise _too_many(block.file.path, name)
+        return Texts(*np.array(pairs, dtype=str).reshape(len(pairs), 2).T)
+
+
+def _too_many(where: str, name: str) -> DataError:
+    return DataError(
+        f"{where}: column {name!r} holds more than {_MOST} texts; leave it out with --drop {quoted(name)}, "
+        "or write fewer groups"
+    )
+
+
+def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of text."""
+    return tuple(name for name in columns if shards.kinds[name] == "text")
+
+
+def find(
+    shards: Shards, names: tuple[str, ...], groups: list[list[Block]], mapper: Callable[..., list[Any]]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Levels of columns of text, in order. Raises DataError for a column of one level, or of too many."""
+    if not names:
+        return ()
+    found = tree(mapper(TextLook(names), groups, "levels of text"))
+    levels = tuple((name, found.of(name)) for name in names)
+    for name, values in levels:
+        if len(values) > _MOST:
+            raise _too_many(shards.given, name)
+        if len(values) < 2:
+            raise constant(shards, name)
+    return levels
+
+
+def constant(shards: Shards, name: str) -> DataError:
+    """A column that explains nothing."""
+    said = f"{shards.given}: {name} has one value alone in all rows"
+    return DataError(f"{said}; leave it out with --drop {quoted(name)}, or choose another --target")
