@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.processes import copies
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path(__file__).with_name("flyrun_barker.py")
 ARM = [
@@ -48,18 +50,23 @@ def python(site, *words, **variables):
     )
 
 
-def flyrun(site, *words, **variables):
-    return python(site, "-m", "flyrun", *words, **variables)
+@pytest.fixture(scope="module")
+def copy():
+    with copies() as made:
+        yield made
 
 
-def digests(site):
-    code = (
-        "from flyrun.config import compose\nfrom flyrun.numerics import code_digest\n"
-        "from flyrun.runner import cell\n"
-        f"(arm,) = compose.compose_job({ARM!r}).arms\n"
-        "print(code_digest.of_modules(['flyrun_barker']), cell.cell_key(arm))"
-    )
-    done = python(site, "-c", code)
+DIGESTS = f"""
+from flyrun.config import compose
+from flyrun.numerics import code_digest
+from flyrun.runner import cell
+(arm,) = compose.compose_job({ARM!r}).arms
+print(code_digest.of_modules(["flyrun_barker"]), cell.cell_key(arm))
+"""
+
+
+def digests(copy, site):
+    done = copy.run(site, DIGESTS)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -68,21 +75,17 @@ def test_the_example_is_short():
     assert len(EXAMPLE.read_text().splitlines()) <= 60
 
 
-def test_another_packages_sampler_runs_like_flyruns_own(site):
-    done = flyrun(site, *ARM, "executor.workers=1")
+def test_another_packages_sampler_runs_like_flyruns_own(copy, site):
+    done = python(site, "-m", "flyrun", *ARM, "executor.workers=1")
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader((site / "results/runs/barker-map/table.csv").open())
     assert row["update"] == "Barker"
     for words in (["list", "samplers"], ["info", "barker"]):
-        assert "Barker's proposal" in flyrun(site, *words).stdout
-    assert "sampler.step" in flyrun(site, *ARM, "sampler.stepp=1").stderr
+        assert "Barker's proposal" in copy.flyrun(site, *words).stdout
+    assert "sampler.step" in copy.flyrun(site, *ARM, "sampler.stepp=1").stderr
 
 
-@pytest.mark.parametrize(
-    "installed",
-    ["flyrun_barker.py", "barker_helper.py", "other_module.py", "barker_parts/inner.py"],
-)
-def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(site, installed):
+def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(copy, site):
     """A digest holds all that decides: the module itself, one that it imports, one that its distribution's
     files list, a package beside it."""
     (site / "flyrun_barker.py").write_text(EXAMPLE.read_text() + "import barker_helper, barker_parts.inner\n")
@@ -90,11 +93,13 @@ def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(site, installed):
     for name in ("barker_helper.py", "other_module.py", "barker_parts/__init__.py", "barker_parts/inner.py"):
         (site / name).write_text('"""Nothing."""\n')
     (site / "flyrun_barker-1.0.dist-info/RECORD").write_text("flyrun_barker.py,,\nother_module.py,,\n")
-    before = digests(site)
-    with open(site / installed, "a") as file:
-        file.write("# another line\n")
-    after = digests(site)
-    assert all(one != other for one, other in zip(before, after, strict=True))
+    before = digests(copy, site)
+    assert digests(copy, site) == before
+    for installed in ("flyrun_barker.py", "barker_helper.py", "other_module.py", "barker_parts/inner.py"):
+        with open(site / installed, "a") as file:
+            file.write("# another line\n")
+        before, after = digests(copy, site), before
+        assert all(one != other for one, other in zip(before, after, strict=True)), installed
 
 
 def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path):
@@ -125,16 +130,16 @@ def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path)
         ("barker = flyrun.config.sampler:Sampler", "is not registered under its name"),
     ],
 )
-def test_a_broken_plug_in_harms_only_those_who_choose_it(tmp_path, entry, text):
+def test_a_broken_plug_in_harms_only_those_who_choose_it(copy, tmp_path, entry, text):
     site = tmp_path / "site"
     install(site, entry)
-    done = flyrun(site, *ARM)
+    done = copy.flyrun(site, *ARM)
     assert done.returncode == 2
     assert done.stderr.startswith("flyrun: error: sampler=barker: ")
     assert text in done.stderr
     assert "the package flyrun-barker" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert flyrun(site, "list", "samplers").returncode == 0
+    assert copy.flyrun(site, "list", "samplers").returncode == 0
 
 
 PROBLEM = {
@@ -144,13 +149,14 @@ PROBLEM = {
 }
 
 
-def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(tmp_path):
+def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(copy, tmp_path):
     """What needed a fork: data, a likelihood with its bound under Firefly Monte Carlo, and a prior."""
     install(tmp_path, *(f"{group}s: {point}" for group, point in PROBLEM.items()), package="flyrun-quakes")
     shutil.copy(EXAMPLE.with_name("flyrun_quakes.py"), tmp_path)
     words = [f"{group}={point.split()[0]}" for group, point in PROBLEM.items()]
     words += ["bound=map", "sampler=random_walk", "protocol=smoke", "protocol.seeds=1", "executor.workers=1"]
-    done = flyrun(tmp_path, *words, NUMBA_DISABLE_JIT="1")  # compiling takes longer than 300 iterations
+    # compiling takes longer than 300 iterations
+    done = python(tmp_path, "-m", "flyrun", *words, NUMBA_DISABLE_JIT="1")
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader((tmp_path / "results/runs/random_walk-map/table.csv").open())
     assert (row["dataset"], row["model"], row["n_data"]) == ("drifts", "logistic_noise", "40")
@@ -158,33 +164,33 @@ def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(tmp_pat
     assert row["exact"] == "unknown"  # nothing proves another package's likelihood
     assert "nobody knows whether it follows the posterior" in done.stdout
     for group, point in PROBLEM.items():
-        assert point.split()[0] in flyrun(tmp_path, "list", group).stdout
-    assert "model.scale=0.4" in flyrun(tmp_path, "info", "logistic_noise").stdout
+        assert point.split()[0] in copy.flyrun(tmp_path, "list", group).stdout
+    assert "model.scale=0.4" in copy.flyrun(tmp_path, "info", "logistic_noise").stdout
     text = (tmp_path / "flyrun_quakes.py").read_text()
     (tmp_path / "flyrun_quakes.py").write_text(text.replace("def fingerprint", "def digest"))
-    said = flyrun(tmp_path, *words, NUMBA_DISABLE_JIT="1").stderr
+    said = copy.flyrun(tmp_path, *words).stderr
     assert "dataset=drifts: flyrun_quakes has no fingerprint(config)" in said
     assert said.count("\n") == 1
 
 
-def test_a_broken_plug_in_of_any_group_harms_only_those_who_choose_it(tmp_path):
+def test_a_broken_plug_in_of_any_group_harms_only_those_who_choose_it(copy, tmp_path):
     """A choice that cannot be made was tried where another's remedies were listed, and ended that run."""
     install(tmp_path, *(f"{group}s: broken = nowhere:Broken" for group in (*PROBLEM, "sampler")))
     usual = {"dataset": "toy_2d", "model": "logistic", "prior": "gaussian", "sampler": "gibbs"}
     for group in (*PROBLEM, ""):
         chosen = usual | {group: "broken"}
-        done = flyrun(tmp_path, *(f"{key}={value}" for key, value in chosen.items() if key))
+        done = copy.flyrun(tmp_path, *(f"{key}={value}" for key, value in chosen.items() if key))
         said = f"{group}=broken: cannot be loaded" if group else "with this model choose random_walk, "
         assert said in done.stderr
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_none_takes_the_place_of_flyruns_own(site):
+def test_none_takes_the_place_of_flyruns_own(copy, site):
     (site / "flyrun_barker.py").write_text(EXAMPLE.read_text().replace('"barker"', '"hmc"'))
     (site / "flyrun_barker-1.0.dist-info/entry_points.txt").write_text(
         "[flyrun.samplers]\nhmc = flyrun_barker:Barker\n"
     )
-    assert "Duane et al. 1987" in flyrun(site, "info", "hmc").stdout
+    assert "Duane et al. 1987" in copy.flyrun(site, "info", "hmc").stdout
 
 
 MOMENTS = """
