@@ -52,9 +52,8 @@ def test_the_step_is_tuned_to_accept_057_and_then_frozen():
 
 
 def test_a_density_that_is_not_a_number_is_an_error():
-    rows = PROBLEM.features.rows.astype(float)
-    rows[3, 0] = np.nan
-    broken = full_target(PROBLEM._replace(features=type(PROBLEM.features)(rows)), True)
+    # in the prior: rows, here whole numbers, would be others that could hold it, and compiled for anew
+    broken = full_target(PROBLEM._replace(prior=PROBLEM.prior._replace(scale=np.nan)), True)
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=0.5), 3)
     with pytest.raises(DensityError, match="not a number"):
         sample(broken, kernel, NoBrightness(), np.zeros(3), 10, 1, burn_in=5)
