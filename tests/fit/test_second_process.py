@@ -27,17 +27,13 @@ def dies():
 
 
 @pytest.mark.usefixtures("beside")
-def test_work_is_done_there_and_its_error_comes_back():
+def test_work_is_done_there_and_its_error_comes_back_and_where_it_dies_the_work_is_done_here(monkeypatch):
+    monkeypatch.setenv("FLYRUN_TEST_PID", str(HERE))
     with SecondProcess() as second:
         assert second.ask(where) != HERE
         with pytest.raises(StoreError, match="no room"):
             second.ask(where, "no room")
-
-
-@pytest.mark.usefixtures("beside")
-def test_where_it_dies_the_work_is_done_here(monkeypatch):
-    monkeypatch.setenv("FLYRUN_TEST_PID", str(HERE))
-    with SecondProcess() as second:
+        assert second.ask(where) != HERE
         assert second.ask(dies) == HERE
         assert second.ask(where) == HERE
 
