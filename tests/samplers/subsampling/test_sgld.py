@@ -58,8 +58,8 @@ def gaussian(tmp_path, monkeypatch):
     return lambda *more: _method(tmp_path, *more, words=GAUSSIAN)
 
 
-def _measured(method):
-    draws = method.advance(method.init(0), STEPS)[1]["theta"][1_000:, 0]
+def _measured(method, steps=STEPS):
+    draws = method.advance(method.init(0), steps)[1]["theta"][1_000:, 0]
     return draws.mean(), draws.std()
 
 
@@ -84,7 +84,7 @@ def test_mean_and_sd_are_the_closed_forms(gaussian):
     assert method.facts({"step": np.array([10]), "theta": np.array([mean])}).more[
         "expected_sd_ratio"
     ] == pytest.approx(wanted, rel=1e-6)
-    broken = _measured(WithoutFactor(method.arm, method.problem))
+    broken = _measured(WithoutFactor(method.arm, method.problem), 5_000)  # 400 draws: an sd within 4 %
     assert abs(broken[1] / sd / wanted - 1) > 0.3
 
 
