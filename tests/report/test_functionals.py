@@ -43,6 +43,7 @@ def run(tmp_path):
     return root
 
 
+@pytest.mark.figures
 def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
     build(run)
     table = pd.read_csv(run / "table.csv").set_index("arm")
