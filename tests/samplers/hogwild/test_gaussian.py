@@ -167,13 +167,13 @@ def test_counts_of_a_round():
 
 def test_shares_of_matrices():
     made = method(*GAUSSIAN[:2], "sampler=hogwild_shares", "dataset.coupling=0.999")
-    whole, parts = steps(made, 40), steps(made, 40, cuts=(7,))
+    whole, parts = steps(made, 20), steps(made, 20, cuts=(7,))
     assert same(whole[0], parts[0])
     shares = made.estimates(whole[0])
     assert shares["dominant_stable_percent"] == 100
     assert shares["others_stable_percent"] < 100
     weak = method(*GAUSSIAN[:2], "sampler=hogwild_shares", "dataset.coupling=0.1")
-    shares = weak.estimates(steps(weak, 20)[0])
+    shares = weak.estimates(steps(weak, 10)[0])
     assert shares["within_falls_percent"] == shares["cross_grows_percent"] == 100
     assert shares["monotone_percent"] < 100
     within, cross = errors(matrix(0, 0.2), blocks(12, 3))
