@@ -21,22 +21,24 @@ class Truth(NamedTuple):
 class Answer(NamedTuple):
     """Means and sds that a method hands in, (…, D).
 
-    error: Monte Carlo error of the mean, in the answer's own sds; 0 where it is not known.
+    error: Monte Carlo error of the mean, in the answer's own sds; sd_error: of log sd; 0 where not known.
     """
 
     mean: np.ndarray
     sd: np.ndarray
     error: np.ndarray | float = 0.0
+    sd_error: np.ndarray | float = 0.0
 
 
 class Errors(NamedTuple):
-    """off: (E θ − μ)/σ.  ratio: sd/σ, (…, 0) where an answer has no sds.  error: of `off`, both sides' Monte
-    Carlo errors together.  All (…, D).
+    """off: (E θ − μ)/σ.  ratio: sd/σ, (…, 0) where an answer has no sds.  error: of `off`, ratio_error: of
+    log `ratio`, both sides' Monte Carlo errors together.  All (…, D).
     """
 
     off: np.ndarray
     ratio: np.ndarray
     error: np.ndarray
+    ratio_error: np.ndarray
 
     @property
     def rms(self) -> np.ndarray:
@@ -61,7 +63,8 @@ def errors(answer: Answer, truth: Truth) -> Errors:
         ratio = answer.sd / truth.sd if answer.sd.shape[-1] else answer.sd
         own = answer.error * ratio if answer.sd.shape[-1] else 0.0
         off = (answer.mean - truth.mean) / truth.sd
-        return Errors(off, ratio, np.hypot(own, truth.error) + 0.0 * off)
+        of_sd = np.hypot(answer.sd_error, truth.error / np.sqrt(2.0))  # the truth's draws are independent
+        return Errors(off, ratio, np.hypot(own, truth.error) + 0.0 * off, of_sd + 0.0 * off)
 
 
 def rms(values: np.ndarray) -> np.ndarray:

@@ -100,16 +100,17 @@ def with_draws(arm: Arm) -> bool:
 def together(arm: Arm) -> Answer:
     """Moments of the draws of all seeds of an arm together, (1, D).
 
-    error: the larger of what effective draws say and what the seeds' means differ by, as chains that stay in
-    modes of their own have many effective draws of what they saw.
+    Errors: the larger of what effective draws say and what the seeds' moments differ by, as chains that stay
+    in modes of their own have many effective draws of what they saw.
     """
-    means, sds = drawn(arm)[:2]
+    means, sds, each, of_sds = drawn(arm)
     sd = np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = 1 / np.sqrt(np.sum([cell.ess for cell in arm.cells], axis=0))
-        if len(means) > 1:
-            error = np.fmax(error, means.std(axis=0, ddof=1) / np.sqrt(len(means)) / sd)
-    return Answer(means.mean(axis=0)[None], sd[None], error[None])
+        error, of_sd = (1 / np.sqrt(np.sum(np.square(1 / one), axis=0)) for one in (each, of_sds))
+        if (n := len(means)) > 1:
+            error = np.fmax(error, means.std(axis=0, ddof=1) / np.sqrt(n) / sd)
+            of_sd = np.fmax(of_sd, np.log(sds).std(axis=0, ddof=1) / np.sqrt(n))
+    return Answer(means.mean(axis=0)[None], sd[None], error[None], of_sd[None])
 
 
 def apart(arm: Arm) -> bool:
@@ -118,10 +119,16 @@ def apart(arm: Arm) -> bool:
 
 
 def drawn(arm: Arm) -> Answer:
-    """Moments of each seed's draws, (S, D)."""
-    mean, sd = (np.array([getattr(cell, name) for cell in arm.cells]) for name in ("draws_mean", "draws_sd"))
+    """Moments of each seed's draws, (S, D).
+
+    Of a normal distribution (θ - mean)² has twice the squared variance: 2n effective draws of it tell log sd.
+    """
+    mean, sd, ess, square = (
+        np.array([getattr(cell, name) for cell in arm.cells])
+        for name in ("draws_mean", "draws_sd", "ess", "square")
+    )
     with np.errstate(divide="ignore"):
-        return Answer(mean, sd, 1 / np.sqrt([cell.ess for cell in arm.cells]))
+        return Answer(mean, sd, 1 / np.sqrt(ess), 1 / np.sqrt(2 * square))
 
 
 def handed_in(arm: Arm, truth: Truth) -> Answer | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.accuracy.posterior_errors import Answer, Truth, at_budget, errors
-from flyrun.accuracy.truth import truth_of
+from flyrun.accuracy.truth import together, truth_of
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.sections import accuracy, ess
 
@@ -110,10 +110,19 @@ def test_few_effective_draws_are_told_of():
 @pytest.mark.parametrize(("z", "far"), [(3.1, False), (3.3, True)])
 def test_a_mean_and_an_sd_are_off_where_one_of_two_is_as_rare_as_three_errors(z, far):
     truth = Truth(np.zeros(1), np.ones(1), np.zeros(1), "it")
-    answer = Answer(np.array([[z * 0.01]]), np.ones((1, 1)), np.full((1, 1), 0.01))
-    found = accuracy._significance(answer, truth, ["theta"])
+    answer = Answer(np.array([[z * 0.01]]), np.ones((1, 1)), np.full((1, 1), 0.01), np.full((1, 1), 0.01))
+    found = accuracy._together(answer, truth, ["theta"], 1)
     assert found["off_z"] == pytest.approx(z)
     assert found["off_the_truth"] is far
+    assert accuracy._together(answer, truth, ["theta"], 10)["off_the_truth"] is False  # the largest of ten
+
+
+def test_an_sd_errs_by_the_effective_draws_of_squares_not_of_means():
+    """Antithetic chains have many more of θ than of (θ - mean)²: their sds are not as sure as their means."""
+    found = together(_arm("antithetic", True, [0.0, 0.0], [1.0, 1.0], 100_000.0, size=800.0))
+    one = errors(found, Truth(np.zeros(2), np.ones(2), np.zeros(2), "it"))
+    np.testing.assert_allclose(one.error, [[800**-0.5, 800**-0.5]])
+    np.testing.assert_allclose(one.ratio_error, [[800**-0.5, 1600**-0.5]])  # of 400 squares, and of 800
 
 
 def test_what_an_arm_is_held_against_is_quadrature_before_the_stored_reference_before_an_exact_arm():

@@ -90,7 +90,10 @@ def _row(run: Run, arm: ArmResult) -> Row:
         row |= distances(errors(answer, truth))
     draws = answer_by_draws(arm, truth)
     if draws is not None:
-        judged = (_by_split if apart(arm) else _significance)(draws, truth, arm.pooled.names)
+        names = arm.pooled.names
+        judged = (
+            _by_split(draws, truth, names) if apart(arm) else _together(draws, truth, names, len(run.arms))
+        )
         row |= judged | {"judged": _JUDGED[apart(arm)]} if alone else {one: judged[one] for one in _FAR}
     return row
 
@@ -115,20 +118,19 @@ def distances(one: Errors) -> Row:
     return row
 
 
-def _significance(answer: Answer, truth: Truth, names: list[str]) -> Row:
+def _together(answer: Answer, truth: Truth, names: list[str], arms: int) -> Row:
     """Of draws put together: the worst coordinate, with its sign, and the mean or sd that is most of its own
-    standard errors off; far off, where the largest of D normal numbers is as large as rarely as one beyond 3.
+    standard errors off; far off, where the largest of all arms' is as rarely so large as one normal number
+    is beyond 3.
     """
     one = errors(answer, truth)
     off, error = one.off[0], one.error[0]
     worst = int(np.argmax(np.abs(off)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        # of a normal distribution the logarithm of an sd has half the variance of a mean in sds
-        of_sd = np.log(one.ratio[0]) / (np.hypot(answer.error, truth.error)[0] / math.sqrt(2.0))
-        both = {"mean": off / error, "sd": of_sd}
+        both = {"mean": off / error, "sd": np.log(one.ratio[0]) / one.ratio_error[0]}
     what = max(both, key=lambda name: np.nanmax(np.abs(both[name])))
     farthest = int(np.nanargmax(np.abs(both[what])))
-    limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(off)))
+    limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(off) * arms))
     return {
         "off_error": float(rms(error)),
         "off_by_chance": float(rms(error)),
@@ -150,7 +152,7 @@ def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
     row: Row = {"off_worst_of": names[int(np.argmax(size))], "off_by_chance": float(rms(one.error).mean())}
     surely = float(stdtrit(n - 1, 0.975)) if n > 1 else math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = {"mean": (one.rms, one.error), "sd": (rms(np.log(one.ratio)), one.error / math.sqrt(2.0))}
+        both = {"mean": (one.rms, one.error), "sd": (rms(np.log(one.ratio)), one.ratio_error)}
         far = {}
         for what, (each, error) in both.items():
             chance = rms(error).mean()
@@ -265,8 +267,8 @@ METRICS = [
     Metric("ks_error"),
     Metric(
         "off_z", "farthest (its se)", text=_farthest,
-        means="the mean or sd that is most of its own standard errors off; off the truth: by more than 3, or "
-        "by what is as rare for the largest of so many. Of splits, root mean squares over what chance makes "
+        means="the mean or sd that is most of its own standard errors off; off the truth: by what is as rare "
+        "for the largest of all arms' as 3 is for one. Of splits, root mean squares over what chance makes "
         "of them; off the truth: at 95 % more than twice that",
     ),
     Metric("off_z_of"),
