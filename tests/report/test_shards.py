@@ -9,14 +9,16 @@ from flyrun.report.build import build
 from flyrun.runner.cell import run_dir
 from flyrun.runner.launch import run
 
+pytestmark = pytest.mark.figures
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Averages of eight shards' draws, each with both of two modes, fall between them."""
     folder = tmp_path_factory.mktemp("results")
     words = [
-        "experiment=consensus_two_modes", "only=[regular,full_J_8,product_J_8]", "protocol.iterations=1500",
-        "protocol.burn_in=200", "protocol.thin=1", "arms.regular.protocol.iterations=1500",
+        "experiment=consensus_two_modes", "only=[regular,full_J_8,product_J_8]", "protocol.iterations=700",
+        "protocol.burn_in=100", "protocol.thin=1", "arms.regular.protocol.iterations=700",
         "protocol.seeds=2", "executor.workers=1", f"results_dir={folder}",
     ]  # fmt: skip
     job = compose_job(words)
