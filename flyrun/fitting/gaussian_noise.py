@@ -15,9 +15,11 @@ _POINTS = 400  # of the grid of log σ
 _NARROWED = 6  # times that the grid closes in on where the mass is
 _DEPTH = 40.0  # nats below the top, from where on nothing counts
 _BLOCK = 8_192
-# Below sd_y·e⁻¹² sums of squares have no digits left, and a grid that reaches there finds mass of rounding.
-_LOWEST = 12.0
+_LOWEST = 16.0  # below the log of sd_y, where the grid begins
 _SAFE = 9.0  # nats that the density must have fallen by there
+# Sums of squares have so many digits: what they leave below is rounding, and would be mass where σ is small.
+_DIGITS = 1e-9
+_LEAST_SIZE = 1e-8  # of an eigenvalue, by the largest, that the split below divides by
 
 
 class Sums(NamedTuple):
@@ -66,11 +68,17 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
     gram, product, square, count = sums
     size, basis = np.linalg.eigh(gram * np.outer(prior.sd, prior.sd))
     size, along = np.maximum(size, 0.0), basis.T @ (prior.sd * product)
+    large = size > _LEAST_SIZE * max(float(size.max(initial=0.0)), 1e-300)
+    # of y'(XX' + σ²)⁻¹y, what large directions explain keeps its digits as σ falls, if divided by them first
+    explained, other = along[large] ** 2 / size[large], along[~large] ** 2
+    left = square - explained.sum()
+    left = left if left > _DIGITS * square else 0.0  # as where there are more columns than rows
 
     def log_density(a: np.ndarray) -> np.ndarray:
         variance = np.exp(2.0 * a)[:, None]
-        found = -count * a - 0.5 * square / variance[:, 0] - 0.5 * np.log1p(size / variance).sum(axis=1)
-        found += 0.5 * (along**2 / (variance * (size + variance))).sum(axis=1)
+        form = (explained / (size[large] + variance)).sum(axis=1)
+        form += np.maximum(left - (other / (size[~large] + variance)).sum(axis=1), 0.0) / variance[:, 0]
+        found = -count * a - 0.5 * form - 0.5 * np.log1p(size / variance).sum(axis=1)
         return found + posterior.auxiliary[0].prior.log_density(a)
 
     middle = 0.5 * np.log(max(square, 1e-300) / count)

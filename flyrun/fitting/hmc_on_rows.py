@@ -16,6 +16,7 @@ _WARM_UP = 300
 _ACCEPTED = 0.85
 _LENGTH = 1.6  # of a trajectory in whitened units: about a quarter turn of a Gaussian
 _MOST_STEPS = 64
+_LOST = 20.0  # nats below its centre from where a chain might not find back, as no step leads out
 
 
 class Sampler:
@@ -24,14 +25,21 @@ class Sampler:
     centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens.
     """
 
-    def __init__(self, posterior: Posterior, centres: np.ndarray, root: np.ndarray, rng: np.random.Generator):
+    def __init__(
+        self,
+        posterior: Posterior,
+        centres: np.ndarray,
+        root: np.ndarray,
+        rng: np.random.Generator,
+        chains: int = CHAINS,
+    ):
         self.posterior, self.centre, self.root, self.rng = posterior, centres[0], root, rng
-        begun = centres[np.arange(CHAINS) % len(centres)] - self.centre
+        begun = centres[np.arange(chains) % len(centres)] - self.centre
         begun = solve_triangular(root, begun.T, lower=True).T
         self.z = begun + rng.standard_normal(begun.shape)
         self.log_step = math.log(0.8 / begun.shape[1] ** 0.25)
         self.value, self.slope = self._look(self.z)
-        lost = ~np.isfinite(self.value)
+        lost = ~(self.value > self._look(begun)[0] - _LOST)
         self.z[lost] = begun[lost]
         self.value, self.slope = self._look(self.z)
         for number in range(_WARM_UP):
@@ -39,8 +47,8 @@ class Sampler:
             self.log_step += (1.0 + number) ** -0.5 * (chance - _ACCEPTED)
 
     def draw(self, n: int) -> np.ndarray:
-        """n more draws of each chain, (CHAINS, n, P)."""
-        found = np.empty((CHAINS, n, len(self.centre)))
+        """n more draws of each chain, (chains, n, P)."""
+        found = np.empty((len(self.z), n, len(self.centre)))
         for i in range(n):
             self._step()
             found[:, i] = self.centre + self.z @ self.root.T
@@ -64,7 +72,7 @@ class Sampler:
                 momentum = momentum + 0.5 * step * slope
             change = value - 0.5 * (momentum**2).sum(axis=1) - before
         change = np.where(np.isfinite(change), np.minimum(change, 0.0), -np.inf)
-        taken = np.log(self.rng.random(CHAINS)) < change
+        taken = np.log(self.rng.random(len(self.z))) < change
         self.z = np.where(taken[:, None], z, self.z)
         self.value = np.where(taken, value, self.value)
         self.slope = np.where(taken[:, None], slope, self.slope)

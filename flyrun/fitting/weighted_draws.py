@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, stdtrit
 
 from flyrun.diagnostics.psis import HEAVY, pareto_k
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode
@@ -36,8 +36,11 @@ _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 _FEW, _FEW_WITH_OUTLIERS = 20, 200
 # So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
-_CHECKED = 500  # iterations of each of these chains
+_CHECKED = 250  # iterations of each of these chains, four times as many where noise leaves doubt
+_MOST_CHAINS, _LOOKED_AT = 32, 20_000  # so many rows looked at together cost little more than few
 _SHIFTED, _WIDENED = 0.15, 0.05  # how far a mean, in sds, and the log of an sd may differ
+_TOLERANCE = 1.25  # times these, noise and all
+_BATCHES, _CHANCE = 5, 0.1  # of a chain; that noise alone exceeds what it is taken for, anywhere
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 _EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
 
@@ -173,10 +176,13 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
     return found
 
 
-def by_all_rows(posterior: Posterior, proposal: Mixture, rng: np.random.Generator, draws: int) -> Weighted:
+def by_all_rows(
+    posterior: Posterior, proposal: Mixture, rng: np.random.Generator, draws: int, rounds: int = 0
+) -> Weighted:
     """Rounds of draws, each about the weighted moments of the one before, until enough are effective."""
+    rounds = rounds or _ROUNDS
     most = max(draws, min(_MOST_DRAWS, _ALL_ROWS // len(posterior.rows)))
-    for number in range(1, _ROUNDS + 1):
+    for number in range(1, rounds + 1):
         x, _ = proposal.draw(rng, draws)
         log_weight = posterior.log_density(x) - proposal.log_density(x)
         found = Weighted(
@@ -184,7 +190,7 @@ def by_all_rows(posterior: Posterior, proposal: Mixture, rng: np.random.Generato
         )
         if found.k_hat <= HEAVY and found.effective >= _WANTED:
             break
-        if number < _ROUNDS:
+        if number < rounds:
             proposal = _moved(found)
             draws = min(most, 2 * draws) if number > 1 else draws
     return replace(found, why=doubts(found))
@@ -197,20 +203,57 @@ def in_doubt(posterior: Posterior) -> bool:
 
 
 def held_against_hmc(posterior: Posterior, found: Weighted, rng: np.random.Generator) -> Weighted:
-    """The same draws, refused where a short run of HMC has another mean or sd of a coordinate."""
+    """The same draws, refused where a run of HMC has another mean or sd of a coordinate.
+
+    The run goes on until its noise, by its batches, leaves no doubt: all differences are below _TOLERANCE
+    times what is asked for, or one is above it. Where doubt stays at its end, what it found decides.
+    """
     mean, covariance = found.moments()
     root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
-    chains, sd = hmc_on_rows.Sampler(posterior, mean[None], root, rng), np.sqrt(np.diag(covariance))
-    draws, why = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), ""
-    for length in (_CHECKED, 3 * _CHECKED):  # a short run that differs may only be too short
+    several = min(_MOST_CHAINS, max(hmc_on_rows.CHAINS, _LOOKED_AT // len(posterior.rows)))
+    chains = hmc_on_rows.Sampler(posterior, mean[None], root, rng, several)
+    draws, why = np.empty((several, 0, posterior.size)), ""
+    read = _read(posterior)
+    sd = np.sqrt(np.diag(read @ covariance @ read.T))
+    for length in (_CHECKED, 3 * _CHECKED):
         draws = np.concatenate([draws, chains.draw(length)], axis=1)
-        flat = draws.reshape(-1, posterior.size)
-        off, ratio = np.abs(flat.mean(axis=0) - mean) / sd, sd / flat.std(axis=0)
-        worst = float(ratio[np.abs(np.log(ratio)).argmax()])
-        if off.max() <= _SHIFTED and abs(math.log(worst)) <= _WIDENED:
+        off, shrunk, noise = apart(draws @ read.T, read @ mean, sd)
+        asked = np.concatenate([np.abs(off) / _SHIFTED, np.abs(shrunk) / _WIDENED])
+        noise = noise / np.repeat([_SHIFTED, _WIDENED], len(off))
+        worst = shrunk[np.abs(shrunk).argmax()]
+        why = (
+            f"an sd is {math.exp(worst):.2f} times and a mean {np.abs(off).max():.2f} sds from that of a "
+            "short run of HMC"
+        )
+        if (asked + noise).max() <= _TOLERANCE:
             return found
-        why = f"an sd is {worst:.2f} times and a mean {off.max():.2f} sds from that of a short run of HMC"
-    return replace(found, why=why)
+        if (asked - noise).max() > 1.0:
+            break
+    return replace(found, why=why) if asked.max() > 1.0 else found
+
+
+def _read(posterior: Posterior) -> np.ndarray:
+    """(P, P): what takes x to numbers as people read them, of classes differences from the first."""
+    found = np.eye(posterior.size)
+    if posterior.family.contrasts is not None:
+        n = posterior.n_coefficients
+        found[:n, :n] = np.kron(posterior.family.contrasts(posterior.levels), np.eye(posterior.width))
+    return found
+
+
+def apart(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How far chains' draws (C, T, P) are from mean and sd, (P,) each.
+
+    The means' difference in sds and the log of sd by theirs, (P,) each; and how large both may be by chance,
+    (2P,), by batches of draws.
+    """
+    of_mean = draws.mean(axis=(0, 1))
+    z = draws.reshape(-1, draws.shape[1] // _BATCHES, draws.shape[2]) - of_mean
+    batches, squares = z.mean(axis=1), (z * z).mean(axis=1)
+    own = np.sqrt(squares.mean(axis=0))
+    beyond = stdtrit(len(z) - 1, 1.0 - 0.5 * _CHANCE / (2 * len(mean))) / math.sqrt(len(z))
+    error = np.concatenate([batches.std(axis=0, ddof=1) / sd, 0.5 * squares.std(axis=0, ddof=1) / own**2])
+    return (of_mean - mean) / sd, np.log(sd / own), beyond * error
 
 
 def doubts(found: Weighted) -> str:
