@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -147,6 +147,11 @@ bench_answers: $(VENV)/dev.stamp ## a file to an answer: scikit-learn, statsmode
 bench_pairs: $(VENV)/dev.stamp ## real tables by families of `flyrun fit` against stored references; into results/measured/fit_pairs (minutes)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
 	$(VENV)/bin/python -m tools.pairs --out $(MEASURED)/fit_pairs $(ARGS)
+
+bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables against long chains, and what draws are worth; published (an hour)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
+	$(VENV)/bin/python -m tools.certificate --out $(MEASURED)/certificate $(ARGS)
+	$(VENV)/bin/python -m tools.certificate.efficiency --out $(MEASURED)/fit_efficiency
 
 docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/config
 	$(VENV)/bin/python docs/generate.py

@@ -1,0 +1,45 @@
+"""`make bench_certificate`: tables are as they are said to be, long chains settle, wrong answers are told."""
+
+import numpy as np
+import pytest
+
+from flyrun.models.family import names
+from tools.certificate import __main__ as certificate
+from tools.certificate import efficiency, long_chains
+from tools.certificate.cases import FEWEST, KINDS, MOST, Case, cases
+
+
+def test_there_are_three_hundred_tables_of_every_family():
+    every = list(cases())
+    assert len({one.name for one in every}) == len(every) >= 300
+    assert {one.family for one in every} == set(names())
+    made = [one.posterior() for one in every if one.number == 0 and one.kind in KINDS]
+    assert all(FEWEST <= len(one.rows) <= MOST for one in made)
+    assert all(np.isfinite(one.log_density(np.zeros((1, one.size)))).all() for one in made)
+
+
+def test_a_table_is_answered_and_a_wrong_answer_is_told(monkeypatch):
+    case = Case("poisson", "few", 1)
+    row = certificate.row_of(case)
+    assert certificate.usable(row)
+    assert not certificate.wrong(row)
+    known = long_chains.Settled(np.zeros(9), np.full(9, 0.1), 0.001, 300)
+    size = case.posterior().size
+    monkeypatch.setattr(
+        long_chains, "sample", lambda posterior: known._replace(mean=np.zeros(size), sd=known.sd[:size])
+    )
+    other = certificate.row_of(case)
+    assert certificate.wrong(other)
+    page = certificate.page([row, other | {"number": 2}])
+    assert "Of 2 that are accepted 1 are wrong (50 %)" in page
+    assert f"Wrong: poisson few 2, sd ratio {other['sd_ratio']:.3f}" in page
+
+
+@pytest.mark.parametrize("name", ["logistic", "ordinal", "softmax"])
+def test_what_draws_are_worth_is_measured(name, monkeypatch):
+    monkeypatch.setattr(efficiency, "DRAWS", 400)
+    monkeypatch.setattr(efficiency, "FEW_ROWS", (200, 2_000))
+    row, larger = (efficiency.row_of(name, n) for n in (200, 2_000))
+    assert 0.0 < row["first"] <= 1.25
+    assert row["kappa"] > larger["kappa"] > 0.0
+    assert name in efficiency.page([row, larger])
