@@ -16,6 +16,7 @@ from flyrun.errors import ConfigError
 from flyrun.fitting import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.request import LISTS, Budget, Clock, Request
 
 if TYPE_CHECKING:
@@ -132,13 +133,28 @@ class Fit:
         interval: float = 0.9,
         draws: int | None = None,
         seed: int = 0,
+        new_groups: str = "refuse",
     ) -> "pd.DataFrame":
         """Mean, sd and the ends of the central interval of each row's prediction, as `flyrun predict` has it.
 
         data: a frame with the columns that explain the target. kind: "mean" or "response", new targets.
-        draws: so many of the fit's, by default all. Raises DataError for rows that do not fit.
+        draws: so many of the fit's, by default all. new_groups: "refuse" groups that the fit has not seen,
+        "draw" their effects, as groups differ, or take "zero". Raises DataError for rows that do not fit.
         """
-        return predict.predictions(self.folder, frames.pandas(data), kind, interval, draws, seed)
+        return predict.predictions(self.folder, frames.pandas(data), kind, interval, draws, seed, new_groups)
+
+    @property
+    def groups(self) -> "pd.DataFrame":
+        """Effects of groups, a row each: rows, mean, sd, ends of the 94 % interval, and shrinkage.
+
+        Intercepts are where a slope's column is 0. shrinkage: the effect's posterior variance over that of
+        groups: near 0 a group's own rows decide, near 1 what all groups say.
+        Raises ConfigError for a fit without groups.
+        """
+        effects = stored_effects.read(self.folder / by_weights.POSTERIOR, self._about["settings"])
+        if effects is None:
+            raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
+        return effects.table()
 
     def comparisons(self, column: str, interval: float = 0.94) -> "pd.DataFrame":
         """By how much the expected target changes with a column, averaged over the fit's rows.

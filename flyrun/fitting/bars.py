@@ -1,7 +1,7 @@
 """Groups of rows in a formula: `(1 | clinic)` and `(1 + dose | clinic)` taken out of its other terms."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flyrun.errors import FlyrunError
@@ -36,6 +36,11 @@ def split(formula: str) -> tuple[str, list[Bar]]:
     if doubled := next((bar for k, bar in enumerate(bars) if bar.group in [b.group for b in bars[:k]]), None):
         raise FlyrunError(f"{doubled.group} is in two groups; write one, as in '(1 + x | {doubled.group})'")
     return (left + tilde + (kept or " 1") if bars else formula).strip(), bars
+
+
+def read(texts: Iterable[str]) -> list[Bar]:
+    """Groups as `str` tells them."""
+    return [bar for text in texts for bar in split(f"~ {text}")[1]]
 
 
 def _bar(term: str, inside: str) -> Bar:

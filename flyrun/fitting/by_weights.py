@@ -12,6 +12,7 @@ from flyrun import __version__, files
 from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
+from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -24,6 +25,9 @@ _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
+_EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
+_ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a slope too fewer
+_FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Answer:
 
     chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
     files: of a table in several, what tells each from others.
+    groups: their effects, where there are groups.
     """
 
     how: str
@@ -42,6 +47,7 @@ class Answer:
     agreed: bool
     caveats: list[str]
     files: list[dict[str, Any]] = field(default_factory=list)
+    groups: Effects | None = None
 
 
 def draw(posterior: Posterior, seed: int = _SEED) -> weighted_draws.Weighted:
@@ -54,7 +60,7 @@ def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weig
     """The answer of weighted draws that are to be used."""
     draws = _own_scales(posterior, found.x, read)
     rows = coefficients.summarise_weighted(draws, found.weights, read.layout)
-    walked = even_draws.walk(found.log_weight, found.sign, np.random.default_rng(_SEED + 1))
+    walked = _walked(found)
     even = {name: values[walked] for name, values in draws.items()}
     kept = {} if found.independent else draws | {"log_weight": found.log_weight}
     if (found.sign < 0).any():
@@ -64,6 +70,11 @@ def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weig
     return Answer(how(posterior, found), rows, even, kept, 0, True, caveats)
 
 
+def _walked(found: weighted_draws.Weighted) -> np.ndarray:
+    """Which of the weighted draws, (C, T), those of even weight are."""
+    return even_draws.walk(found.log_weight, found.sign, np.random.default_rng(_SEED + 1))
+
+
 def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
     """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
     with threadpool_limits(1):  # as above
@@ -71,7 +82,14 @@ def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
     if drawn.weighted.why:
         raise remedy(posterior.bar, drawn.weighted.why)
     made = by_weights(read, posterior, drawn.weighted)
-    return replace(made, how=f"{made.how}; {drawn.words}, {len(posterior.names):,} groups")
+    walked = _walked(drawn.weighted).ravel()
+    cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
+    most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
+    count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, len(walked))
+    which = np.arange(count) * len(walked) // count
+    with threadpool_limits(1):
+        effects = posterior.effects_of(drawn.weighted.x[walked[which]], which, _SEED + 3)
+    return replace(made, how=f"{made.how}; {drawn.words}", groups=effects)
 
 
 def by_hmc(
@@ -151,6 +169,8 @@ def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
     elif target.levels is not None:
         against, *others = target.levels
         model += f" = {others[0]} ({int((read.dataset.target > 0).sum()):,} rows) against {against}"
+    if isinstance(posterior, OfTable):
+        model += f", with {posterior.words}"
     return [*shape(read.table, read.layout), *taken(read.layout, MOST_SHOWN), model]
 
 
@@ -209,6 +229,8 @@ def write(
         "queries": posterior.queries,
         "coefficients": priors.beside(made.rows, _priors(request, read, posterior)),
     }
+    if made.groups is not None:
+        fit["groups"] = made.groups.shown()
     entry = {
         "name": folder.name,
         "experiment": folder.name,
@@ -221,7 +243,8 @@ def write(
     }
     with files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        coefficients.write_draws(folder / POSTERIOR, made.even, made.weighted, layout, attrs)
+        further = None if made.groups is None else made.groups.stored()
+        coefficients.write_draws(folder / POSTERIOR, made.even, made.weighted, layout, attrs, further)
         files.write_json(folder / FIT, fit)
         files.write_json(folder / store.RUN, entry)
     return folder

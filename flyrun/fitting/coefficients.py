@@ -175,8 +175,12 @@ def write_draws(
     weighted: dict[str, np.ndarray],
     layout: Layout,
     attrs: dict[str, Any],
+    further: dict[str, tuple[dict, dict]] | None = None,
 ) -> None:
-    """A netCDF tree: `posterior`, draws (C, T, ...) of even weight, and `weighted`, (S, ...), if any."""
+    """A netCDF tree: `posterior`, draws (C, T, ...) of even weight, and `weighted`, (S, ...), if any.
+
+    further: other groups of the file, each its axes and its variables over the first of them.
+    """
     own: dict[str, Any] = {"coefficient": layout.names[: even["beta"].shape[-1]]}
     if even["beta"].ndim == 4:
         own = {"class": (layout.target.levels or [])[1:]} | own
@@ -184,7 +188,7 @@ def write_draws(
     groups = {"posterior": ({"chain": range(chains), "draw": range(length)} | own, even)}
     if weighted:
         groups["weighted"] = ({"draw": range(len(weighted["beta"]))} | own, weighted)
-    _write(path, attrs, groups)
+    _write(path, attrs, groups | (further or {}))
 
 
 def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict]]) -> None:

@@ -12,7 +12,7 @@ from flyrun.config.schema import build
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import coefficients, priors, table_posterior
+from flyrun.fitting import bars, coefficients, priors, table_posterior
 from flyrun.fitting.by_weights import POSTERIOR
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import row_groups
@@ -67,8 +67,9 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
     layout = Layout.from_dict(about(folder)["layout"])
     # what decided which rows were used, and how often, is read too
     beside = [layout.target.name, *(column.name for column in layout.beside.values())]
-    names = list(dict.fromkeys([*new_rows.needed(layout), *beside]))
-    found = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text))
+    group = [bar.group for bar in bars.read(about(folder)["settings"].get("groups", ()))]
+    names = list(dict.fromkeys([*new_rows.needed(layout), *beside, *group]))
+    found = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text | set(group)))
     found = found.head(config.limit) if config.limit else found
     return found.dropna() if config.missing == "drop" else found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 from flyrun.config.dataset import Table
-from flyrun.config.schema import quoted
+from flyrun.config.schema import listing, quoted
 from flyrun.data.table import new_rows
 from flyrun.data.table.encode import design
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
+from flyrun.fitting.groups import stored_effects
+from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
 from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
@@ -32,7 +34,9 @@ _BLOCK = 512
 @dataclass(frozen=True)
 class Fitted:
     """A finished fit. beta: (S, D) draws on the columns' own scales, or (S, K-1, D) of K classes, of even
-    weight; aux: (S, A) auxiliary numbers as they were sampled, where they were."""
+    weight; aux: (S, A) auxiliary numbers as they were sampled, where they were; effects: of its groups, if it
+    has any, whose draws these are.
+    """
 
     layout: Layout
     link: str
@@ -40,6 +44,7 @@ class Fitted:
     settings: dict[str, Any]
     beta: np.ndarray
     aux: np.ndarray
+    effects: Effects | None = None
 
     @property
     def levels(self) -> list[str]:
@@ -55,7 +60,27 @@ class Fitted:
             raise ConfigError(f"--draws {draws}: must be from 1 to {there}, as many as the fit has")
         chosen = np.arange(draws) * there // draws
         aux = self.aux[chosen] if self.aux.size else self.aux
-        return Fitted(self.layout, self.link, self.family, self.settings, self.beta[chosen], aux)
+        effects = self.effects and self.effects.take(chosen)
+        return replace(self, beta=self.beta[chosen], aux=aux, effects=effects)
+
+    def with_new(self, groups: str, seed: int) -> Fitted:
+        """Levels of groups that it has not seen are refused, or get an effect drawn by this seed, or none.
+
+        Raises ConfigError for another choice.
+        """
+        if groups not in NEW_GROUPS:
+            raise ConfigError(f"--new-groups {groups}: must be {listing(NEW_GROUPS, 'or')}")
+        return replace(self, effects=self.effects and replace(self.effects, new=groups, seed=seed))
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns that rows of new tables must have."""
+        return list(dict.fromkeys([*new_rows.needed(self.layout), *self.group]))
+
+    @property
+    def group(self) -> list[str]:
+        """The column of its groups, if it has any."""
+        return [] if self.effects is None else [self.effects.bar.group]
 
 
 def fitted(folder: Path) -> Fitted:
@@ -63,34 +88,45 @@ def fitted(folder: Path) -> Fitted:
     told = read_fit(folder)
     if not told or not (folder / POSTERIOR).is_file():
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
-    if bars := told["settings"].get("groups"):
-        raise ConfigError(f"{folder}: was fitted with {bars[0]}, and rows of groups are not predicted yet")
     layout = Layout.from_dict(told["layout"])
     model = family(told["settings"]["model"])
     with h5py.File(folder / POSTERIOR) as file:
         stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
-    return of_draws(layout, told["link"], model, told["settings"], stored)
+    effects = stored_effects.read(folder / POSTERIOR, told["settings"])
+    return of_draws(layout, told["link"], model, told["settings"], stored, effects)
 
 
 def of_draws(
-    layout: Layout, link: str, model: Family, settings: dict[str, Any], draws: dict[str, np.ndarray]
+    layout: Layout,
+    link: str,
+    model: Family,
+    settings: dict[str, Any],
+    draws: dict[str, np.ndarray],
+    effects: Effects | None = None,
 ) -> Fitted:
-    """A fit of draws of even weight, (C, T, ...) by name: beta and, where they were kept, auxiliary numbers."""
+    """A fit of draws of even weight, (C, T, ...) by name: beta and, where they were kept, auxiliary numbers.
+
+    effects: of its groups, and so of some of the draws.
+    """
     beta = draws["beta"].reshape(-1, *draws["beta"].shape[2:])
     auxiliary = model.auxiliary(len(layout.target.levels or []), 1.0)
     aux = np.empty((len(beta), 0))
     if auxiliary and all(one.name in draws for one in auxiliary):
         aux = model.unread(np.stack([draws[one.name].ravel() for one in auxiliary], axis=-1))
-    return Fitted(layout, link, model, settings, beta, aux)
+    if effects is not None:
+        beta, aux = beta[effects.draws], aux[effects.draws]
+    return Fitted(layout, link, model, settings, beta, aux, effects)
 
 
-def linear_predictor(folder: Path, frame: pd.DataFrame, draws: int | None = None) -> np.ndarray:
+def linear_predictor(
+    folder: Path, frame: pd.DataFrame, draws: int | None = None, seed: int = 0, new_groups: str = "refuse"
+) -> np.ndarray:
     """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
 
     Ordered classes have no intercept in it: cutpoints stand in for it. Raises DataError for rows that do not
     fit, and ConfigError for a folder that holds no fit.
     """
-    one = fitted(folder).thinned(draws)
+    one = fitted(folder).thinned(draws).with_new(new_groups, seed)
     rows = checked_rows(one, frame)
     return _predictor(one, rows)
 
@@ -102,22 +138,31 @@ def predictions(
     interval: float = 0.9,
     draws: int | None = None,
     seed: int = 0,
+    new_groups: str = "refuse",
 ) -> pd.DataFrame:
     """Mean, sd and the ends low and high of the central interval of each row's prediction, a row each.
 
     kind: "mean", of the target's expectation (the chance of the second of two classes, of each of several;
     successes among a row's trials; of log(y) where that is the target), or "response", of new targets drawn
-    with this seed.  draws: use so many of the fit's; by default all.
+    with this seed.  draws: use so many of the fit's; by default all.  new_groups: "refuse" levels of
+    groups that the fit has not seen, "draw" an effect of each, or take "zero".
     Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Errors: as `linear_predictor`.
     """
-    one = fitted(folder).thinned(draws)
+    one = fitted(folder).thinned(draws).with_new(new_groups, seed)
     rows = checked_rows(one, frame)
     return predicted(one, rows, kind, interval, seed)
 
 
 def checked_rows(one: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows of a frame, checked. Raises DataError for those that do not fit."""
-    return new_rows.checked(frame, one.layout, "the new rows", _place)
+    return _checked(one, frame, "the new rows", _place)
+
+
+def _checked(one: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
+    rows = new_rows.checked(frame, one.layout, what, place, one.group)
+    if one.effects is not None:
+        one.effects.refuse_new(rows[one.effects.bar.group], what, place)
+    return rows
 
 
 def means(one: Fitted, rows: pd.DataFrame) -> Iterator[np.ndarray]:
@@ -131,13 +176,13 @@ def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
 
     told = one.settings["dataset"]
     options = Table(**{key: told[key] for key in ("decimal", "encoding", "na", "categorical") if key in told})
-    new_rows.lacking(one.layout, pieces.names(path, options), str(path))
+    new_rows.lacking(one.layout, pieces.names(path, options), str(path), one.group)
 
     def place(index: object) -> str:
         return text_table.place(path, int(str(index)), options)
 
-    read = pieces.pieces(path, new_rows.needed(one.layout), options, one.layout.text)
-    checked = [new_rows.checked(piece, one.layout, str(path), place) for piece in read]
+    read = pieces.pieces(path, one.needed, options, one.layout.text | set(one.group))
+    checked = [_checked(one, piece, str(path), place) for piece in read]
     if not checked:
         raise DataError(f"{path}: has no row to predict")
     return pd.concat(checked)
@@ -178,6 +223,10 @@ def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
             values = rows[column.name].to_numpy(np.float64)
             offset = np.log(values) if role == "exposure" else values
             eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
+    if one.effects is not None:
+        bar = one.effects.bar
+        along = None if bar.slope is None else rows[bar.slope].to_numpy(np.float64)
+        eta = eta + one.effects.of(rows[bar.group].tolist(), along)
     return eta
 
 

@@ -35,7 +35,7 @@ def rows(*words: str) -> dict[str, dict[str, float]]:
     """The answer's rows by name."""
     assert main(["fit", "t.csv", *words, "--fresh", "--quiet"]) == 0
     told = json.loads(Path("results/runs/t/fit.json").read_text(encoding="utf-8"))
-    assert "groups" in told["how"]
+    assert "group effects" in told["how"]
     return {row["coefficient"]: row for row in told["coefficients"]}
 
 
@@ -73,13 +73,6 @@ def test_what_is_not_fitted_is_refused(words: list[str], said: str, capsys: pyte
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
-
-
-def test_rows_of_groups_are_not_predicted_in_silence(capsys: pytest.CaptureFixture) -> None:
-    rows("ill ~ x + (1 | clinic)")
-    capsys.readouterr()
-    assert main(["predict", "results/runs/t", "t.csv"]) == 2
-    assert "(1 | clinic)" in capsys.readouterr().err
 
 
 def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureFixture) -> None:

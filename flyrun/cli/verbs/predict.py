@@ -13,6 +13,7 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.fitting import piped, predict  # late
 
     one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
+    one = one.with_new(given.new_groups, given.seed)
     rows = predict.rows_of(one, piped.kept(given.file))
     found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
     text = found.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
@@ -30,8 +31,8 @@ VERB = Verb(
     run,
     about="""Reads new rows and writes, as CSV, what a fit predicts of each: mean, sd, and the ends low and
     high of an interval; of several classes these for each, as mean[LEVEL]. Rows must have the columns that
-    explained the target, and its offset, exposure or trials; other columns are not read. A level that the
-    fit has not seen is refused.""",
+    explained the target, its groups, and its offset, exposure or trials; other columns are not read. A level
+    that the fit has not seen is refused; for a new group see --new-groups.""",
     examples=(
         "flyrun predict breast_cancer new.csv",
         "flyrun predict breast_cancer new.csv --kind response --interval 50 --out predictions.csv",
@@ -59,6 +60,13 @@ VERB.takes(
     help="of the draws between low and high",
 )
 VERB.takes("--draws", metavar="N", type=whole(1), help="use so many of the fit's draws (default: all)")
-VERB.takes("--seed", metavar="N", type=whole(0), default=0, help="of --kind response")
+VERB.takes(
+    "--new-groups",
+    metavar="WHAT",
+    choices=("refuse", "draw", "zero"),
+    default="refuse",
+    help="refuse groups that the fit has not seen, draw their effects as groups differ, or take zero",
+)
+VERB.takes("--seed", metavar="N", type=whole(0), default=0, help="of --kind response and --new-groups draw")
 VERB.takes("--out", metavar="FILE", type=path, help="write there (default: to the screen)")
 VERB.takes_results_dir()

@@ -1,6 +1,6 @@
 """Rows of a new table checked against what a fitted table held: columns, types, levels, nothing missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,21 +21,25 @@ def needed(layout: Layout) -> list[str]:
     return list(dict.fromkeys([*(one.name for one in layout.columns), *beside]))
 
 
-def lacking(layout: Layout, known: list[str], what: str) -> None:
+def lacking(layout: Layout, known: list[str], what: str, further: Sequence[str] = ()) -> None:
     """Raise DataError for a column that rows must have and a table `what` with columns `known` has not."""
-    for name in needed(layout):
+    for name in (*needed(layout), *further):
         if name not in known:
             raise DataError(f"{what}: has no column {name!r}, which the fit needs{did_you_mean(name, known)}")
 
 
-def checked(frame: pd.DataFrame, layout: Layout, what: str, place: Place) -> pd.DataFrame:
-    """The columns that the fit needs, numbers as float64 and levels as they are spelled in it.
+def checked(
+    frame: pd.DataFrame, layout: Layout, what: str, place: Place, further: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The columns that the fit needs, numbers as float64 and levels as they are spelled in it; further ones
+    as words.
 
     Raises DataError naming row and column for a missing or infinite value, text where the fit has numbers, a
     level that the fit has not seen, an exposure that is not above 0, or trials that are no whole numbers.
     """
-    lacking(layout, [str(name) for name in frame.columns], what)
+    lacking(layout, [str(name) for name in frame.columns], what, further)
     columns = {one.name: _checked(frame[one.name], one, what, place) for one in layout.columns}
+    columns |= {name: words(_filled(frame[name], what, place)) for name in further}
     for role, one in layout.beside.items():
         if role == "weights":
             continue
@@ -50,15 +54,13 @@ def checked(frame: pd.DataFrame, layout: Layout, what: str, place: Place) -> pd.
 
 def _checked(values: pd.Series, column: Column, what: str, place: Place) -> pd.Series:
     where = f"column {column.name}"
-    if (empty := values.isna()).any():
-        at = place(empty.idxmax())
-        raise DataError(f"{what}: {at}, {where} has no value; fill it in, or leave the row out")
+    values = _filled(values, what, place)
     if column.text:
-        words = _words(values)
-        unknown = ~words.isin(column.levels or [])
+        spelled = words(values)
+        unknown = ~spelled.isin(column.levels or [])
         if unknown.any():
-            raise _unknown(str(words[unknown].iloc[0]), column, what, place(unknown.idxmax()))
-        return words
+            raise _unknown(str(spelled[unknown].iloc[0]), column, what, place(unknown.idxmax()))
+        return spelled
     numbers = pd.to_numeric(values, errors="coerce") if not is_number(values) else values
     numbers = numbers.astype(np.float64)
     wrong = ~np.isfinite(numbers)
@@ -72,7 +74,14 @@ def _checked(values: pd.Series, column: Column, what: str, place: Place) -> pd.S
     return numbers
 
 
-def _words(values: pd.Series) -> pd.Series:
+def _filled(values: pd.Series, what: str, place: Place) -> pd.Series:
+    if (empty := values.isna()).any():
+        at = place(empty.idxmax())
+        raise DataError(f"{what}: {at}, column {values.name} has no value; fill it in, or leave the row out")
+    return values
+
+
+def words(values: pd.Series) -> pd.Series:
     """Values as a file's text has them: whole numbers without a point."""
     if is_number(values):
         return pd.Series([str(one).removesuffix(".0") for one in values.tolist()], values.index)

@@ -10,9 +10,10 @@ from flyrun.config.schema import quoted
 from flyrun.data.table import pieces
 from flyrun.data.table.columns import usable
 from flyrun.data.table.layout import Column
+from flyrun.data.table.new_rows import words
 from flyrun.errors import ConfigError
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import scales
+from flyrun.fitting.groups import effects, scales, stored_effects
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior, Rows
@@ -36,29 +37,44 @@ class OfTable(GroupedPosterior):
         An intercept's is that of a row whose column is 0.
         """
         t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.size - self.before))
-        group, slope = self.bar.group, self.column
-        told = {f"sd({group})": t00 * self.target_sd}
+        slope = self.column
+        told = [t00 * self.target_sd]
         if slope is not None:
             v00, v01, v11, shift = t00**2, t00 * t10, t10**2 + t11**2, slope.mean / slope.sd
             sd, own = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
-            told = {
-                f"sd({group})": sd * self.target_sd,
-                f"sd({slope.name} by {group})": own * self.target_sd / slope.sd,
-                f"cor({slope.name} by {group})": (v01 - shift * v11) / np.maximum(sd * own, 1e-300),
-            }
-        return {name: values.reshape(x.shape[:-1]) for name, values in told.items()}
+            told = [sd * self.target_sd, own * self.target_sd / slope.sd]
+            told.append((v01 - shift * v11) / np.maximum(sd * own, 1e-300))
+        names = stored_effects.sd_names(self.bar)
+        return {name: values.reshape(x.shape[:-1]) for name, values in zip(names, told, strict=True)}
+
+    @property
+    def words(self) -> str:
+        """The groups, how many they are and of how many rows."""
+        sizes = np.diff(np.append(self.starts, len(self.rows)))
+        least, most = int(sizes.min()), int(sizes.max())
+        each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        return f"{self.bar}: {self.groups:,} groups of {each} row{'s' * (most > 1)}"
+
+    def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> stored_effects.Effects:
+        """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
+        b = effects.draw(self, x, seed)
+        values = [b[..., 0]]
+        if (slope := self.column) is not None:
+            values = [b[..., 0] - b[..., 1] * (slope.mean / slope.sd), b[..., 1] / slope.sd]
+        rows = np.diff(np.append(self.starts, len(self.rows)))
+        own = np.stack(values, axis=-1).transpose(1, 0, 2) * self.target_sd
+        triangle = stored_effects.triangle(self.bar, self.others(x))
+        return stored_effects.Effects(self.bar, self.names, rows, draws, own.astype(np.float32), triangle)
 
     def other_priors(self) -> list[dict[str, str]]:
         """Theirs, a row each."""
-        group, unit = self.bar.group, f"half_t(3, 0, {2.5 * self.target_sd:.3g})"
-        if self.column is None:
-            return [{"term": f"sd({group})", "prior": unit}]
-        name, by = self.column.name, f"half_t(3, 0, {2.5 * self.target_sd / self.column.sd:.3g})"
-        return [
-            {"term": f"sd({group})", "prior": f"{unit} where {name} is {self.column.mean:.3g}"},
-            {"term": f"sd({name} by {group})", "prior": by},
-            {"term": f"cor({name} by {group})", "prior": f"lkj(1) where {name} is {self.column.mean:.3g}"},
-        ]
+        priors = [f"half_t(3, 0, {2.5 * self.target_sd:.3g})"]
+        if self.column is not None:
+            where = f"where {self.column.name} is {self.column.mean:.3g}"
+            by = f"half_t(3, 0, {2.5 * self.target_sd / self.column.sd:.3g})"
+            priors = [f"{priors[0]} {where}", by, f"lkj(1) {where}"]
+        names = stored_effects.sd_names(self.bar)
+        return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
 
 
 def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTable:
@@ -113,7 +129,7 @@ def _codes(read: ReadTable, bar: Bar) -> tuple[list[str], np.ndarray]:
         raise ConfigError(f"{bar}: {bar.group} is a term or the target too; leave it out of one of them")
     text = layout.text | {bar.group}
     parts = pieces.pieces(path, [*used, bar.group], options, text)
-    found = [piece[bar.group].astype(str) for piece, _ in usable(parts, options, str(path), text)]
+    found = [words(piece[bar.group]) for piece, _ in usable(parts, options, str(path), text)]
     column = pd.concat(found)
     if len(column) != layout.rows:
         raise ConfigError(

@@ -28,8 +28,8 @@ _START = -0.7  # log of an sd where the search begins
 class Block:
     """Some groups with all their rows: which groups, which rows, and where each group begins among these."""
 
-    groups: slice
-    rows: slice
+    groups: slice | np.ndarray
+    rows: slice | np.ndarray
     starts: np.ndarray
     code: np.ndarray
 
@@ -100,9 +100,9 @@ class GroupedPosterior(Posterior):
 
     # -- blocks --------------------------------------------------------------------------------------------
 
-    def grouped(self, each: int) -> Iterator[Block]:
-        """All groups, so many at a time that their rows times `each` numbers stay in a core's cache."""
-        most, first = max(1, _NUMBERS // each), 0
+    def grouped(self, each: int, numbers: int = _NUMBERS) -> Iterator[Block]:
+        """All groups, so many at a time that their rows times `each` come to about so many numbers."""
+        most, first = max(1, numbers // each), 0
         while first < self.groups:
             begin = self.starts[first]
             last = max(first + 1, int(np.searchsorted(self._ends, begin + most, side="right")))
@@ -148,19 +148,23 @@ class GroupedPosterior(Posterior):
         for block in self.grouped(grid.shape[1] * len(x)):
             rows = self.rows.take(block.rows)
             eta = self.predictors(rows, x)[0]  # (n, S)
-            if self.steps and self.effects == 1:
-                effect, level = self._centred(x, block, grid, rows, eta)
-            else:
-                effect, level = self._placed(x, block, grid)
+            effect, level = self.placed(x, block, grid, rows, eta)
             inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
             inside += log_weight + level
             top = inside.max(axis=2, keepdims=True)
             total += (np.log(np.exp(inside - top).sum(axis=2)) + top[:, :, 0]).sum(axis=0)
         return total
 
-    def _placed(self, x: np.ndarray, block: Block, grid: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-        """Nodes of a block's groups: effects, q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
+    def placed(
+        self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Nodes of a block's groups: effects, q of (g, S, K), and log N(b; 0, TT') + log|C| there.
+
+        grid: (q, K), from the centres; eta: (n, S) of the block's rows.
+        """
         assert self.follow is not None
+        if self.steps and self.effects == 1:
+            return self._centred(x, block, grid, rows, eta)
         nodes, away = self.follow, (x - self.follow.at)[:, : self.before]
         pull = [
             nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T
@@ -171,7 +175,7 @@ class GroupedPosterior(Posterior):
     def _centred(
         self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
     ) -> tuple[list[np.ndarray], np.ndarray]:
-        """As `_placed` of intercepts, about the modes at each x and their curvatures; eta: (n, S)."""
+        """As `placed` of intercepts, about the modes at each x and their curvatures."""
         assert self.follow is not None
         nodes, h = self.follow, self.h(x)
         precision, sd = scales.precision(h)[0], scales.triangle(h)[0]

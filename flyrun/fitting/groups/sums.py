@@ -53,6 +53,31 @@ def of_groups(
     return np.add.reduceat(np.broadcast_to(each, total.shape), block.starts, axis=0)
 
 
+def of_pairs(
+    family: Family,
+    rows: Rows,
+    block: Any,
+    eta: np.ndarray,
+    z: np.ndarray | None,
+    effect: list[np.ndarray],
+    aux: list[np.ndarray],
+    group: np.ndarray,
+    draws: np.ndarray,
+) -> np.ndarray:
+    """As `of_groups` of m pairs of a group and a draw, (m,) each, at effects q of (m, J): (m, J)."""
+    sizes = np.diff(np.append(block.starts, len(eta)))[group]
+    starts = np.append(0, np.cumsum(sizes))[:-1]
+    pair = np.repeat(np.arange(len(group)), sizes)
+    row = np.arange(len(pair)) + (block.starts[group] - starts)[pair]
+    y, trials, weights = (
+        value[row, None] if np.ndim(value) else value for value in (rows.target, rows.trials, rows.weights)
+    )
+    of_rows = [one[pair] for one in effect]
+    total = predictor(eta[row, draws[pair], None], None if z is None else z[row], of_rows)
+    each = weights * family.log_density(y, trials, [total, *(one[draws[pair]] for one in aux)])
+    return np.add.reduceat(np.broadcast_to(each, total.shape), starts, axis=0)
+
+
 def _alike(rows: Rows) -> bool:
     """Whether every row is one trial that is there once."""
     return bool(np.all(np.equal(rows.trials, 1.0)) and np.all(np.equal(rows.weights, 1.0)))

@@ -25,12 +25,16 @@ _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is c
 def views(rows: list[Row]) -> list[View]:
     """The coefficients as people read them, a table for each class."""
     classes: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        classes.setdefault(str(row["class"]), []).append(row)
+        if isinstance(group := row.get("group"), str):
+            groups.setdefault(group, []).append(row)
+        else:
+            classes.setdefault(str(row["class"]), []).append(row)
     return [
         table(f"Coefficients of {name}" if name else "Coefficients", _SHOWN, own, _COEFFICIENT)
         for name, own in classes.items()
-    ]
+    ] + [table(f"Effects of {name}", _EFFECTS, own, _LEVEL) for name, own in groups.items()]
 
 
 def caveats(run: Run) -> list[str]:
@@ -75,8 +79,13 @@ name[level] is that level's difference from the first. 3 % and 97 %: quantiles o
 94 % interval. effect: the mean per {{ per }} of a number column{% if per == "sd" %} (from one value to the
 other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the target{% endif %}, as in the
 figure, so that columns compare.
-{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of the 5 % and 95 %
-tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
+{% if groups %} Effects of {{ groups.group }}: by how much
+{% if groups.shown < groups.levels %}the {{ groups.shown }} lowest and highest of {{ groups.levels }} groups
+differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ groups.group }}) is the sd
+of groups' true effects. shrinkage: an effect's posterior variance over that of groups: near 0 a group's own
+rows decide, near 1 what all groups say.
+{% endif %}{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
+the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 {% else %} ESS: how many independent draws would tell the mean as well as the weighted ones.
 {% endif %}
 
@@ -96,8 +105,9 @@ def legend(run: Run) -> list[str]:
     """What the columns mean."""
     unit = UNITS[run.info["fit"]["link"]]
     regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
-    files = {"files": run.info["fit"].get("files", []), "most": _MOST_FILES}
-    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **files)
+    about = run.info["fit"]
+    more = {"files": about.get("files", []), "most": _MOST_FILES, "groups": about.get("groups")}
+    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **more)
 
 
 def effect_per(run: Run) -> str:
@@ -107,6 +117,21 @@ def effect_per(run: Run) -> str:
 
 def _rows(run: Run) -> list[Row]:
     return run.info["fit"]["coefficients"]
+
+
+def _all_rows(run: Run) -> list[Row]:
+    """The coefficients, and the groups that are shown."""
+    groups = run.info["fit"].get("groups") or {"rows": []}
+    more = [
+        {**row, "class": "", "coefficient": row["level"], "group": groups["group"], "of": row.get("effect")}
+        for row in groups["rows"]
+    ]
+    return [*_rows(run), *more]
+
+
+def _metrics(run: Run) -> list[Metric]:
+    """Columns of table.csv."""
+    return METRICS + (_OF_GROUPS if run.info["fit"].get("groups") else [])
 
 
 def _label(row: Row) -> str:
@@ -163,13 +188,22 @@ _COLUMNS = [
 ]
 _PRIOR = Metric("prior", "prior", text=lambda row: str(row.get("prior", "")))
 _SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
+_LEVEL = Metric("coefficient", "group", text=lambda row: str(row["coefficient"]))
+_EFFECT = Metric("of", "of", text=lambda row: row["of"] if isinstance(row["of"], str) else NOTHING)
+_OF_GROUPS = [
+    Metric("group"),
+    Metric("of"),
+    Metric("rows", "rows", text=lambda row: f"{row['rows']:,.0f}"),
+    Metric("shrinkage", "shrinkage", text=lambda row: f"{row['shrinkage']:.2f}"),
+]
+_EFFECTS = [_EFFECT, _OF_GROUPS[2], *_COLUMNS[:4], _OF_GROUPS[3]]
 METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]
 
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.
 SECTION = Section(
-    "coefficients", metrics=METRICS,
-    only="fit", table=_rows, views=views, lead=lead,
+    "coefficients", metrics=_metrics,
+    only="fit", table=_all_rows, views=views, lead=lead,
     legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "accuracy"),
     alone=True,
 )  # fmt: skip
