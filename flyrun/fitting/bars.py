@@ -52,7 +52,10 @@ def _bar(term: str, inside: str) -> Bar:
         )
     name = _column(group)
     if name is None:
-        raise FlyrunError(f"{term}: what stands after | is one column, as in '(1 | clinic)'")
+        nested = (
+            "; of nested groups make a column that names the inner one" if re.search("[/:]", group) else ""
+        )
+        raise FlyrunError(f"{term}: what stands after | is one column, as in '(1 | clinic)'{nested}")
     parts = [part.strip() for part in effects.split("+")]
     if "0" in parts or "-" in effects:
         slope = next((part for part in parts if part not in ("0", "1")), "1").split("-")[0].strip()

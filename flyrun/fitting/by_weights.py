@@ -80,7 +80,7 @@ def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
     with threadpool_limits(1):  # as above
         drawn = draw_groups(posterior, _SEED)
     if drawn.weighted.why:
-        raise remedy(posterior.bar, drawn.weighted.why)
+        raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
     made = by_weights(read, posterior, drawn.weighted)
     walked = _walked(drawn.weighted).ravel()
     cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
@@ -229,8 +229,8 @@ def write(
         "queries": posterior.queries,
         "coefficients": priors.beside(made.rows, _priors(request, read, posterior)),
     }
-    if made.groups is not None:
-        fit["groups"] = made.groups.shown()
+    if made.groups is not None and isinstance(posterior, OfTable):
+        fit["groups"] = made.groups.shown() | {"nodes": [posterior.nodes, posterior.steps]}
     entry = {
         "name": folder.name,
         "experiment": folder.name,

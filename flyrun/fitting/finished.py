@@ -14,6 +14,8 @@ from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import bars, coefficients, priors, table_posterior
 from flyrun.fitting.by_weights import POSTERIOR
+from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import row_groups
 from flyrun.models.family import family
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
 
 
 class Finished(NamedTuple):
-    """A fit. x, (S, P), are draws; log_weight, (S,), the logs of their weights, −∞ of those of none."""
+    """A fit. x, (S, P), are draws; log_weight, (S,), the logs of their weights, −∞ of those of none.
+
+    order: (N,) which of the table's rows those of the posterior are, where they stand in another order.
+    """
 
     dataset: Dataset
     layout: Layout
     posterior: Posterior
     x: np.ndarray
     log_weight: np.ndarray
+    order: np.ndarray | None = None
 
 
 def about(folder: Path) -> dict[str, Any]:
@@ -44,17 +50,25 @@ def about(folder: Path) -> dict[str, Any]:
 def read(folder: Path, **table: Any) -> Finished:
     """Read a fit's table again; table: settings of it that differ, as where the file is now.
 
-    Raises DataError where the table is not what it was, ConfigError for a fit with groups.
+    Raises DataError where the table is not what it was.
     """
-    settings = about(folder)["settings"]
-    if groups := settings.get("groups"):
-        raise ConfigError(f"{folder}: was fitted with {groups[0]}, and rows of groups are not left out yet")
-    dataset = flyrun.data.load(_table(folder, table))
+    told = about(folder)
+    settings, config = told["settings"], _table(folder, table)
+    dataset = flyrun.data.load(config)
     layout = Layout.from_dict(dataset.info["layout"])
     own = [priors.typed(one) for one in settings["prior"]]
-    told = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
-    posterior = table_posterior.posterior_of(dataset, family(settings["model"]), told)
-    return Finished(dataset, layout, posterior, *_draws(folder, posterior, layout))
+    prior = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
+    posterior = table_posterior.posterior_of(dataset, family(settings["model"]), prior)
+    groups, order = tuple(bars.read(settings.get("groups", ()))), None
+    if groups:
+        grouped = grouped_table.posterior_of(ReadTable(config, dataset, layout), posterior, groups)
+        grouped.nodes, grouped.steps = told["groups"]["nodes"]
+        posterior, order = grouped, grouped.order
+    x, log_weight = _draws(folder, posterior, layout)
+    if groups and not posterior.family.by_sums:
+        weight = np.exp(log_weight - log_weight.max())
+        grouped.settle(weight @ x / weight.sum())
+    return Finished(dataset, layout, posterior, x, log_weight, order)
 
 
 def rows(folder: Path, **table: Any) -> "pd.DataFrame":
@@ -94,6 +108,7 @@ def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarr
         group = file["weighted"] if "weighted" in file else file["posterior"]
         beta = group["beta"][...]
         aux = [group[one.name][...] for one in posterior.auxiliary]
+        others = {one["term"]: group[one["term"]][...].ravel() for one in posterior.other_priors()}
         if "weighted" in file:
             log_weight = group["log_weight"][...]
             if "sign" in group:
@@ -102,7 +117,10 @@ def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarr
             beta = beta.reshape(-1, *beta.shape[2:])
             aux = [values.reshape(-1) for values in aux]
             log_weight = np.zeros(len(beta))
-    return to_sampled(posterior, layout, beta, np.stack(aux, axis=-1) if aux else None), log_weight
+    x = to_sampled(posterior, layout, beta, np.stack(aux, axis=-1) if aux else None)
+    if isinstance(posterior, grouped_table.OfTable):
+        x = np.concatenate([x, posterior.h_of(others)], axis=1)
+    return x, log_weight
 
 
 def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:

@@ -17,11 +17,14 @@ from flyrun.diagnostics.psis import HEAVY
 from flyrun.errors import ConfigError
 from flyrun.fitting import finished
 from flyrun.fitting.finished import Finished
+from flyrun.fitting.groups import left_out
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import Rows
 
 _ALL_ROWS = 2_000  # up to which every row is smoothed
 _SAMPLED = 1_000  # rows of a taller table that are
 _MOST_DRAWS = 4_000
+_EVALUATIONS, _FEWEST_DRAWS = 100_000_000, 500  # of groups' rows, at nodes
 _NODES = 11
 _BLOCK = 1 << 16
 
@@ -78,23 +81,39 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
 
 
 def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
+    if fit.order is not None:
+        each, copies = (_in_order(values, fit.order) for values in (each, copies))
     own = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
     digest = hashlib.sha256(own.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
     bad = float(np.mean(k_hat > HEAVY))
     return Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
 
 
+def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """(N,) by the table's rows, of values by the posterior's."""
+    found = np.empty_like(values)
+    found[order] = values
+    return found
+
+
 def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many of the draws."""
-    if len(fit.x) <= _MOST_DRAWS:
+    """At most so many of the draws; with groups fewer, for each row asks for all of its group."""
+    most = _MOST_DRAWS
+    if isinstance(one := fit.posterior, GroupedPosterior):
+        rows = min(len(one.rows), _SAMPLED * len(one.rows) // one.groups)
+        cost = rows * (1 if one.family.by_sums else left_out.nodes(one) ** one.effects)
+        most = int(np.clip(_EVALUATIONS // cost, _FEWEST_DRAWS, _MOST_DRAWS))
+    if len(fit.x) <= most:
         return fit.x, fit.log_weight
-    kept = np.sort(rng.choice(len(fit.x), _MOST_DRAWS, replace=False))
+    kept = np.sort(rng.choice(len(fit.x), most, replace=False))
     return fit.x[kept], fit.log_weight[kept]
 
 
 def pointwise(fit: Finished, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log likelihoods of one copy of each of these rows, (n, S), at x (S, P)."""
+    """Log likelihoods of one copy of each of these rows, (n, S), at x (S, P), given others of its group."""
     posterior = fit.posterior
+    if isinstance(posterior, GroupedPosterior):
+        return left_out.log_density(posterior, rows, x)
     taken = posterior.rows.take(rows)
     found = _values(fit, taken, posterior.predictors(taken, x))
     posterior.queries += found.size
@@ -128,6 +147,8 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     centre = weight @ x
+    if isinstance(posterior, GroupedPosterior):  # a group's integral is the larger part of a row's
+        return pointwise(fit, np.arange(len(posterior.rows)), centre[None])[:, 0]
     away = (x - centre)[:, : posterior.n_coefficients]
     covariance = (away * weight[:, None]).T @ away
     one = posterior.linear == 1

@@ -25,7 +25,7 @@ MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
 class ReadTable(NamedTuple):
     """A table under the options that name it, the rows that were read, and what they mean."""
 
-    table: TypedTable
+    table: Table
     dataset: Dataset
     layout: Layout
 

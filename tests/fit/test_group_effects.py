@@ -10,7 +10,7 @@ from scipy.stats import kstest
 from flyrun.api.fits import Fit, fit
 from flyrun.errors import DataError
 from flyrun.fitting import mode, predict
-from flyrun.fitting.groups import effects, hull, scales
+from flyrun.fitting.groups import effects, hull, left_out, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from tests.fit.test_groups import NAMES, grouped
 
@@ -201,3 +201,38 @@ def test_comparisons_are_of_the_groups_that_rows_are_of(fits: dict[str, Fit]) ->
     slope = by_hand(fit, data.assign(x=data["x"] + 1.0)) - by_hand(fit, data)
     assert fit.slopes("x")["mean"].iloc[0] == pytest.approx(slope.mean(), rel=1e-9)
     assert fit.comparisons("x")["mean"].iloc[0] == pytest.approx(slope.mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("slope", [False, True])
+@pytest.mark.parametrize("name", [*NAMES, "gaussian"])
+def test_a_row_left_out_of_its_group_is_told_by_the_others(name: str, slope: bool) -> None:
+    posterior, x = settled(name, slope)
+    posterior.settle(x)
+    which = np.array([50, 0, 2, 20])  # of each group one; the second is its group's only row
+    found = left_out.log_density(posterior, which, np.stack([x, 0.9 * x]))
+    for k, i in enumerate(which):
+        rest = np.delete(np.arange(len(posterior.rows)), i)
+        starts = posterior.starts - (posterior.starts > i)
+        starts, n = np.unique(starts), 41 if slope else 81
+        column = None if posterior.slope is None else posterior.slope[rest]
+        rows = posterior.rows.take(rest)
+        without = type(posterior)(posterior.family, rows, posterior.prior, starts=starts, slope=column)
+        one = posterior.rows.take(np.array([i]))
+        alone = posterior.family.constant(one.target, one.trials)
+        for j, at in enumerate((x, 0.9 * x)):
+            without.settle(at)
+            copies = float(np.broadcast_to(posterior.rows.weights, len(rest) + 1)[i])
+            if copies == 1.0:
+                right = posterior.by_nodes(at[None], n) - without.by_nodes(at[None], n)
+                assert found[k, j] == pytest.approx(float(right[0] + np.ravel(alone)[0]), abs=5e-3)
+
+
+def test_leaving_out_a_row_is_as_a_fit_without_it() -> None:
+    data = table(80, 8)
+    made = fit(data, "ill ~ x + (1 | clinic)")
+    told = made.loo()
+    assert made.loo().digest == fit(data, "ill ~ x").loo().digest
+    for i in (3, 11, 40):
+        chance = fit(data.drop(index=i), "ill ~ x + (1 | clinic)").predict(data.loc[[i]])["mean"].iloc[0]
+        right = np.log(chance if data["ill"][i] == "yes" else 1.0 - chance)
+        assert told.each[i] == pytest.approx(right, abs=0.04)

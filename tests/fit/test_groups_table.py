@@ -64,7 +64,7 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
         (["ill ~ C(clinic) + (1 | clinic)"], "leave it out of one of them"),
         (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
         (["pain ~ x + (1 | clinic)", "--model", "student_t"], "choose --model from logistic"),
-        (["ill ~ (1 | clinic) + (1 | x)"], "keep (1 | clinic)"),
+        (["ill ~ (1 | clinic) + (1 | x)"], "as (1 | clinic), and write C(x)"),
         (["ill ~ x + (1 | clinic)", "sampler=hmc"], "leave settings out"),
     ],
 )

@@ -153,14 +153,6 @@ def test_a_file_is_read_again_for_comparisons(trial, tmp_path, monkeypatch):
         load("results/runs/t").comparisons("arm")
 
 
-def test_groups_are_fitted_and_what_they_cannot_do_yet_is_refused(trial):
-    frame = trial.assign(clinic=np.repeat([f"c{k}" for k in range(20)], 15))
-    made = fit(frame, "ill ~ dose + (1 | clinic)")
-    assert "sd(clinic)" in made.summary().index
-    with pytest.raises(ConfigError, match="was fitted with"):
-        made.loo()
-
-
 def test_every_block_of_the_page_runs_as_printed(monkeypatch, tmp_path):
     """One after the other in one namespace, from a folder with the sample table."""
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from flyrun.config.schema import quoted
 from flyrun.data.table import pieces
-from flyrun.data.table.columns import usable
+from flyrun.data.table.columns import MOST_LEVELS, usable
 from flyrun.data.table.layout import Column
 from flyrun.data.table.new_rows import words
 from flyrun.errors import ConfigError
@@ -24,12 +24,13 @@ FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
 @dataclass
 class OfTable(GroupedPosterior):
     """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
-    the slope, if there is one."""
+    the slope, if there is one; order: (N,) the table's rows, group by group."""
 
     bar: Bar = field(default_factory=lambda: Bar(""))
     names: tuple[str, ...] = ()
     target_sd: float = 1.0
     column: Column | None = None
+    order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Sds of effects, and their correlation, of draws x (..., P), on the columns' own scales.
@@ -66,6 +67,17 @@ class OfTable(GroupedPosterior):
         triangle = stored_effects.triangle(self.bar, self.others(x))
         return stored_effects.Effects(self.bar, self.names, rows, draws, own.astype(np.float32), triangle)
 
+    def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
+        """h (S, m) by what `others` tells, by name."""
+        own = stored_effects.triangle(self.bar, stored) / self.target_sd
+        if (slope := self.column) is None:
+            return np.log(own[:, :1])
+        v00, v01, v11 = own[:, 0] ** 2, own[:, 0] * own[:, 1], own[:, 1] ** 2 + own[:, 2] ** 2
+        t00 = np.sqrt(np.maximum(v00 + 2.0 * slope.mean * v01 + slope.mean**2 * v11, 1e-300))
+        t10 = (v01 + slope.mean * v11) * slope.sd / t00
+        t11 = np.sqrt(np.maximum(v11 * slope.sd**2 - t10**2, 1e-300))
+        return np.stack([np.log(t00), t10, np.log(t11)], axis=-1)
+
     def other_priors(self) -> list[dict[str, str]]:
         """Theirs, a row each."""
         priors = [f"half_t(3, 0, {2.5 * self.target_sd:.3g})"]
@@ -80,7 +92,10 @@ class OfTable(GroupedPosterior):
 def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTable:
     """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
     if len(bars) > 1:
-        raise ConfigError(f"{bars[1]}: one group is fitted; keep {bars[0]} and write C({bars[1].group})")
+        raise ConfigError(
+            f"{bars[1]}: one group is fitted; keep the one of more levels, as {bars[0]}, and write "
+            f"C({bars[1].group}) for the other"
+        )
     bar, layout = bars[0], read.layout
     if one.family.name not in FAMILIES:
         known = ", ".join(FAMILIES)
@@ -116,6 +131,7 @@ def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTa
         names=tuple(names),
         target_sd=layout.target.sd,
         column=column,
+        order=order,
     )
 
 
@@ -139,7 +155,11 @@ def _codes(read: ReadTable, bar: Bar) -> tuple[list[str], np.ndarray]:
     return [str(level) for level in levels], code
 
 
-def remedy(bar: Bar, why: str) -> ConfigError:
+def remedy(bar: Bar, groups: int, why: str) -> ConfigError:
     """The refusal of draws that are not to be trusted."""
-    less = f"(1 | {quoted(bar.group)})" if bar.slope else f"C({bar.group}), a coefficient each"
-    return ConfigError(f"{bar}: weighted draws are not to be trusted, because {why}; fit {less}, instead")
+    less = f"fit (1 | {quoted(bar.group)}) instead"
+    if bar.slope is None:
+        less = f"fit C({bar.group}), a coefficient each, instead"
+        if groups > MOST_LEVELS:
+            less = f"leave {bar.group} out, or join its {groups:,} levels into fewer"
+    return ConfigError(f"{bar}: weighted draws are not to be trusted, because {why}; {less}")

@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.special import roots_hermitenorm
 
+from flyrun.children import cores
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.rows_posterior import Expansion, Posterior
+from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
+_AT_ONCE = 8  # draws at least, so that a block's rows are looked up once for several
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
 _TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out bend by nothing
 _START = -0.7  # log of an sd where the search begins
@@ -134,26 +137,32 @@ class GroupedPosterior(Posterior):
     def by_nodes(self, x: np.ndarray, nodes: int) -> np.ndarray:
         """The same by so many nodes of an effect."""
         total, each = np.zeros(len(x)), len(self.rows) * nodes**self.effects
-        at_once = max(1, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
+        at_once = max(_AT_ONCE, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
+        parts = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
+        grid, log_weight = self.grid(nodes)
+        items = ((draws, block) for draws in parts for block in self.grouped(grid.shape[1] * len(x[draws])))
+
+        def one(item: tuple[slice, Block]) -> tuple[slice, np.ndarray]:
+            with np.errstate(all="ignore"):
+                return item[0], self._some(x[item[0]], item[1], grid, log_weight)
+
+        threads = cores() if len(x) * each > _NUMBERS else 1
+        for draws, found in in_order(one, items, threads):
+            total[draws] += found
         with np.errstate(all="ignore"):
-            for first in range(0, len(x), at_once):
-                total[first : first + at_once] = self._some(x[first : first + at_once], nodes)
             total += self._alone(x)
-        self.queries += len(x) * each
+        self.queries += len(x) * (each + len(self.rows) * (self.steps + 1) * (self.steps > 0))
         return np.where(np.isnan(total), -np.inf, total)
 
-    def _some(self, x: np.ndarray, nodes: int) -> np.ndarray:
-        grid, log_weight = self.grid(nodes)
-        total, aux = np.zeros(len(x)), [value[:, None] for value in self.auxiliaries(x)]
-        for block in self.grouped(grid.shape[1] * len(x)):
-            rows = self.rows.take(block.rows)
-            eta = self.predictors(rows, x)[0]  # (n, S)
-            effect, level = self.placed(x, block, grid, rows, eta)
-            inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
-            inside += log_weight + level
-            top = inside.max(axis=2, keepdims=True)
-            total += (np.log(np.exp(inside - top).sum(axis=2)) + top[:, :, 0]).sum(axis=0)
-        return total
+    def _some(self, x: np.ndarray, block: Block, grid: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
+        """A block's part, (S,)."""
+        rows, aux = self.rows.take(block.rows), [value[:, None] for value in self.auxiliaries(x)]
+        eta = self.predictors(rows, x)[0]  # (n, S)
+        effect, level = self.placed(x, block, grid, rows, eta)
+        inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
+        inside += log_weight + level
+        top = inside.max(axis=2, keepdims=True)
+        return (np.log(np.exp(inside - top).sum(axis=2)) + top[:, :, 0]).sum(axis=0)
 
     def placed(
         self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
@@ -191,7 +200,6 @@ class GroupedPosterior(Posterior):
             if step < self.steps:
                 up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
                 b = b + np.clip(np.nan_to_num((up - b * precision) / within), -_LONGEST, _LONGEST)
-        self.queries += (self.steps + 1) * eta.size
         c = within**-0.5
         effect = b[:, :, None] + c[:, :, None] * grid[0]
         return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2

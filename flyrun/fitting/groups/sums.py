@@ -10,8 +10,8 @@ import numpy as np
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.models.family import Family
 
-_TOGETHER = 8  # rows whose product of 1 + e^η is taken before its logarithm
-_SAFE = 80.0  # the largest predictor of which eight such factors stay below a number's end
+_LARGEST = 690.0  # log of the largest product of factors 1 + e^η before its logarithm is taken
+_TOGETHER = 64  # factors at most: rounding grows by each
 
 
 def column(value: Any) -> Any:
@@ -41,8 +41,11 @@ def of_groups(
         return _linear(rows, block, eta, None, effect) - np.add.reduceat(
             column(rows.weights) * np.exp(eta), block.starts, axis=0
         )[:, :, None] * np.exp(effect[0])
-    if family.name in ("logistic", "binomial") and _alike(rows) and _reach(eta, z, effect) < _SAFE:
-        return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect)
+    if family.name in ("logistic", "binomial") and _alike(rows):
+        together = _LARGEST / (max(_reach(eta, z, effect), 0.0) + 1.0)
+        if together >= 1.0:  # not of a predictor that is no number either
+            at_once = min(int(together), _TOGETHER)
+            return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect, at_once)
     y, trials, weights = (
         value[:, None, None] if np.ndim(value) else value
         for value in (rows.target, rows.trials, rows.weights)
@@ -97,23 +100,29 @@ def _linear(rows: Rows, block: Any, eta: np.ndarray, z: np.ndarray | None, effec
     return total if z is None else total + np.add.reduceat(y * z, block.starts)[:, None, None] * effect[1]
 
 
-def _log_products(block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> np.ndarray:
-    """Σ log(1 + e^(η + z'b)), (g, S, K): products of eight rows of a group at a time, then logarithms."""
+def _log_products(
+    block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray], together: int
+) -> np.ndarray:
+    """Σ log(1 + e^(η + z'b)), (g, S, K): products of so many rows of a group at a time, then logarithms."""
     sizes = np.diff(np.append(block.starts, len(eta)))
-    pieces = -(-sizes // _TOGETHER)
+    pieces = -(-sizes // together)
     owner = np.repeat(np.arange(len(sizes)), pieces)
     begin = np.append(0, np.cumsum(pieces))[:-1]
-    within = np.arange(len(owner)) - begin[owner]
-    first, end = block.starts[owner] + within * _TOGETHER, (block.starts + sizes)[owner]
-    factor = np.exp(effect[0])[owner]
-    odds = np.append(np.exp(eta), np.zeros((1, eta.shape[1])), axis=0)  # a row that is not there: 1 + 0
-    along = None if z is None else effect[1][owner]
-    product: Any = 1.0
-    for j in range(_TOGETHER):
-        row = np.where(first + j < end, first + j, len(eta))
-        one = odds[row][:, :, None] * factor
+    within = (np.arange(len(owner)) - begin[owner]) * together
+    length = np.minimum(sizes[owner] - within, together)
+    order = np.argsort(-length, kind="stable")  # the longest first: those that have a j-th row are the first
+    first, having = (block.starts[owner] + within)[order], np.sort(-length)
+    factor, odds = np.exp(effect[0])[owner[order]], np.exp(eta)
+    along = None if z is None else effect[1][owner[order]]
+    product, one = np.ones_like(factor), np.empty_like(factor)
+    for j in range(-having[0]):
+        n = int(np.searchsorted(having, -j))  # longer than j
+        row, some = first[:n] + j, one[:n]
+        np.multiply(odds[row][:, :, None], factor[:n], out=some)
         if z is not None and along is not None:
-            one *= np.exp(np.append(z, 0.0)[row][:, None, None] * along)
-        one += 1.0
-        product = one if j == 0 else np.multiply(product, one, out=product)
-    return np.add.reduceat(np.log(product), begin, axis=0)
+            some *= np.exp(z[row][:, None, None] * along[:n])
+        some += 1.0
+        product[:n] *= some
+    found = np.empty_like(product)
+    found[order] = np.log(product, out=product)
+    return np.add.reduceat(found, begin, axis=0)
