@@ -148,13 +148,16 @@ class Fit:
         """Effects of groups, a row each: rows, mean, sd, ends of the 94 % interval, and shrinkage.
 
         Intercepts are where a slope's column is 0. shrinkage: the effect's posterior variance over that of
-        groups: near 0 a group's own rows decide, near 1 what all groups say.
-        Raises ConfigError for a fit without groups.
+        groups: near 0 a group's own rows decide, near 1 what all groups say. Of two factors
+        with the column of each before. Raises ConfigError for a fit without groups.
         """
+        import pandas as pd  # late
+
         effects = stored_effects.read(self.folder / by_weights.POSTERIOR, self._about["settings"])
-        if effects is None:
+        if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
-        return effects.table()
+        tables = [one.table() for one in effects]
+        return tables[0] if len(tables) == 1 else pd.concat(tables, keys=[one.bar.group for one in effects])
 
     def comparisons(self, column: str, interval: float = 0.94) -> "pd.DataFrame":
         """By how much the expected target changes with a column, averaged over the fit's rows.

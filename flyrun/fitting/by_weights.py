@@ -12,7 +12,7 @@ from flyrun import __version__, files
 from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
-from flyrun.fitting.groups.stored_effects import Effects
+from flyrun.fitting.groups.stored_effects import Effects, stored_as
 from flyrun.fitting.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -36,7 +36,7 @@ class Answer:
 
     chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
     files: of a table in several, what tells each from others.
-    groups: their effects, where there are groups.
+    groups: their effects, a factor each.
     """
 
     how: str
@@ -47,7 +47,7 @@ class Answer:
     agreed: bool
     caveats: list[str]
     files: list[dict[str, Any]] = field(default_factory=list)
-    groups: Effects | None = None
+    groups: tuple[Effects, ...] = ()
 
 
 def draw(posterior: Posterior, seed: int = _SEED) -> weighted_draws.Weighted:
@@ -229,8 +229,9 @@ def write(
         "queries": posterior.queries,
         "coefficients": priors.beside(made.rows, _priors(request, read, posterior)),
     }
-    if made.groups is not None and isinstance(posterior, OfTable):
-        fit["groups"] = made.groups.shown() | {"nodes": [posterior.nodes, posterior.steps]}
+    if isinstance(posterior, OfTable):
+        nodes = {"nodes": [posterior.nodes, posterior.steps]}
+        fit["groups"] = [one.shown() | nodes for one in made.groups]
     entry = {
         "name": folder.name,
         "experiment": folder.name,
@@ -243,7 +244,7 @@ def write(
     }
     with files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        further = None if made.groups is None else made.groups.stored()
+        further = {stored_as(place): one.stored() for place, one in enumerate(made.groups)}
         coefficients.write_draws(folder / POSTERIOR, made.even, made.weighted, layout, attrs, further)
         files.write_json(folder / FIT, fit)
         files.write_json(folder / store.RUN, entry)

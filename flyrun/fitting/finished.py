@@ -60,9 +60,13 @@ def read(folder: Path, **table: Any) -> Finished:
     prior = priors.priors(layout, own, settings["prior_scale"], intercept=layout.task != "ordered")
     posterior = table_posterior.posterior_of(dataset, family(settings["model"]), prior)
     groups, order = tuple(bars.read(settings.get("groups", ()))), None
+    if len(groups) > 1:
+        raise ConfigError(
+            f"{folder}: was fitted with {groups[0]} and {groups[1]}, and rows of two groups are not left out"
+        )
     if groups:
         grouped = grouped_table.posterior_of(ReadTable(config, dataset, layout), posterior, groups)
-        grouped.nodes, grouped.steps = told["groups"]["nodes"]
+        grouped.nodes, grouped.steps = told["groups"][0]["nodes"]
         posterior, order = grouped, grouped.order
     x, log_weight = _draws(folder, posterior, layout)
     if groups and not posterior.family.by_sums:

@@ -34,8 +34,8 @@ _BLOCK = 512
 @dataclass(frozen=True)
 class Fitted:
     """A finished fit. beta: (S, D) draws on the columns' own scales, or (S, K-1, D) of K classes, of even
-    weight; aux: (S, A) auxiliary numbers as they were sampled, where they were; effects: of its groups, if it
-    has any, whose draws these are.
+    weight; aux: (S, A) auxiliary numbers as they were sampled, where they were; effects: of its groups, a
+    factor each, whose draws these are.
     """
 
     layout: Layout
@@ -44,7 +44,7 @@ class Fitted:
     settings: dict[str, Any]
     beta: np.ndarray
     aux: np.ndarray
-    effects: Effects | None = None
+    effects: tuple[Effects, ...] = ()
 
     @property
     def levels(self) -> list[str]:
@@ -60,7 +60,7 @@ class Fitted:
             raise ConfigError(f"--draws {draws}: must be from 1 to {there}, as many as the fit has")
         chosen = np.arange(draws) * there // draws
         aux = self.aux[chosen] if self.aux.size else self.aux
-        effects = self.effects and self.effects.take(chosen)
+        effects = tuple(one.take(chosen) for one in self.effects)
         return replace(self, beta=self.beta[chosen], aux=aux, effects=effects)
 
     def with_new(self, groups: str, seed: int) -> Fitted:
@@ -70,17 +70,18 @@ class Fitted:
         """
         if groups not in NEW_GROUPS:
             raise ConfigError(f"--new-groups {groups}: must be {listing(NEW_GROUPS, 'or')}")
-        return replace(self, effects=self.effects and replace(self.effects, new=groups, seed=seed))
+        effects = tuple(replace(one, new=groups, seed=seed) for one in self.effects)
+        return replace(self, effects=effects)
 
     @property
     def needed(self) -> list[str]:
         """Columns that rows of new tables must have."""
-        return list(dict.fromkeys([*new_rows.needed(self.layout), *self.group]))
+        return list(dict.fromkeys([*new_rows.needed(self.layout), *self.groups]))
 
     @property
-    def group(self) -> list[str]:
-        """The column of its groups, if it has any."""
-        return [] if self.effects is None else [self.effects.bar.group]
+    def groups(self) -> list[str]:
+        """The columns of its groups."""
+        return [one.bar.group for one in self.effects]
 
 
 def fitted(folder: Path) -> Fitted:
@@ -102,7 +103,7 @@ def of_draws(
     model: Family,
     settings: dict[str, Any],
     draws: dict[str, np.ndarray],
-    effects: Effects | None = None,
+    effects: tuple[Effects, ...] = (),
 ) -> Fitted:
     """A fit of draws of even weight, (C, T, ...) by name: beta and, where they were kept, auxiliary numbers.
 
@@ -113,8 +114,8 @@ def of_draws(
     aux = np.empty((len(beta), 0))
     if auxiliary and all(one.name in draws for one in auxiliary):
         aux = model.unread(np.stack([draws[one.name].ravel() for one in auxiliary], axis=-1))
-    if effects is not None:
-        beta, aux = beta[effects.draws], aux[effects.draws]
+    if effects:
+        beta, aux = beta[effects[0].draws], aux[effects[0].draws]
     return Fitted(layout, link, model, settings, beta, aux, effects)
 
 
@@ -159,9 +160,9 @@ def checked_rows(one: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _checked(one: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
-    rows = new_rows.checked(frame, one.layout, what, place, one.group)
-    if one.effects is not None:
-        one.effects.refuse_new(rows[one.effects.bar.group], what, place)
+    rows = new_rows.checked(frame, one.layout, what, place, one.groups)
+    for effects in one.effects:
+        effects.refuse_new(rows[effects.bar.group], what, place)
     return rows
 
 
@@ -176,12 +177,12 @@ def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
 
     told = one.settings["dataset"]
     options = Table(**{key: told[key] for key in ("decimal", "encoding", "na", "categorical") if key in told})
-    new_rows.lacking(one.layout, pieces.names(path, options), str(path), one.group)
+    new_rows.lacking(one.layout, pieces.names(path, options), str(path), one.groups)
 
     def place(index: object) -> str:
         return text_table.place(path, int(str(index)), options)
 
-    read = pieces.pieces(path, one.needed, options, one.layout.text | set(one.group))
+    read = pieces.pieces(path, one.needed, options, one.layout.text | set(one.groups))
     checked = [_checked(one, piece, str(path), place) for piece in read]
     if not checked:
         raise DataError(f"{path}: has no row to predict")
@@ -223,10 +224,10 @@ def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
             values = rows[column.name].to_numpy(np.float64)
             offset = np.log(values) if role == "exposure" else values
             eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
-    if one.effects is not None:
-        bar = one.effects.bar
+    for effects in one.effects:
+        bar = effects.bar
         along = None if bar.slope is None else rows[bar.slope].to_numpy(np.float64)
-        eta = eta + one.effects.of(rows[bar.group].tolist(), along)
+        eta = eta + effects.of(rows[bar.group].tolist(), along)
     return eta
 
 

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from flyrun.fitting import mode, weighted_draws
-from flyrun.fitting.groups import draw, normal_noise
+from flyrun.fitting.groups import draw, normal_noise, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.models.family import family
@@ -99,6 +99,31 @@ def test_closed_form_under_normal_noise_is_the_integral_over_coefficients(slope:
         whole = value + 0.5 * up @ np.linalg.solve(bend, up) - 0.5 * np.linalg.slogdet(bend)[1]
         differences.append(whole - sums.log_density(v[None])[0])
     assert_allclose(differences, differences[0], atol=1e-8)
+
+
+def test_a_crossed_factor_is_integrated_out_in_closed_form() -> None:
+    """With all of them integrated out rows are normal, of a covariance that is the sum of its parts'."""
+    rng, n = np.random.default_rng(0), 40
+    code, crossed = np.sort(np.arange(n) % 7), rng.integers(0, 4, n)
+    features = np.column_stack([rng.standard_normal(n), np.ones(n)])
+    y = features @ [0.5, 0.2] + rng.standard_normal(7)[code] + rng.standard_normal(4)[crossed]
+    y = y + 0.5 * rng.standard_normal(n)
+    prior = CoefficientPrior(np.zeros(2), np.full(2, 2.5))
+    starts = np.searchsorted(code, np.arange(7))
+    posterior = GroupedPosterior(family("gaussian"), Rows(features, y), prior, starts=starts, crossed=crossed)
+    sums, differences = normal_noise.Sums(posterior), []
+    for v in 0.4 * rng.standard_normal((6, 3)):
+        noise, one, other = np.exp(2.0 * v)
+        whole = noise * np.eye(n) + one * (code[:, None] == code) + other * (crossed[:, None] == crossed)
+        whole += 2.5**2 * features @ features.T
+        right = -0.5 * (y @ np.linalg.solve(whole, y) + np.linalg.slogdet(whole)[1])
+        right += posterior.auxiliary[0].prior.log_density(v[0])
+        right += scales.log_prior(v[None, 1:2])[0] + scales.log_prior(v[None, 2:])[0]
+        differences.append(right - sums.log_density(v[None])[0])
+    assert_allclose(differences, differences[0], atol=1e-8)
+    found = draw.draw(posterior).weighted
+    assert found.why == ""
+    assert found.x.shape[1] == posterior.size == 2 + 3 + 4
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,5 +1,6 @@
 """`flyrun fit` with groups: rows of the answer, files that are mapped, and what is refused in one line."""
 
+import io
 import json
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flyrun.api.fits import load
 from flyrun.cli.main import main
 from flyrun.data.table import loader
+from flyrun.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +67,7 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
         (["ill ~ C(clinic) + (1 | clinic)"], "leave it out of one of them"),
         (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
         (["pain ~ x + (1 | clinic)", "--model", "student_t"], "choose --model from logistic"),
-        (["ill ~ (1 | clinic) + (1 | x)"], "as (1 | clinic), and write C(x)"),
+        (["ill ~ (1 | clinic) + (1 | x)"], "two groups are fitted with --model gaussian alone; write C(x)"),
         (["ill ~ x + (1 | clinic)", "sampler=hmc"], "leave settings out"),
     ],
 )
@@ -73,6 +76,27 @@ def test_what_is_not_fitted_is_refused(words: list[str], said: str, capsys: pyte
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_two_factors_that_cross_are_fitted_under_normal_noise(capsys: pytest.CaptureFixture) -> None:
+    table = pd.read_csv("t.csv")
+    code = np.arange(len(table)) % 6
+    table["pain"] += np.array([0.0, 4.0, -3.0, 8.0, 1.0, -6.0])[code]
+    table.assign(lab=[f"l{k}" for k in code]).to_csv("t.csv", index=False)
+    found = rows("pain ~ x + (1 | lab) + (1 | clinic)")
+    assert list(found) == ["intercept", "x", "sigma", "sd(clinic)", "sd(lab)"]
+    assert 2.5 < found["sd(lab)"]["mean"] < 12.0
+    capsys.readouterr()
+    assert main(["predict", "results/runs/t", "t.csv"]) == 0
+    told = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    left = pd.read_csv("t.csv")["pain"] - told["mean"]
+    assert left.std() == pytest.approx(
+        found["sigma"]["mean"], rel=0.1
+    )  # both factors are in what is predicted
+    assert left.groupby(code).mean().abs().max() < 0.5
+    with pytest.raises(ConfigError, match="rows of two groups are not left out"):
+        load("results/runs/t").loo()
+    assert set(load("results/runs/t").groups.index.get_level_values(0)) == {"lab", "clinic"}
 
 
 def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureFixture) -> None:

@@ -42,7 +42,7 @@ def _normal(posterior: GroupedPosterior, x: np.ndarray, rng: np.random.Generator
     """Given coefficients b ~ N(σ²M⁻¹·Z'(y − Xβ)/σ², σ²M⁻¹), M = σ²(TT')⁻¹ + Z'Z, by groups' sums alone."""
     found = Sums(posterior)
     p00, p01, p11 = scales.precision(posterior.h(x))
-    away = x[:, : posterior.width] - posterior.prior.mean
+    away = posterior.linear_part(x)
     effects = np.empty((len(x), posterior.groups, posterior.effects))
     for s in range(len(x)):
         variance = float(np.exp(2.0 * x[s, posterior.before - 1]))

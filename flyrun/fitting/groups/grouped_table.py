@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,18 +19,25 @@ from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior, Rows
 
+_MOST_CROSSED = 300  # levels of the smaller of two factors
+_MOST_PAIRS = 20_000_000  # of levels, whose sums are held
 FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
 
 
 @dataclass
 class OfTable(GroupedPosterior):
     """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
-    the slope, if there is one; order: (N,) the table's rows, group by group."""
+    the slope, if there is one; bars: as typed; second, second_names: of a crossed factor; order: (N,) the
+    table's rows, group by group.
+    """
 
     bar: Bar = field(default_factory=lambda: Bar(""))
     names: tuple[str, ...] = ()
     target_sd: float = 1.0
     column: Column | None = None
+    bars: tuple[Bar, ...] = ()
+    second: Bar | None = None
+    second_names: tuple[str, ...] = ()
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -37,7 +45,7 @@ class OfTable(GroupedPosterior):
 
         An intercept's is that of a row whose column is 0.
         """
-        t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.size - self.before))
+        t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.after - self.before))
         slope = self.column
         told = [t00 * self.target_sd]
         if slope is not None:
@@ -45,8 +53,14 @@ class OfTable(GroupedPosterior):
             sd, own = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
             told = [sd * self.target_sd, own * self.target_sd / slope.sd]
             told.append((v01 - shift * v11) / np.maximum(sd * own, 1e-300))
-        names = stored_effects.sd_names(self.bar)
-        return {name: values.reshape(x.shape[:-1]) for name, values in zip(names, told, strict=True)}
+        if self.second is not None:
+            told.append(np.exp(x[..., self.after]).ravel() * self.target_sd)
+        return {name: values.reshape(x.shape[:-1]) for name, values in zip(self._sds, told, strict=True)}
+
+    @property
+    def _sds(self) -> list[str]:
+        more = [] if self.second is None else stored_effects.sd_names(self.second)
+        return stored_effects.sd_names(self.bar) + more
 
     @property
     def words(self) -> str:
@@ -54,9 +68,10 @@ class OfTable(GroupedPosterior):
         sizes = np.diff(np.append(self.starts, len(self.rows)))
         least, most = int(sizes.min()), int(sizes.max())
         each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        return f"{self.bar}: {self.groups:,} groups of {each} row{'s' * (most > 1)}"
+        crossed = "" if self.second is None else f", and {self.second}: {len(self.second_names):,} groups"
+        return f"{self.bar}: {self.groups:,} groups of {each} row{'s' * (most > 1)}{crossed}"
 
-    def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> stored_effects.Effects:
+    def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
         b = effects.draw(self, x, seed)
         values = [b[..., 0]]
@@ -64,8 +79,16 @@ class OfTable(GroupedPosterior):
             values = [b[..., 0] - b[..., 1] * (slope.mean / slope.sd), b[..., 1] / slope.sd]
         rows = np.diff(np.append(self.starts, len(self.rows)))
         own = np.stack(values, axis=-1).transpose(1, 0, 2) * self.target_sd
-        triangle = stored_effects.triangle(self.bar, self.others(x))
-        return stored_effects.Effects(self.bar, self.names, rows, draws, own.astype(np.float32), triangle)
+        said = self.others(x)
+        triangle = stored_effects.triangle(self.bar, said)
+        first = stored_effects.Effects(self.bar, self.names, rows, draws, own.astype(np.float32), triangle)
+        if self.second is None or self.crossed is None:
+            return (first,)
+        levels = (x[:, self.after + 1 :].T * self.target_sd).astype(np.float32)[..., None]
+        triangle = stored_effects.triangle(self.second, said)
+        rows = np.bincount(self.crossed, minlength=len(self.second_names))
+        other = stored_effects.Effects(self.second, self.second_names, rows, draws, levels, triangle)
+        return (first, other) if self.bars[0] == self.bar else (other, first)
 
     def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
         """h (S, m) by what `others` tells, by name."""
@@ -85,18 +108,18 @@ class OfTable(GroupedPosterior):
             where = f"where {self.column.name} is {self.column.mean:.3g}"
             by = f"half_t(3, 0, {2.5 * self.target_sd / self.column.sd:.3g})"
             priors = [f"{priors[0]} {where}", by, f"lkj(1) {where}"]
-        names = stored_effects.sd_names(self.bar)
+        if self.second is not None:
+            priors.append(f"half_t(3, 0, {2.5 * self.target_sd:.3g})")
+        names = self._sds
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
 
 
 def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTable:
     """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
-    if len(bars) > 1:
-        raise ConfigError(
-            f"{bars[1]}: one group is fitted; keep the one of more levels, as {bars[0]}, and write "
-            f"C({bars[1].group}) for the other"
-        )
     bar, layout = bars[0], read.layout
+    second = _crossed(read, one, bars) if len(bars) > 1 else None
+    if second is not None:
+        bar = second.first
     if one.family.name not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise ConfigError(f"{bar}: {one.family.name} is not fitted with groups; choose --model from {known}")
@@ -128,11 +151,46 @@ def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTa
         starts=starts,
         slope=slope,
         bar=bar,
+        bars=bars,
         names=tuple(names),
         target_sd=layout.target.sd,
         column=column,
+        crossed=None if second is None else second.code[order],
+        second=second and second.bar,
+        second_names=second.names if second else (),
         order=order,
     )
+
+
+class _Crossed(NamedTuple):
+    """A factor beside the one that is integrated out: that one, this, its levels, and each row's, (N,)."""
+
+    first: Bar
+    bar: Bar
+    names: tuple[str, ...]
+    code: np.ndarray
+
+
+def _crossed(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> _Crossed:
+    """Of two factors that of fewer levels. Raises ConfigError for what is not fitted."""
+    a, b, *more = bars
+    said = f"{a} and {b}"
+    other = f"write C({b.group}), a coefficient each, in place of {b}"
+    if more:
+        raise ConfigError(f"{more[0]}: at most two groups are fitted; write C({more[0].group}) instead")
+    if one.family.name != "gaussian":
+        raise ConfigError(f"{said}: two groups are fitted with --model gaussian alone; {other}")
+    codes = {bar: _codes(read, bar) for bar in (a, b)}
+    few, many = sorted((a, b), key=lambda bar: (bar.slope is not None, len(codes[bar][0])))
+    levels, code = codes[few]
+    if few.slope is not None or (many.slope is not None and len(levels) > len(codes[many][0])):
+        raise ConfigError(f"{said}: of two groups the one of fewer levels has an intercept alone; {other}")
+    if len(levels) > _MOST_CROSSED or len(levels) * len(codes[many][0]) > _MOST_PAIRS:
+        raise ConfigError(
+            f"{said}: of two groups one has at most {_MOST_CROSSED} levels, and {few.group} has "
+            f"{len(levels):,}; leave one out, or join its levels"
+        )
+    return _Crossed(many, few, tuple(levels), code)
 
 
 def _codes(read: ReadTable, bar: Bar) -> tuple[list[str], np.ndarray]:

@@ -49,15 +49,18 @@ class Nodes:
 
 @dataclass
 class GroupedPosterior(Posterior):
-    """x (P,): the coefficients, the auxiliary numbers, then h of scales.py.
+    """x (P,): the coefficients, the auxiliary numbers, then h of scales.py; of a crossed factor, under normal
+    noise, the log of its effects' sd and these.
 
     rows: sorted by group; starts: (G,) where each begins; slope: (N,) column of a slope, None of an intercept
-    alone. nodes: how many of an effect. steps: Newton's, by which an intercept's nodes come nearer to each
+    alone. crossed: (N,) codes of a second factor.
+    nodes: how many of an effect. steps: Newton's, by which an intercept's nodes come nearer to each
     group's centre at each x than they follow it.
     """
 
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     slope: np.ndarray | None = None
+    crossed: np.ndarray | None = None
     nodes: int = 9
     steps: int = 0
 
@@ -67,6 +70,9 @@ class GroupedPosterior(Posterior):
         self.effects = 1 if self.slope is None else 2
         self.before = self.size  # numbers but h
         self.size += scales.number(self.effects)
+        self.after = self.size  # h
+        self.levels_crossed = 0 if self.crossed is None else int(self.crossed.max()) + 1
+        self.size += self.levels_crossed + (self.levels_crossed > 0)
         self.groups = len(self.starts)
         self._ends = np.append(self.starts[1:], len(self.rows))
         self.follow: Nodes | None = None
@@ -80,7 +86,12 @@ class GroupedPosterior(Posterior):
 
     def h(self, x: np.ndarray) -> np.ndarray:
         """What x (..., P) says of the effects' distribution."""
-        return x[..., self.before :]
+        return x[..., self.before : self.after]
+
+    def linear_part(self, x: np.ndarray) -> np.ndarray:
+        """Of x (..., P) the coefficients less their priors' means, and a crossed factor's effects."""
+        away = x[..., : self.width] - self.prior.mean
+        return away if self.crossed is None else np.concatenate([away, x[..., self.after + 1 :]], axis=-1)
 
     def log_prior(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""

@@ -2,6 +2,7 @@
 
 Given h and log σ all is normal. With M = (σ²(TT')⁻¹ + Z'Z)⁻¹ of each group the marginal likelihood needs the
 groups' sums X'Z, Z'Z and Z'y alone (Laird & Ware 1982); the coefficients are drawn afterwards, given both.
+Effects of a crossed factor are coefficients of its levels, whose common sd is one number more.
 """
 
 from itertools import pairwise
@@ -15,14 +16,18 @@ from flyrun.fitting.rows_posterior import Expansion
 from flyrun.fitting.weighted_draws import Mixture, Weighted
 
 _START = np.array([-0.5, -0.5, 0.0, -0.5])  # log σ and h
+_START_CROSSED = -0.5
 
 
 class Sums:
-    """Density of v = (log σ, h), by sums of rows and of groups."""
+    """Density of v = (log σ, h, log sd of a crossed factor's effects), by sums of rows and of groups."""
 
     def __init__(self, posterior: GroupedPosterior):
-        self.posterior, q, width = posterior, posterior.effects, posterior.width
-        self.rows, self.size = posterior.rows, 1 + scales.number(q)
+        self.posterior, q = posterior, posterior.effects
+        self.levels = posterior.levels_crossed
+        width = posterior.width + self.levels
+        self.rows, self.ends = posterior.rows, 1 + scales.number(q)
+        self.size = self.ends + (self.levels > 0)
         self.whole = np.zeros((width + 1, width + 1))  # of (X, y): (X, y)'(X, y)
         groups = posterior.groups
         own, cross = np.zeros((groups, q, q)), np.zeros((groups, q, width + 1))
@@ -30,7 +35,10 @@ class Sums:
         for block in posterior.grouped(4 * width):
             rows, z = self.rows.take(block.rows), posterior.z(block)
             left = rows.target - rows.offset - rows.features @ mean
-            both = np.column_stack([rows.features, left])
+            crossed = (
+                [] if posterior.crossed is None else [np.eye(self.levels)[posterior.crossed[block.rows]]]
+            )
+            both = np.column_stack([rows.features, *crossed, left])
             weights = np.broadcast_to(rows.weights, left.shape)
             self.whole += both.T @ (both * weights[:, None])
             self.count += float(weights.sum())
@@ -48,10 +56,15 @@ class Sums:
             self.own, self.times, self.outer = alike, np.diff(ends), np.array(outer)
         self.groups, self.all_own, self.cross = groups, own, cross
 
+    def _indicators(self, rows: slice | np.ndarray) -> list[np.ndarray]:
+        """Of a crossed factor's levels, (n, J), if there is one."""
+        code = self.posterior.crossed
+        return [] if code is None else [(code[rows, None] == np.arange(self.levels)).astype(np.float64)]
+
     def given(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """At one v: log density, the root of the coefficients' precision and their mean, in prior sds."""
         prior, variance = self.posterior.prior, float(np.exp(2.0 * v[0]))
-        h = v[None, 1:]
+        h, crossed = v[None, 1 : self.ends], v[None, self.ends :]
         precision = [float(value[0]) for value in scales.precision(h)]
         if self.posterior.effects == 1:
             inner = variance * precision[0] + self.own
@@ -67,12 +80,14 @@ class Sums:
             level = float(np.log(np.linalg.det(inner)).sum())
             level += self.groups * (2.0 * h[0, 0] + 2.0 * h[0, 2] - 4.0 * v[0])
         inside = inside / variance
-        product, sd = inside[:-1, -1] * prior.sd, prior.sd
+        sd = np.concatenate([prior.sd, np.repeat(np.exp(crossed), self.levels)])
+        product = inside[:-1, -1] * sd
         root = np.linalg.cholesky(inside[:-1, :-1] * np.outer(sd, sd) + np.eye(len(sd)))
         along = np.linalg.solve(root, product)
         value = -self.count * v[0] - 0.5 * level - 0.5 * inside[-1, -1]
         value += 0.5 * float(along @ along) - float(np.log(np.diag(root)).sum())
         value += float(self.posterior.auxiliary[0].prior.log_density(v[0])) + float(scales.log_prior(h)[0])
+        value += float(scales.log_prior(crossed)[0]) if self.levels else 0.0
         return value, root, along, sd
 
     # -- as mode.find and by_all_rows ask for it -----------------------------------------------------------
@@ -89,7 +104,7 @@ class Sums:
 
     def start(self) -> np.ndarray:
         """Where a search for the mode begins."""
-        return _START[: self.size]
+        return np.append(_START[: self.ends], [_START_CROSSED] * (self.size - self.ends))
 
     def likelihood_at(self, v: np.ndarray) -> Expansion:
         """The log density to second order about v, by differences."""
@@ -109,12 +124,14 @@ def draw(posterior: GroupedPosterior, rng: np.random.Generator, n: int) -> Weigh
     found = weighted_draws.by_all_rows(sums, proposal, rng, n)  # type: ignore[arg-type]
     width = posterior.width
     x = np.empty((len(found.x), posterior.size))
-    x[:, width:] = found.x
+    x[:, width : width + sums.size] = found.x
     for s, v in enumerate(found.x):
-        x[s, :width] = posterior.prior.mean
+        linear = np.zeros(width + sums.levels)
         if np.isfinite(found.log_weight[s]):
             _, root, along, sd = sums.given(v)
-            x[s, :width] += sd * np.linalg.solve(root.T, along + rng.standard_normal(width))
+            linear = sd * np.linalg.solve(root.T, along + rng.standard_normal(len(sd)))
+        x[s, :width] = posterior.prior.mean + linear[:width]
+        x[s, width + sums.size :] = linear[width:]
     centre = np.cov(x.T) if len(x) > 1 else np.eye(posterior.size)
     whole = Mixture.of(x.mean(axis=0), centre)
     return Weighted(

@@ -79,17 +79,18 @@ class Effects:
             return self.values[known[name]].astype(np.float64)
         found = np.zeros((len(self.draws), len(self.names)))
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
-            own = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+            said = f"{self.bar.group} {name}".encode()
+            own = int.from_bytes(hashlib.sha256(said).digest()[:8], "big")
             z = np.random.default_rng([self.seed, own]).standard_normal((len(found), 2))
             found[:, 0] = self.triangle[:, 0] * z[:, 0]
             if found.shape[1] == 2:
                 found[:, 1] = self.triangle[:, 1] * z[:, 0] + self.triangle[:, 2] * z[:, 1]
         return found
 
-    def stored(self) -> dict[str, tuple[dict, dict]]:
-        """As the file of draws holds them."""
+    def stored(self) -> tuple[dict, dict]:
+        """As the file of draws holds them: axes and variables."""
         axes = {"level": self.levels, "draw": self.draws, "effect": self.names}
-        return {STORED: (axes, {"rows": self.rows, "effects": self.values})}
+        return axes, {"rows": self.rows, "effects": self.values}
 
     def shown(self) -> dict[str, Any]:
         """What a report shows: a row a level and effect, of many levels those of the lowest and highest."""
@@ -153,14 +154,21 @@ def triangle(bar: Bar, stored: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([sd, own * cor, own * np.sqrt(np.maximum(1.0 - cor**2, 0.0))], axis=-1)
 
 
-def read(path: Path, settings: dict[str, Any]) -> Effects | None:
-    """Of a fit's file of draws, whose settings tell of its groups; None of a fit without."""
-    if not settings.get("groups"):
-        return None
-    (bar,) = bars.read(settings["groups"])
+def stored_as(place: int) -> str:
+    """The name of a factor's part of the file of draws, by its place in the formula."""
+    return STORED if place == 0 else f"{STORED}_{place + 1}"
+
+
+def read(path: Path, settings: dict[str, Any]) -> tuple[Effects, ...]:
+    """Of a fit's file of draws, whose settings tell of its groups: of each factor, in the formula's order."""
+    found = []
     with h5py.File(path) as file:
-        group, posterior = file[STORED], file["posterior"]
-        draws = group["draw"][...]
-        stored = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
-        levels = tuple(level.decode() for level in group["level"][...])
-        return Effects(bar, levels, group["rows"][...], draws, group["effects"][...], triangle(bar, stored))
+        posterior = file["posterior"]
+        for place, bar in enumerate(bars.read(settings.get("groups", ()))):
+            group = file[stored_as(place)]
+            draws = group["draw"][...]
+            said = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
+            levels = tuple(level.decode() for level in group["level"][...])
+            parts = group["rows"][...], draws, group["effects"][...], triangle(bar, said)
+            found.append(Effects(bar, levels, *parts))
+    return tuple(found)

@@ -79,11 +79,12 @@ name[level] is that level's difference from the first. 3 % and 97 %: quantiles o
 94 % interval. effect: the mean per {{ per }} of a number column{% if per == "sd" %} (from one value to the
 other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the target{% endif %}, as in the
 figure, so that columns compare.
-{% if groups %} Effects of {{ groups.group }}: by how much
-{% if groups.shown < groups.levels %}the {{ groups.shown }} lowest and highest of {{ groups.levels }} groups
-differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ groups.group }}) is the sd
-of groups' true effects. shrinkage: an effect's posterior variance over that of groups: near 0 a group's own
-rows decide, near 1 what all groups say.
+{% for one in groups %} Effects of {{ one.group }}: by how much
+{% if one.shown < one.levels %}the {{ one.shown }} lowest and highest of {{ one.levels }} groups
+differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ one.group }}) is the sd
+of groups' true effects.
+{% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
+own rows decide, near 1 what all groups say.
 {% endif %}{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
 the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 {% else %} ESS: how many independent draws would tell the mean as well as the weighted ones.
@@ -106,7 +107,7 @@ def legend(run: Run) -> list[str]:
     unit = UNITS[run.info["fit"]["link"]]
     regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
     about = run.info["fit"]
-    more = {"files": about.get("files", []), "most": _MOST_FILES, "groups": about.get("groups")}
+    more = {"files": about.get("files", []), "most": _MOST_FILES, "groups": about.get("groups", [])}
     return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **more)
 
 
@@ -121,10 +122,10 @@ def _rows(run: Run) -> list[Row]:
 
 def _all_rows(run: Run) -> list[Row]:
     """The coefficients, and the groups that are shown."""
-    groups = run.info["fit"].get("groups") or {"rows": []}
     more = [
-        {**row, "class": "", "coefficient": row["level"], "group": groups["group"], "of": row.get("effect")}
-        for row in groups["rows"]
+        {**row, "class": "", "coefficient": row["level"], "group": one["group"], "of": row.get("effect")}
+        for one in run.info["fit"].get("groups", [])
+        for row in one["rows"]
     ]
     return [*_rows(run), *more]
 
