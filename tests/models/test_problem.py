@@ -134,7 +134,7 @@ def test_a_great_slack_overflows_nothing():
 
 @pytest.mark.parametrize("slack", [0.0, 1.0])
 def test_rates_of_each_datum_foretell_how_many_are_bright(slack, tmp_path):
-    words = ["sampler=hmc", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
+    words = ["sampler=mala", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
     program = _program(tmp_path, *words, "protocol.burn_in=500", f"bound.slack={slack}")
     tight = expected_pseudo(program.arm, program.problem, posterior_curvature(program.arm, program.problem))
     expected = lowered(tight, slack)[1]
