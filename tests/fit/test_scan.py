@@ -8,6 +8,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.errors import DataError
+from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
@@ -66,7 +67,7 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None):
     request = Request(str(folder), "y", model)
     task = schema("model", model).task
     columns = row_groups.chosen(found, "y", None, (), {})
-    made = Scan(request, found, columns, {}, mapper or in_turn, (said or []).append, seed)
+    made = Scan(request, found, columns, typed_table(request), mapper or in_turn, (said or []).append, seed)
     pilot = made.pilot()
     one = family(model)
     return made.run(pilot, made.encoding(pilot, task, one), one)
@@ -92,7 +93,8 @@ def against_all_rows(found, post, most=4_000):
     w = own.sign[part] * np.exp(own.log_weight[part] - own.log_weight[part].max())
     w /= w.mean()
     mean = exact @ x / len(x)
-    off = (w - exact)[:, None] * (x - mean)
+    away = np.linalg.solve(own.proposal.root, (x - mean).T).T  # so that coefficients tell apart
+    off = (w - exact)[:, None] * away
     return np.abs(off.mean(axis=0)) / (off.std(axis=0) / np.sqrt(len(x))), float(np.log(exact).var())
 
 
@@ -183,7 +185,7 @@ def with_more(columns, model, rng):
         land = np.repeat(["no", "se fi"], [n // 2, n - n // 2])
         eta = eta + (kinds == "dear") - 0.5 * (land == "no")
         said = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
-        return near | {"kind": kinds, "land": land, "y": said}, []
+        return near | {"kind": kinds, "land": land, "y": said}, ["--reference", "kind=dear"]
     if model == "softmax":
         classes = np.argmax(np.outer([0.0, 1.0, -0.5], eta) + rng.gumbel(size=(3, n)), axis=0)
         return near | {"y": classes}, ["--prior", "x0: normal(0, 0.05)"]
@@ -295,6 +297,7 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
             ["--target", "kind", "--drop", "name", "--model", "poisson"],
             "holds text, and --model poisson is for numbers",
         ),
+        (["--target", "y", "--reference", "x0=1"], "x0 holds numbers"),
         (["--target", "y", "--drop", "kind"], "column 'name' holds more than 100 texts"),
     ],
 )

@@ -6,7 +6,7 @@ Text is a category, unless a rule of doubts.py forbids it: one wrong cell would 
 
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -103,7 +103,7 @@ def scan(
     doubts.check([seen[name] for name in used if name not in counted], spelled, last)
     task, aim = _target(seen[target])
     columns = [_feature(seen[name]) for name in features if name not in counted]
-    _against_references(columns if task == "ordered" else [*columns, aim], options)
+    against_references(columns if task == "ordered" else [*columns, aim], options)
     beside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
     }
@@ -243,7 +243,7 @@ def _category(seen: Seen, remedy: str) -> Column:
     return Column(seen.name, seen.levels(), seen.text)
 
 
-def _against_references(columns: list[Column], options: Table) -> None:
+def against_references(columns: Sequence[Column], options: Table) -> None:
     """Put the levels that `reference` names first. DataError for one that there is not."""
     for said in options.reference:
         named = [one for one in columns if said.startswith(f"{one.name}=")]

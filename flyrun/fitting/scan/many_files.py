@@ -21,7 +21,7 @@ from flyrun.models.family import Family, family
 from flyrun.runner import progress
 
 _SEED = 0
-_TAKEN = (*ROLES, "features", "drop", "numeric", "missing")  # options that a scan knows
+_TAKEN = (*ROLES, "features", "drop", "numeric", "reference", "missing")  # options that a scan knows
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -63,7 +63,7 @@ def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, b
         raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
-        scan = Scan(request, found, columns, table.beside, mapper, say, _SEED)
+        scan = Scan(request, found, columns, table, mapper, say, _SEED)
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         model, task = _model(request, pilot.y)

@@ -6,7 +6,6 @@ Files are in the order of their names. What a worker reads is checked against wh
 import contextlib
 import glob
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import DataError
+from flyrun.fitting.scan import addresses
 
 _ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6
@@ -75,11 +75,13 @@ class Shards(NamedTuple):
 
 
 def several(given: str) -> bool:
-    """Whether this names files by a folder or a pattern; one file may be so large that it does, too."""
+    """Whether this names files by a folder, a pattern or an address; one file may be so large that it does,
+    too.
+    """
     path = Path(given).expanduser()
     if path.is_dir():
         return any(one.suffix in _ENDINGS for one in path.rglob("*"))
-    return not path.is_file() and glob.has_magic(given)
+    return addresses.is_address(given) or (not path.is_file() and glob.has_magic(given))
 
 
 def find(given: str) -> Shards:
@@ -95,7 +97,7 @@ def find(given: str) -> Shards:
     for path in paths:
         file = _file(path, named[path])
         try:
-            with parquet.ParquetFile(path) as opened:
+            with addresses.opened(path) as source, parquet.ParquetFile(source) as opened:
                 schema, about = opened.schema_arrow, opened.metadata
         except (OSError, ValueError) as error:  # Arrow's errors are among them
             said = " ".join(str(error).split())[:160]
@@ -117,15 +119,11 @@ def find(given: str) -> Shards:
 
 
 def _paths(given: str) -> list[str]:
-    whole = Path(given).expanduser()
-    if whole.is_file():
-        return [str(whole)]
-    if whole.is_dir():
-        found = [str(path) for path in whole.rglob("*") if path.suffix in _ENDINGS and path.is_file()]
-    else:
-        found = [path for path in glob.glob(str(whole), recursive=True) if Path(path).is_file()]
+    found = addresses.listed(given)
+    if len(found) != 1 or found[0] != given:  # one file may have any name
+        found = [path for path in found if path.endswith(_ENDINGS)]
     if not found:
-        said = "no file has such a name"
+        said = "no Parquet file has such a name"
         raise DataError(
             f"{given}: {said}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
         )
@@ -152,15 +150,15 @@ def _kind_of_words(name: str, named: Any) -> str:
 def _file(path: str, named: tuple[tuple[str, str | None], ...]) -> File:
     """Its state, and the digest of its end."""
     try:
-        status = os.stat(path)
-        with open(path, "rb") as file:
-            file.seek(max(0, status.st_size - 8))
+        size, changed_ns = addresses.state(path)
+        with addresses.opened(path) as file:
+            file.seek(max(0, size - 8))
             length = int.from_bytes(file.read(4), "little")
-            file.seek(max(0, status.st_size - 8 - length))
+            file.seek(max(0, size - 8 - length))
             footer = hashlib.sha256(file.read()).hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    return File(path, status.st_size, status.st_mtime_ns, footer, named)
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return File(path, size, changed_ns, footer, named)
 
 
 def _kind(type_: Any) -> str:
@@ -323,14 +321,19 @@ def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
 
     file = block.file
     try:
-        status = os.stat(file.path)
-        if (status.st_size, status.st_mtime_ns) != (file.size, file.changed_ns):
+        if addresses.state(file.path) != (file.size, file.changed_ns):
             raise DataError(
                 f"{file.path}: changed while it was in use; wait until it is written, then give the "
                 "command again"
             )
+        near = not addresses.is_address(file.path)
+        source = file.path if near else addresses.opened(file.path)
         with parquet.ParquetFile(
-            file.path, memory_map=True, page_checksum_verification=True, read_dictionary=list(text)
+            source,
+            memory_map=near,
+            pre_buffer=not near,
+            page_checksum_verification=True,
+            read_dictionary=list(text),
         ) as opened:
             yield opened
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ from flyrun.data.dataset import LABELS
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors
-from flyrun.fitting.request import Request
+from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.scan import pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
@@ -72,13 +72,14 @@ class Scan:
         request: Request,
         shards: Shards,
         columns: list[str],
-        beside: dict[str, str],
+        table: TypedTable,
         mapper: Mapper,
         say: Callable[[str], None],
         seed: int,
     ):
         self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
-        self.columns, self.target, self.beside = tuple(columns), request.target, beside
+        self.columns, self.target, self.table = tuple(columns), request.target, table
+        self.beside = table.beside
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
@@ -88,7 +89,7 @@ class Scan:
     def pilot(self) -> Sample:
         """Rows of some row groups, in which every class of a target of classes is met often enough."""
         texts = text_levels.named(self.shards, (*self.columns, self.target))
-        self.levels = text_levels.find(self.shards, texts, self.groups, self.mapper)
+        self.levels = text_levels.find(self.shards, texts, self.table, self.groups, self.mapper)
         read = {*texts} - {name for name, _ in self.shards.files[0].named}
         self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
         n = len(self.blocks)
@@ -154,7 +155,6 @@ class Scan:
         if one.link == "identity":
             y_mean = float(np.average(pilot.y, weights=weight))
             y_sd = float(np.sqrt(np.average((pilot.y - y_mean) ** 2, weights=weight))) or 1.0
-        missing = self.request.table.get("missing", "refuse")
         return Encoding(
             self.columns,
             self.target,
@@ -165,7 +165,7 @@ class Scan:
             two,
             y_mean,
             y_sd,
-            missing,
+            self.table.missing,
             one.intercept,
             tuple(self.beside.items()),
             self.levels,

@@ -1,13 +1,15 @@
 """Columns of text: all levels are found before a scan, so that each has its place in every row group."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.config.schema import quoted
+from flyrun.data.table.layout import Column
 from flyrun.errors import DataError
+from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.block_sums import tree
 from flyrun.fitting.scan.row_groups import Block, Shards, levels_of
 
@@ -59,19 +61,35 @@ def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find(
-    shards: Shards, names: tuple[str, ...], groups: list[list[Block]], mapper: Callable[..., list[Any]]
+    shards: Shards,
+    names: tuple[str, ...],
+    options: TypedTable,
+    groups: list[list[Block]],
+    mapper: Callable[..., list[Any]],
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Levels of columns of text, in order. Raises DataError for a column of one level, or of too many."""
+    """Levels of columns of text, references first, others in order.
+
+    Raises DataError for a column of one level, or of too many, and for a reference that there is not.
+    """
+    for said in options.reference:
+        if not any(said.startswith(f"{name}=") for name in names):
+            held = " holds numbers" if said.partition("=")[0] in shards.kinds else ": no such column"
+            name = said.partition("=")[0]
+            raise DataError(f"--reference {said}: {name}{held}; name a column of text, or leave it out")
     if not names:
         return ()
     found = tree(mapper(TextLook(names), groups, "levels of text"))
-    levels = tuple((name, found.of(name)) for name in names)
-    for name, values in levels:
-        if len(values) > _MOST:
+    columns = [Column(name, list(found.of(name))) for name in names]
+    for name, levels, *_ in map(astuple, columns):
+        if len(levels) > _MOST:
             raise _too_many(shards.given, name)
-        if len(values) < 2:
+        if len(levels) < 2:
             raise constant(shards, name)
-    return levels
+    if options.reference:
+        from flyrun.data.table.columns import against_references  # late: pandas takes half a second
+
+        against_references(columns, options)
+    return tuple((one.name, tuple(one.levels or ())) for one in columns)
 
 
 def constant(shards: Shards, name: str) -> DataError:

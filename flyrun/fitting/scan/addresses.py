@@ -1,0 +1,112 @@
+"""Where files are: here, or at an address, as s3://bucket/folder, by Arrow's file systems or fsspec's.
+
+Credentials, regions and endpoints are those of the environment.
+"""
+
+import functools
+import glob
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from flyrun.errors import DataError
+
+_ARROWS_OWN = ("s3", "gs", "gcs", "hdfs", "file")
+
+
+def is_address(given: str) -> bool:
+    """Whether this is an address."""
+    return "://" in given
+
+
+def listed(given: str) -> list[str]:
+    """Files of a folder, whatever is in its folders, or of a pattern, or one file, each as it is opened.
+
+    Raises DataError for an address that cannot be reached.
+    """
+    if is_address(given):
+        return _listed(given)
+    whole = Path(given).expanduser()
+    if whole.is_file():
+        return [str(whole)]
+    found = whole.rglob("*") if whole.is_dir() else map(Path, glob.glob(str(whole), recursive=True))
+    return [str(path) for path in found if path.is_file()]
+
+
+def state(path: str) -> tuple[int, int]:
+    """A file's size, and when it was changed, in ns. Raises OSError."""
+    if is_address(path):
+        system, inner = _system(path)
+        about = system.get_file_info(inner)
+        if not about.is_file:
+            raise FileNotFoundError(2, "no such file", path)
+        return about.size, about.mtime_ns or 0
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+def opened(path: str) -> Any:
+    """A file to read from, anywhere in it. Raises OSError."""
+    if is_address(path):
+        system, inner = _system(path)
+        return system.open_input_file(inner)
+    return open(path, "rb")
+
+
+def _listed(given: str) -> list[str]:
+    from pyarrow import fs  # late: an extra
+
+    scheme = given.partition("://")[0]
+    fixed = given[: found.start()] if (found := re.search(r"[*?\[]", given)) else given
+    try:
+        system, inner = _system(fixed.rpartition("/")[0] if found else given)
+        about = system.get_file_info(inner)
+        if about.is_file:
+            return [given]
+        inside = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True))
+    except OSError as error:
+        said = " ".join(str(error).split())[:160]
+        raise DataError(
+            f"{given}: cannot be reached ({said}); look at its name, and at the environment's credentials"
+        ) from error
+    files = [f"{scheme}://{one.path}" for one in inside if one.is_file]
+    return [path for path in files if not found or _pattern(given).fullmatch(_plain(path))]
+
+
+def _pattern(given: str) -> re.Pattern[str]:
+    """Of a pattern as the shell has it: * and ? stay in a folder, **/ goes through folders."""
+    words = re.escape(_plain(given)).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+    return re.compile(words.replace(r"\?", "[^/]"))
+
+
+def _plain(address: str) -> str:
+    """With one spelling of slashes."""
+    return re.sub("/+", "/", address)
+
+
+def _system(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    scheme, _, rest = address.partition("://")
+    root = rest.partition("/")[0]
+    system, base = _system_of(scheme, root)
+    return system, base + rest[len(root) :]
+
+
+@functools.lru_cache
+def _system_of(scheme: str, root: str) -> tuple[Any, str]:
+    from pyarrow import fs  # late: an extra
+
+    address = f"{scheme}://{root}"
+    if scheme in _ARROWS_OWN:
+        system, base = fs.FileSystem.from_uri(address + ("/" if scheme == "file" else ""))
+        return system, base.rstrip("/")
+    try:
+        import fsspec  # late: an extra
+
+        system, base = fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        raise DataError(
+            f"{address}: no such file system is known ({error}); install what it names"
+        ) from error
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), base.rstrip("/")

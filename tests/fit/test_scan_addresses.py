@@ -1,0 +1,56 @@
+"""Files at an address, as s3://bucket/folder: read as those of this machine."""
+
+import numpy as np
+import pytest
+
+from flyrun.cli.main import main
+from flyrun.fitting.scan import addresses
+from tests.fit.test_scan import scan, table, write
+
+fs = pytest.importorskip("pyarrow.fs")
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """A bucket of S3 on this machine."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    fs.S3FileSystem(allow_bucket_creation=True).create_dir("shards")
+    yield
+    server.stop()
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_files_at_an_address_are_read_as_those_here(tmp_path, kind, request):
+    if kind == "s3":
+        request.getfixturevalue("bucket")
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
+    system, inner = addresses._system(f"{kind}://shards/part")
+    fs.copy_files(str(folder), inner, destination_filesystem=system)
+    here, there = (scan(place).answer.found for place in (folder, f"{kind}://shards/*/part-?.parquet"))
+    assert np.array_equal(there.x, here.x)
+    assert np.array_equal(there.log_weight, here.log_weight)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("memory://nothing", "no Parquet file has such a name"),
+        ("nosuch://folder", "no such file system is known"),
+        ("memory://nothing/*.parquet", "no Parquet file has such a name"),
+    ],
+)
+def test_an_address_of_nothing_is_refused_in_one_line(tmp_path, monkeypatch, capsys, address, said):
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", address, "--target", "y", "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert address in line
