@@ -202,7 +202,7 @@ def test_exact_methods_agree_with_quadrature(tmp_path, counts):
     for words, steps in (
         (("sampler=weighted", "sampler.approximation=ep"), 20_000),
         (("sampler=importance",), 8_000),
-        (("sampler=hmc", "sampler.metric=hessian", "bound=none", "protocol.init=map"), 12_000),
+        (("sampler=mala", "sampler.metric=hessian", "bound=none", "protocol.init=map"), 12_000),
     ):
         method = _method(tmp_path, *words)
         mean, sd, log_z = _by_grid(method)
