@@ -9,6 +9,7 @@ import pytest
 
 from flyrun.config.executor import Dask
 from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
+from tests.fit import scan_rounds
 from tests.fit.test_scan import scan, table, write
 
 pytest.importorskip("pyarrow")
@@ -94,3 +95,10 @@ def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
     looks = sorted(path.name for path in (tmp_path / "looks").iterdir())
     assert "3-1" in looks
     assert len(looks) <= len(found.blocks) + 2  # what the dead worker had finished was here already
+
+
+@pytest.mark.slow
+def test_twenty_rounds_of_kills(capsys):
+    """A scan whose draws depend on who died, or that reads again what it kept."""
+    assert scan_rounds.play(20) == 0
+    assert "20 of them hit a scan under way" in capsys.readouterr().out

@@ -17,16 +17,27 @@ class Cluster:
     def __init__(self, workers=1, **environment):
         self._environment = environment
         self._stack, self._folder = contextlib.ExitStack(), Path(tempfile.mkdtemp(prefix="flyrun-cluster-"))
-        file = self._folder / "scheduler.json"
-        self.scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file
-        )
-        words = ("--scheduler-file", file, "--nthreads", "1", "--no-nanny")
-        self.workers = [self._start("worker", *words) for _ in range(workers)]
-        while not file.exists():
+        self._file = self._folder / "scheduler.json"
+        self._begin(workers, 0)
+        while not self._file.exists():
             assert self.scheduler.poll() is None
             time.sleep(0.02)
-        self.address = json.loads(file.read_text())["address"]
+        self.address = json.loads(self._file.read_text())["address"]
+
+    def _begin(self, workers, port):
+        self.scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", port, "--scheduler-file", self._file
+        )
+        self.workers = [self.worker() for _ in range(workers)]
+
+    def worker(self):
+        """Another worker."""
+        return self._start("worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny")
+
+    def begin_again(self):
+        """End all, and begin with as many workers and a scheduler at the same address."""
+        self._stack.pop_all().close()
+        self._begin(len(self.workers), self.address.rpartition(":")[2])
 
     def __enter__(self):
         return self
