@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -152,6 +152,9 @@ bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables again
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
 	$(VENV)/bin/python -m tools.certificate --out $(MEASURED)/certificate $(ARGS)
 	$(VENV)/bin/python -m tools.certificate.efficiency --out $(MEASURED)/fit_efficiency
+
+bench_billion: $(VENV)/dev.stamp ## one scan of 10⁶ and 10⁷ generated rows, SGD, Newton and others; into results/measured/billion (minutes, 1.2 GB)
+	$(VENV)/bin/python -m tools.billion --out $(MEASURED)/billion $(ARGS)
 
 docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/config
 	$(VENV)/bin/python docs/generate.py

@@ -35,7 +35,7 @@ class Answer:
     """What a fit found. even: draws of even weight, (C, T, ...), by name; weighted: those with weights.
 
     chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
-    files: of a table in several, what tells each from others.
+    scan: of many files, what was read and moved.
     groups: their effects, a factor each.
     """
 
@@ -46,7 +46,7 @@ class Answer:
     chains: int
     agreed: bool
     caveats: list[str]
-    files: list[dict[str, Any]] = field(default_factory=list)
+    scan: dict[str, Any] = field(default_factory=dict)
     groups: tuple[Effects, ...] = ()
 
 
@@ -220,7 +220,7 @@ def write(
         "lines": lines(request, read, posterior) if told is None else told,
         "how": made.how,
         "caveats": made.caveats,
-        "files": made.files,
+        "scan": made.scan,
         "layout": asdict(layout),
         "link": posterior.family.link,
         "chains": made.chains,

@@ -1,7 +1,6 @@
 """`flyrun fit` on many files: what will be read, the scan, and the same answer as of one file."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -38,17 +37,21 @@ def _too_large(file: str) -> bool:
         import pyarrow.parquet as parquet  # late: an extra
 
         about = parquet.read_metadata(file)
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return about.num_rows * about.num_columns * 4 > memory / _OF_MEMORY
+        return about.num_rows * about.num_columns * 4 > mappers.memory() / _OF_MEMORY
     return False
 
 
 def _dask(request: Request) -> Dask | None:
     """The cluster that is asked for."""
     typed = {one.key: one.value for one in read_table.typed_words(request)}
-    if typed.get("executor") != "dask":
+    if typed.get("executor", "dask" if typed.get("executor.address") else None) != "dask":
         return None
-    own = {key.partition(".")[2]: value for key, value in typed.items() if key.startswith("executor.")}
+    own: dict[str, Any] = {}
+    for key, value in typed.items():
+        if key.startswith("executor.slurm."):
+            own.setdefault("slurm", {})[key.removeprefix("executor.slurm.")] = value
+        elif key.startswith("executor."):
+            own[key.removeprefix("executor.")] = value
     return build("executor", {"name": "dask", **own})  # type: ignore[return-value]
 
 
@@ -75,10 +78,10 @@ def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, b
             read_table.refuse_to_replace(read_table.folder_of(request), settings)
         made = scan.run(pilot, scan.encoding(pilot, task, one), one)
     read = read._replace(layout=made.layout)
-    told = replace(
-        by_weights.by_weights(read, made.posterior, made.answer.found), how=_how(made), files=_files(found)
-    )
-    lines = [*_lines(request, found, made, one.words), *_moved(found, made, mapper, len(pilot.y))]
+    counts = _counts(found, made, mapper, len(pilot.y))
+    own = by_weights.by_weights(read, made.posterior, made.answer.found)
+    told = replace(own, how=_how(made), scan=counts)
+    lines = [*_lines(request, found, made, one.words), *_moved(made, counts)]
     return read, made.posterior, told, lines
 
 
@@ -181,22 +184,46 @@ def _bytes(number: float) -> str:
     return f"{number / 1000**power:.3g} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
 
 
-def _moved(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> list[str]:
-    """What was read, by whom, and which rows travelled."""
-    own, times = made.answer, made.rows_read / found.rows
+def _counts(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
+    """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
+    own = made.answer
+    return {
+        "files": [{"path": one.path, "bytes": one.size, "footer": one.footer} for one in found.files],
+        "rows": found.rows,
+        "rows_read": made.rows_read,
+        "bytes": found.size,
+        "seconds": mapper.seconds,
+        "kernels": sorted(mapper.kernels),
+        "moved_bytes": mapper.moved,
+        "pilot": pilot,
+        "core": own.core,
+        "drawn": own.travelled,
+        "row_bytes": own.nbytes,
+        "scans": made.scans,
+        "effective": own.found.effective,
+        "planned": own.planned * len(own.found.x),
+        "variance": own.variance,
+    }
+
+
+def _moved(made: Found, told: dict[str, Any]) -> list[str]:
+    """What was read, by whom, and which rows travelled. told: as of `_counts`."""
+    times, pilot = told["rows_read"] / told["rows"], told["pilot"]
     read = (
-        f"read {times:.2f} times: {_bytes(times * found.size)} in {mapper.seconds:,.0f} CPU-seconds of "
-        f"{listing(sorted(mapper.kernels))}; {_bytes(mapper.moved)} moved here"
+        f"read {times:.2f} times: {_bytes(times * told['bytes'])} in {told['seconds']:,.0f} CPU-seconds of "
+        f"{listing(told['kernels'])}; {_bytes(told['moved_bytes'])} moved here"
     )
-    travelled = own.core + own.travelled
+    if len(told["kernels"]) > 1:
+        read += ", and last bits depend on who looked at which row group"
+    travelled = told["core"] + told["drawn"]
     if not travelled:
         return [read, f"no row travelled but {pilot:,} of the pilot"]
     share = 100.0 * travelled / max(made.layout.rows, 1)
-    kept = f"{own.core:,} kept exactly"
-    if own.core:
+    kept = f"{told['core']:,} kept exactly"
+    if told["core"]:
         kept += f" ({_far_columns(made)})"
-    drawn = f"{own.travelled:,} drawn in proportion to what second order leaves out of each"
-    rows = f"{travelled:,} rows travelled ({share:.3g} %, {_bytes(own.nbytes)})"
+    drawn = f"{told['drawn']:,} drawn in proportion to what second order leaves out of each"
+    rows = f"{travelled:,} rows travelled ({share:.3g} %, {_bytes(told['row_bytes'])})"
     return [read, f"{rows}: {kept}, {drawn}; besides, {pilot:,} of the pilot"]
 
 
@@ -213,11 +240,6 @@ def _far_columns(made: Found) -> str:
     shown = [f"{count[k]:,} for {names[place[k]]}" for k in order[:_MOST_NAMED]]
     more = f" and {len(order) - _MOST_NAMED:,} more columns" if len(order) > _MOST_NAMED else ""
     return ", ".join(shown) + more
-
-
-def _files(found: row_groups.Shards) -> list[dict[str, Any]]:
-    """The files that were read and what tells them from others, for fit.json."""
-    return [{"path": file.path, "bytes": file.size, "footer": file.footer} for file in found.files]
 
 
 def _how(made: Found) -> str:

@@ -4,18 +4,21 @@ Groups are fixed and each one's parts are added in a fixed order, so that the bi
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from flyrun import children
+from flyrun.errors import ConfigError
 from flyrun.fitting.scan.block_sums import tree
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import Block
 from flyrun.runner import environment
 from flyrun.runner.progress import duration
 
+_OF_MEMORY = 8  # the part of it that rows of a stage may take
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
 
 #: yields a group's place and what was seen of it, as each ends: (look, groups) → (place, Looked)
@@ -63,6 +66,7 @@ class Mapper:
         missing = [k for k in range(len(groups)) if k not in found]
         if found:
             self._say(f"{words}: {len(found)} of {len(groups)} groups of row groups are there from before")
+        before = self.moved
         self.moved += sum(self._kept.size(keys[k]) for k in found)
         rows, seen, blocks = sum(block.rows for k in missing for block in groups[k]), 0, 0
         begun = time.monotonic()
@@ -72,6 +76,7 @@ class Mapper:
                 found[k] = looked
                 self.done += 1
                 self.moved += self._kept.put(keys[k], looked)
+                self._refuse_more(self.moved - before, words)
                 blocks, seen = blocks + len(groups[k]), seen + sum(block.rows for block in groups[k])
                 pace = seen / (time.monotonic() - begun)
                 speed = f"{pace:,.0f} rows/s, {pace * self._row_bytes / 1e9:.2g} GB/s"
@@ -79,6 +84,20 @@ class Mapper:
         self.seconds += sum(one.seconds for one in found.values())
         self.kernels |= {one.kernel for one in found.values()}
         return [found[k].result for k in range(len(groups))]
+
+    def _refuse_more(self, came: int, words: str) -> None:
+        """ConfigError where more has come than this process can work with."""
+        if came > (most := memory() / _OF_MEMORY):
+            raise ConfigError(
+                f"{words}: {came / 1e9:.3g} GB of rows have come here, and {most / 1e9:.3g} GB are a "
+                f"{_OF_MEMORY}th of the memory; leave out columns of outliers or rare levels with --drop, or "
+                "give the command where there is more memory"
+            )
+
+
+def memory() -> int:
+    """Bytes that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def processes(workers: int | None, numbers: int) -> int:

@@ -270,6 +270,9 @@ class Scan:
         each = max(kappa / _NOISE, many)
         travelling = each * kappa * row_weights.DRAWS * 4 * (self.width + 8)
         if travelling <= _MOST_BYTES:
+            if not to_come[0]:  # of the whole scan
+                rows = f"{each * kappa * row_weights.DRAWS:,.0f} rows ({travelling / 1e6:.2g} MB)"
+                self.say(f"about {rows} will come here as they stand")
             return row_weights.DRAWS * each
         if number < _SCANS and seen < 1.0:
             return 0.0

@@ -107,7 +107,11 @@ def legend(run: Run) -> list[str]:
     unit = UNITS[run.info["fit"]["link"]]
     regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
     about = run.info["fit"]
-    more = {"files": about.get("files", []), "most": _MOST_FILES, "groups": about.get("groups", [])}
+    more = {
+        "files": about.get("scan", {}).get("files", []),
+        "most": _MOST_FILES,
+        "groups": about.get("groups", []),
+    }
     return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **more)
 
 
