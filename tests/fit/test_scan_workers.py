@@ -31,7 +31,7 @@ def _few_draws(monkeypatch):
 def clusters():
     """Addresses of clusters in this process, by how many workers they have."""
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     ) as cluster:
 
         def of(workers):
