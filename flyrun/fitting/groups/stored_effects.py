@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,17 +67,20 @@ class Effects:
 
     def of(self, groups: Sequence[str], column: np.ndarray | None) -> np.ndarray:
         """What effects add to the predictor of rows of these groups, (S, n). column: of the slope, (n,)."""
-        known = {level: k for k, level in enumerate(self.levels)}
         names = list(dict.fromkeys(groups))
-        each = np.stack([self._one(name, known) for name in names])  # (g, S, q)
+        each = np.stack([self._one(name) for name in names])  # (g, S, q)
         place = {name: k for k, name in enumerate(names)}
         found = each[[place[name] for name in groups]]
         total = found[..., 0] if column is None else found[..., 0] + found[..., 1] * column[:, None]
         return np.ascontiguousarray(total.T)
 
-    def _one(self, name: str, known: dict[str, int]) -> np.ndarray:
-        if name in known:
-            return self.values[known[name]].astype(np.float64)
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {level: k for k, level in enumerate(self.levels)}
+
+    def _one(self, name: str) -> np.ndarray:
+        if name in self._places:
+            return self.values[self._places[name]].astype(np.float64)
         found = np.zeros((len(self.draws), len(self.names)))
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
             said = f"{self.bar.group} {name}".encode()
