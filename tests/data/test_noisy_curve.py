@@ -4,7 +4,7 @@ import numpy as np
 
 import flyrun.data
 from flyrun.config.dataset.row_data import NoisyCurve
-from flyrun.data.noisy_curve import curve
+from flyrun.data.toys import curve
 
 
 def test_rows_follow_the_recipe():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flyrun.data import clutter
+from flyrun.data import toys
 from flyrun.errors import FlyrunError
 from flyrun.gold import by_coordinate, grid_moments
 from flyrun.gold.reference import arm_of
@@ -34,7 +34,7 @@ def test_of_one_coordinate_it_is_the_grids(tmp_path, prior):
 
 def test_sets_are_each_for_themselves(tmp_path, monkeypatch):
     both = _moments(tmp_path, "dataset.n_sets=2")
-    load, log_z = clutter.load, 0.0
+    load, log_z = toys.load, 0.0
     for k in range(2):
 
         def one(config, k=k):
@@ -48,7 +48,7 @@ def test_sets_are_each_for_themselves(tmp_path, monkeypatch):
             }
             return replace(found, **kept, feature_names=("theta",))
 
-        monkeypatch.setattr(clutter, "load", one)
+        monkeypatch.setattr(toys, "load", one)
         alone = _moments(tmp_path, "dataset.n_sets=2")
         assert both.mean[k] == pytest.approx(alone.mean[0], rel=1e-9)
         assert both.variance[k] == pytest.approx(alone.variance[0], rel=1e-8)

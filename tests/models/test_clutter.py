@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from flyrun.config.dataset.row_data import Clutter
-from flyrun.data import clutter as data
+from flyrun.data import toys as data
 from flyrun.gold.reference import arm_of
 from flyrun.models import clutter
 from flyrun.models.collapse import collapse

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from flyrun.config.dataset.row_data import Mixture
-from flyrun.data import mixture as data
+from flyrun.data import toys as data
 from flyrun.errors import ConfigError
 from flyrun.gold.reference import arm_of
 from flyrun.models import mixture, passes

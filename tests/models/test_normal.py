@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from flyrun.config.dataset.row_data import GaussianToy
-from flyrun.data import gaussian_toy
+from flyrun.data import toys
 from flyrun.models import normal, passes
 from flyrun.models.taylor import subtract_expansion
 from tests.models.calls import log_likelihood, reach
@@ -70,6 +70,6 @@ def test_what_polynomials_leave_out_stays_within_its_bounds_and_nearly_reaches_t
 
 
 def test_numbers_of_both_laws_are_of_one_draw():
-    plain, other = (gaussian_toy.load(GaussianToy(n_data=50, law=law)) for law in ("gaussian", "lognormal"))
+    plain, other = (toys.load(GaussianToy(n_data=50, law=law)) for law in ("gaussian", "lognormal"))
     np.testing.assert_allclose(np.log(other.target), plain.target, rtol=1e-12)
     assert plain.sha256 != other.sha256

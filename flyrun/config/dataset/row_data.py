@@ -1,6 +1,6 @@
 """Rows of features with a target: published and generated."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from flyrun.config.dataset.base import Rows
 from flyrun.config.schema import option, setting, show
@@ -85,8 +85,15 @@ class Tall(Rows):
     n_data: int = setting(1_000_000, "rows generated", at_least=100)
 
 
+class Toy(Rows):
+    """Small data that are generated, by a recipe."""
+
+    kernel: ClassVar[str] = "flyrun.data.toys"
+    seed: int  # which each declares with the words that fit it
+
+
 @option("dataset", "toy_2d")
-class Toy2d(Rows):
+class Toy2d(Toy):
     """Generated: two classes of points in the plane, to look at.
 
     N(±separation/2·u, I), with u along the diagonal.
@@ -108,7 +115,7 @@ class BreastCancer(Rows):
 
 
 @option("dataset", "two_modes")
-class TwoModes(Rows):
+class TwoModes(Toy):
     """Generated: `low` rows at -1, the others at +1; under Student-t noise a posterior of two modes."""
 
     n_data: int = setting(40, "rows generated", at_least=2)
@@ -117,7 +124,7 @@ class TwoModes(Rows):
 
 
 @option("dataset", "few_events")
-class FewEvents(Rows):
+class FewEvents(Toy):
     """Generated: a rare class, `events` rows of +1 among n_data, whose posterior is skewed."""
 
     n_data: int = setting(2_000, "rows generated", at_least=2)
@@ -126,7 +133,7 @@ class FewEvents(Rows):
 
 
 @option("dataset", "rare_features")
-class RareFeatures(Rows):
+class RareFeatures(Toy):
     """Generated: logistic regression on dense features and rare ones, which down to `least` of rows have."""
 
     n_data: int = setting(100_000, "rows", at_least=2)
@@ -139,7 +146,7 @@ class RareFeatures(Rows):
 
 
 @option("dataset", "mixture")
-class Mixture(Rows):
+class Mixture(Toy):
     """Generated: numbers of ½N(1, sd²) + ½N(-1, sd²), whose posterior has two modes."""
 
     n_data: int = setting(1_000, "numbers generated", at_least=2)
@@ -148,7 +155,7 @@ class Mixture(Rows):
 
 
 @option("dataset", "clutter")
-class Clutter(Rows):
+class Clutter(Toy):
     """Generated: numbers of ½N(2, 1) + ½N(0, 10), n_data for each of n_sets means (Minka's problem)."""
 
     n_data: int = setting(100, "numbers of a set", at_least=1)
@@ -157,7 +164,7 @@ class Clutter(Rows):
 
 
 @option("dataset", "gaussian_toy")
-class GaussianToy(Rows):
+class GaussianToy(Toy):
     """Generated: numbers for model=normal, N(0, 1) or lognormal, whose logarithms are N(0, log_sd²)."""
 
     n_data: int = setting(100_000, "numbers generated", at_least=2)
@@ -185,7 +192,7 @@ class Mnist8m8v6(Rows):
 
 
 @option("dataset", "noisy_curve")
-class NoisyCurve(Rows):
+class NoisyCurve(Toy):
     """Generated: a curve of one variable seen with noise; test rows are the curve itself.
 
     A Gaussian process can be worked out exactly for it.
