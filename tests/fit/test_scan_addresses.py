@@ -13,7 +13,7 @@ fs = pytest.importorskip("pyarrow.fs")
 @pytest.fixture
 def bucket(monkeypatch):
     """A bucket of S3 on this machine."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
     for name, value in {
@@ -23,7 +23,15 @@ def bucket(monkeypatch):
         "AWS_DEFAULT_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    fs.S3FileSystem(allow_bucket_creation=True).create_dir("shards")
+    made = fs.S3FileSystem(
+        endpoint_override=f"{host}:{port}",
+        scheme="http",
+        access_key="key",
+        secret_key="secret",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+    made.create_dir("shards")
     yield
     server.stop()
 
