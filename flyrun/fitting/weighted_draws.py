@@ -21,7 +21,7 @@ from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
 ENOUGH = 400  # effective draws from which weights are trusted
-_WANTED = 1_000  # effective draws that rounds aim at
+WANTED = 1_000  # effective draws that rounds aim at
 _WIDE, _WIDTH, _WIDE_FREEDOM = 0.2, 2.0, 4.0
 _FREEDOM = 8.0
 _ROUNDS = 8
@@ -177,9 +177,14 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
 
 
 def by_all_rows(
-    posterior: Posterior, proposal: Mixture, rng: np.random.Generator, draws: int, rounds: int = 0
+    posterior: Posterior,
+    proposal: Mixture,
+    rng: np.random.Generator,
+    draws: int,
+    rounds: int = 0,
+    wanted: int = WANTED,
 ) -> Weighted:
-    """Rounds of draws, each about the weighted moments of the one before, until enough are effective."""
+    """Rounds of draws, each about the weighted moments of the one before, until so many are effective."""
     rounds = rounds or _ROUNDS
     most = max(draws, min(_MOST_DRAWS, _ALL_ROWS // len(posterior.rows)))
     for number in range(1, rounds + 1):
@@ -188,7 +193,7 @@ def by_all_rows(
         found = Weighted(
             x, log_weight, np.ones(draws), _shape(log_weight), number, proposal, float(len(posterior.rows))
         )
-        if found.k_hat <= HEAVY and found.effective >= _WANTED:
+        if found.k_hat <= HEAVY and found.effective >= wanted:
             break
         if number < rounds:
             proposal = _moved(found)
