@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
+from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import answer, by_weights, comparisons, finished, loo, predict, priors, read_table
+from flyrun.fitting import answer, by_weights, comparisons, finished, loo, predict, priors, ratios, read_table
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.groups import stored_effects
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-_RATIOS = {"logit": "odds_ratio", "log": "rate_ratio"}
 _ROWS = 12  # of a summary that is shown where a Fit is
 
 
@@ -108,7 +106,7 @@ class Fit:
         """A row a coefficient: mean, sd, ends of the 94 % interval and effective draws.
 
         exp: of odds ratios (logit) or rate ratios (log link), e to the coefficients, without the intercept:
-        median and interval. Not of classes. Raises ConfigError for models of other links.
+        median and interval; of classes against the first. Raises ConfigError for models of other links.
         """
         import pandas as pd  # late
 
@@ -118,13 +116,14 @@ class Fit:
         table = rows[[name for name in kept if name in rows and rows[name].notna().any()]]
         if not exp:
             return table
-        if (link := self._about["link"]) not in _RATIOS:
-            raise ConfigError(f"exp: coefficients of the {link} link are no logs of ratios; leave exp out")
-        effects = rows.index.get_level_values("coefficient")[rows["effect_mean"].notna()]
-        draws = self.posterior["posterior"]["beta"].stack(all=("chain", "draw"))
-        ends = [0.5, 0.03, 0.97]
-        ratios = {name: np.exp(draws.sel(coefficient=name).quantile(ends, "all")) for name in effects}
-        return pd.DataFrame(ratios, index=[_RATIOS[link], "q03", "q97"]).T.rename_axis("coefficient")
+        layout, link = Layout.from_dict(self._about["layout"]), self._about["link"]
+        name = ratios.name_of(link, layout.target.name, layout.log_target, "exp")
+        beta = self.posterior["posterior"]["beta"].to_numpy()
+        rows = pd.DataFrame(ratios.beside(self._about["coefficients"], beta, link, layout)).set_index(
+            rows.index
+        )
+        found = rows[[name, f"{name}_q03", f"{name}_q97"]].dropna()
+        return found.set_axis([name, "q03", "q97"], axis=1)
 
     def predict(
         self,

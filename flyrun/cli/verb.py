@@ -198,7 +198,8 @@ class Verb(argparse.ArgumentParser):
             rows.append(_row("KEY=VALUE", self.help_of_settings, width))
         how = _HOW if any(verb.options for verb in each) else ""
         examples = "\n".join(["Examples", *(f"  {line}" for line in self.examples)])
-        blocks = [_filled(self.about, width), "\n".join(dict.fromkeys(rows)), how, _filled(self.notes, width)]
+        about = _filled(f"{self.about} {how}".strip(), width)
+        blocks = [about, "\n".join(dict.fromkeys(rows)), _filled(self.notes, width)]
         return "\n\n".join([self.format_usage(), *filter(None, blocks), examples])
 
     def offers(self, words: list[str], last: str) -> list[str]:

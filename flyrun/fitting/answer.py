@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.fitting import by_weights, read_table, table_posterior
+from flyrun.fitting import by_weights, ratios, read_table, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -37,6 +37,8 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     say = progress.display(screen.console, 0).say
     read = read_table.read(request)
     model = read_table.model_of(request, read.layout.task)
+    if request.exp:
+        ratios.name_of(family(model).link, read.layout.target.name, read.layout.log_target)
     if not request.fresh:
         settings = read_table.settings_of(request, read, model)
         read_table.refuse_to_replace(read_table.folder_of(request), settings)

@@ -9,7 +9,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun import __version__, files
-from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, priors, weighted_draws
+from flyrun.fitting import (
+    coefficients,
+    even_draws,
+    hmc_on_rows,
+    identified,
+    predictive_checks,
+    priors,
+    ratios,
+    weighted_draws,
+)
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
 from flyrun.fitting.groups.stored_effects import Effects, stored_as
@@ -227,7 +236,10 @@ def write(
         "agreed": made.agreed,
         "standardize": table.standardize,
         "queries": posterior.queries,
-        "coefficients": priors.beside(made.rows, _priors(request, read, posterior)),
+        "coefficients": priors.beside(
+            _rows(request, read, posterior, made), _priors(request, read, posterior)
+        ),
+        "predictive": _predictive(request, read, posterior, made),
     }
     if isinstance(posterior, OfTable):
         nodes = {"nodes": [posterior.nodes, posterior.steps]}
@@ -238,7 +250,7 @@ def write(
         "title": f"{Path(request.file).name}: {layout.target.name}",
         "command": shlex.join(["flyrun", "fit", *request.words]),
         "started": store.now(),
-        "figures": ["coefficients"],
+        "figures": ["coefficients", "predictive"],
         "arms": [],
         "environment": environment.describe() | {"finished": store.now()},
     }
@@ -249,3 +261,17 @@ def write(
         files.write_json(folder / FIT, fit)
         files.write_json(folder / store.RUN, entry)
     return folder
+
+
+def _rows(request: Request, read: ReadTable, posterior: Posterior, made: Answer) -> list[dict[str, Any]]:
+    """A row a coefficient, with its ratio where that is asked for."""
+    if not request.exp:
+        return made.rows
+    return ratios.beside(made.rows, made.even["beta"], posterior.family.link, read.layout)
+
+
+def _predictive(request: Request, read: ReadTable, posterior: Posterior, made: Answer) -> dict[str, Any]:
+    """What the fit says of its own rows; nothing where these are not at hand, or belong to groups."""
+    if read.dataset is None or request.groups:
+        return {}
+    return predictive_checks.of(read.dataset, read.layout, posterior.family.name, made.even)

@@ -105,7 +105,7 @@ def of_draws(
     draws: dict[str, np.ndarray],
     effects: tuple[Effects, ...] = (),
 ) -> Fitted:
-    """A fit of draws of even weight, (C, T, ...) by name: beta and, where they were kept, auxiliary numbers.
+    """A fit of draws of even weight, (C, T, ...) by name: beta and, if kept, auxiliary numbers.
 
     effects: of its groups, and so of some of the draws.
     """
@@ -238,7 +238,11 @@ def _trials(one: Fitted, rows: pd.DataFrame) -> Any:
 
 def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
     """Expected targets, or chances of classes."""
-    eta = _predictor(one, rows)
+    return means_at(one, _predictor(one, rows), _trials(one, rows))
+
+
+def means_at(one: Fitted, eta: np.ndarray, trials: Any) -> np.ndarray:
+    """Expected targets at linear predictors (S, n, ...): (S, n, 1), or chances of K classes, (S, n, K)."""
     if one.layout.task == "classes":
         eta = np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1)
         odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
@@ -248,7 +252,7 @@ def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
         below = np.asarray(sigmoid(cuts[:, None, :] - eta[..., None]))
         ends = np.zeros_like(below[..., :1])
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
-    return (_trials(one, rows) * _inverse(one.link)(eta))[..., None]
+    return (trials * _inverse(one.link)(eta))[..., None]
 
 
 def _inverse(link: str) -> Any:
@@ -259,8 +263,13 @@ def _inverse(link: str) -> Any:
 
 def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
     """New targets; of classes whether a target is of each."""
+    return responses_at(one, _predictor(one, rows), _trials(one, rows), rng)
+
+
+def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Generator) -> np.ndarray:
+    """New targets at linear predictors, as `means_at`; of classes 1 where a target is of it, else 0."""
     if one.layout.task == "classes":
-        above = np.cumsum(_means(one, rows), axis=-1)[..., :-1]
+        above = np.cumsum(means_at(one, eta, trials), axis=-1)[..., :-1]
         drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
         return _one_hot(drawn, len(one.levels))
     if one.aux.shape[1] == 0 and one.family.auxiliary(len(one.levels), 1.0):
@@ -269,9 +278,8 @@ def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.
             f"--kind response: chains of model {model} held its noise fixed and kept none; "
             "fit again without settings of chains, or leave --kind out"
         )
-    eta = _predictor(one, rows)
     others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
-    trials = np.broadcast_to(np.asarray(_trials(one, rows)).astype(np.int64), eta.shape)
+    trials = np.broadcast_to(np.asarray(trials).astype(np.int64), eta.shape)
     drawn = np.asarray(one.family.draw(rng, trials, [eta, *others]), dtype=np.float64)
     return _one_hot(drawn, len(one.levels)) if one.levels else drawn[..., None]
 

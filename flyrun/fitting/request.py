@@ -63,6 +63,7 @@ class Request:
     workers: int | None = None
     fresh: bool = False
     check: bool = False
+    exp: bool = False
     overrides: tuple[str, ...] = ()
     groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()

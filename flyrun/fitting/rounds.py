@@ -15,7 +15,7 @@ from flyrun import __version__, files, paths
 from flyrun.children import cores
 from flyrun.config.arm import Arm, Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
-from flyrun.fitting import coefficients, priors, second_process
+from flyrun.fitting import coefficients, priors, ratios, second_process
 from flyrun.fitting.choose import PreparedFit
 from flyrun.fitting.request import Clock, Request
 from flyrun.report import document
@@ -228,6 +228,11 @@ class _Rounds:
             return (), ranked[0][0]
         return tuple(sorted(seed for _, seed in ranked[: most + 1])), length
 
+    def _with_ratios(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if not self.request.exp:
+            return rows
+        return ratios.beside(rows, self.beta, self.task.link, self.task.layout)
+
     def _caveats(self) -> list[str]:
         """That some chains are missing."""
         wanted, there = len(self.protocol.seed_list), len(self.seeds)
@@ -325,7 +330,9 @@ class _Rounds:
                 "budget": str(self.request.budget),
                 "iterations": total,
                 "chains": len(self.seeds),
-                "coefficients": priors.beside(rows, self.task.priors if arm.prior.name == "gaussian" else []),
+                "coefficients": priors.beside(
+                    self._with_ratios(rows), self.task.priors if arm.prior.name == "gaussian" else []
+                ),
             }
             files.write_json(self.folder / FIT, about)
 

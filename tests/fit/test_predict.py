@@ -213,3 +213,30 @@ def test_tables_are_read_from_stdin(tmp_path, monkeypatch, capsys):
     piped(b"")
     assert main(["predict", "mine", "-"]) == 2
     assert "is stdin, which is empty" in capsys.readouterr().err
+
+
+def test_ratios_stand_beside_coefficients_where_they_are_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    made = pd.DataFrame({"x": rng.normal(size=300)})
+    made["n"] = rng.poisson(np.exp(0.3 * made.x))
+    made["y"] = np.exp(made.x + rng.normal(size=300))
+    made.to_csv("rows.csv", index=False)
+    assert main(["fit", "rows.csv", "n ~ x", "--model", "poisson", "--exp"]) == 0
+    assert re.search(r"rate ratio.*\n.*\n.*\n x .* 1\.\d+ \(1\.\d+ to 1\.\d+\)", capsys.readouterr().out)
+    table = pd.read_csv("results/runs/rows/table.csv", index_col="coefficient")
+    with xarray.open_dataset("results/runs/rows/posterior.nc", group="posterior", engine="h5netcdf") as draws:
+        slope = draws["beta"].sel(coefficient="x").to_numpy()
+    assert table.loc["x", "rate_ratio"] == pytest.approx(np.median(np.exp(slope)))
+    assert table.loc["x", "rate_ratio_q97"] == pytest.approx(np.exp(table.loc["x", "q97"]))
+    assert np.isnan(table.loc["intercept", "rate_ratio"])
+    assert "rate ratio: e to the coefficient" in " ".join(
+        (tmp_path / "results/runs/rows/report.md").read_text("utf-8").split()
+    )
+    assert main(["fit", "rows.csv", "log(y) ~ x", "--exp", "--name", "logged"]) == 0
+    assert "ratio" in pd.read_csv("results/runs/logged/table.csv")
+    for words in (["y ~ x", "--model", "gaussian"], ["x ~ y", "--model", "student_t"]):
+        capsys.readouterr()
+        assert main(["fit", "rows.csv", *words, "--exp", "--name", "none"]) == 2
+        assert "no logs of ratios; leave --exp out" in capsys.readouterr().err
+    assert "rate_ratio" not in pd.read_csv("results/runs/logged/table.csv")

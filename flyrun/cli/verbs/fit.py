@@ -93,6 +93,7 @@ def parse(words: Sequence[str]) -> Request:
         "workers",
         "fresh",
         "check",
+        "exp",
     )
     return Request(
         **{key: getattr(given, key) for key in same},
@@ -201,6 +202,7 @@ _list("--na", "WORD", 'a further word for a missing value, as -999 or "?"')
 _takes("--decimal", "SIGN", "decimal sign of a CSV file, . or , (default: .)", choices=(".", ","))
 _takes("--encoding", "NAME", "encoding of a CSV file, as cp1252 (default: utf-8)")
 VERB.takes("--check", action="store_true", help="say what columns are taken for, and priors; fit nothing")
+VERB.takes("--exp", action="store_true", help="tell odds or rate ratios, e to the coefficients, beside them")
 _takes("--rows", "N", "use only the first N rows", type=whole(1))
 _list("--prior", "PRIOR", "as 'age: normal(0, 1)', per unit of the column", type=typed)
 _takes(

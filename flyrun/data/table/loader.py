@@ -210,7 +210,7 @@ def _digest(path: Path) -> str:
 
 def _folder(config: Table, file: _File) -> Path:
     text = json.dumps([ENCODING, file.digest, config.key_settings(), np.__version__], sort_keys=True)
-    stem = file.path.name.partition(".")[0][:40]
+    stem = file.path.name.partition(".")[0][:40] if file.state else "frame"  # one frame has many names
     return paths.cache_dir("tables") / f"{stem}-{archive.sha256(text.encode())[:12]}"
 
 

@@ -12,7 +12,7 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
 from flyrun.errors import ConfigError
-from flyrun.fitting import by_weights, read_table
+from flyrun.fitting import by_weights, ratios, read_table
 from flyrun.fitting.request import Request, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
@@ -71,6 +71,8 @@ def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, b
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         model, task = _model(request, pilot.y)
         one = family(model)
+        if request.exp:
+            ratios.name_of(one.link, request.target)
         _refuse_beside(table, task, one)
         read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
         if not request.fresh:

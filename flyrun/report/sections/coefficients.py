@@ -85,6 +85,7 @@ differ{% else %}each group differs{% endif %} from what the coefficients say; sd
 of groups' true effects.
 {% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
 own rows decide, near 1 what all groups say.
+{% endif %}{% if ratio %} {{ ratio }}: e to the coefficient, its median and 94 % interval.
 {% endif %}{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
 the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
 {% else %} ESS: how many independent draws would tell the mean as well as the weighted ones.
@@ -111,8 +112,10 @@ def legend(run: Run) -> list[str]:
         "files": about.get("scan", {}).get("files", []),
         "most": _MOST_FILES,
         "groups": about.get("groups", []),
+        "ratio": next((one.head for one in _RATIOS if any(one.name in row for row in _rows(run))), ""),
+        "per": effect_per(run),
     }
-    return words.lines(_LEGEND, unit=unit, regression=regression, per=effect_per(run), chains=chains, **more)
+    return words.lines(_LEGEND, unit=unit, regression=regression, chains=chains, **more)
 
 
 def effect_per(run: Run) -> str:
@@ -132,11 +135,6 @@ def _all_rows(run: Run) -> list[Row]:
         for row in one["rows"]
     ]
     return [*_rows(run), *more]
-
-
-def _metrics(run: Run) -> list[Metric]:
-    """Columns of table.csv."""
-    return METRICS + (_OF_GROUPS if run.info["fit"].get("groups") else [])
 
 
 def _label(row: Row) -> str:
@@ -179,6 +177,17 @@ def _known(value: float, spec: str) -> str:
     return NOTHING if math.isnan(value) else f"{value:{spec}}"
 
 
+def _ratio(name: str) -> Callable[[Row], str]:
+    """A ratio with its interval."""
+
+    def text(row: Row) -> str:
+        if not (value := row.get(name)) or math.isnan(value):
+            return NOTHING
+        return f"{value:.3g} ({row[f'{name}_q03']:.3g} to {row[f'{name}_q97']:.3g})"
+
+    return text
+
+
 _COEFFICIENT = Metric("coefficient", "coefficient", text=lambda row: str(row["coefficient"]))
 _COLUMNS = [
     Metric("mean", "mean", text=_scaled("mean")),
@@ -192,7 +201,11 @@ _COLUMNS = [
     Metric("effect_mean", "effect", text=lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
 ]
 _PRIOR = Metric("prior", "prior", text=lambda row: str(row.get("prior", "")))
-_SHOWN = [*_COLUMNS[:4], _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
+_RATIOS = [
+    Metric(name, head, text=_ratio(name))
+    for name, head in (("odds_ratio", "odds ratio"), ("rate_ratio", "rate ratio"), ("ratio", "ratio"))
+]
+_SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
 _LEVEL = Metric("coefficient", "group", text=lambda row: str(row["coefficient"]))
 _EFFECT = Metric("of", "of", text=lambda row: row["of"] if isinstance(row["of"], str) else NOTHING)
 _OF_GROUPS = [
@@ -203,6 +216,13 @@ _OF_GROUPS = [
 ]
 _EFFECTS = [_EFFECT, _OF_GROUPS[2], *_COLUMNS[:4], _OF_GROUPS[3]]
 METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]
+
+
+def _metrics(run: Run) -> list[Metric]:
+    """Columns of table.csv."""
+    asked = [one.name for one in _RATIOS if any(one.name in row for row in _rows(run))]
+    ratios = [Metric(f"{name}{end}") for name in asked for end in ("", "_q03", "_q97")]
+    return METRICS + ratios + (_OF_GROUPS if run.info["fit"].get("groups") else [])
 
 
 # The chains' ESS and costs are means to an end here; how they ran is still drawn.

@@ -1,0 +1,116 @@
+"""What a fit says of the rows that it was fitted to: are they as new ones drawn from it (Rubin 1984)?
+
+Of some rows and draws alone: figures tell no more of many.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from flyrun.data.dataset import Dataset
+from flyrun.data.table.layout import Layout
+from flyrun.fitting import predict
+from flyrun.models.family import family
+
+_DRAWS = 100
+_ROWS = 10_000
+_SEED = 4
+_ENDS = (0.05, 0.95)  # of a 90 % interval over draws
+_BINS, _BIN_ROWS = 10, 15  # of a calibration, at most, and rows of each, at least
+_BARS = 30  # of a distribution
+_TAIL = 0.005  # of the targets that the distribution leaves out, at each end
+
+
+def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Calibration and distribution, as plain values, of draws of even weight by name, (C, T, ...).
+
+    calibration: by class (of two the second alone, of numbers ""), bins of rows alike in what is predicted:
+    means predicted and observed, and the 90 % interval of observed ones of new rows, (B,) each.
+    distribution, of numbers: edges (B + 1,), the share of rows observed between them, of new ones its mean
+    and 90 % interval, (B,) each.
+    """
+    rng, one = np.random.default_rng(_SEED), family(model)
+    fitted = predict.of_draws(layout, one.link, one, {"model": model}, draws)
+    fitted = fitted.thinned(min(_DRAWS, len(fitted.beta)))
+    rows = _rows(dataset, rng)
+    sign = dataset.target[rows, None] if dataset.folded else 1.0
+    eta = np.einsum(
+        "s...d,nd->sn...", fitted.beta, _raw(dataset, layout, rows, sign)[:, : fitted.beta.shape[-1]]
+    )
+    if dataset.offset is not None:
+        offset = dataset.offset[rows]
+        eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
+    trials = 1.0 if dataset.trials is None else dataset.trials[rows]
+    mean = predict.means_at(fitted, eta, trials)
+    new = predict.responses_at(fitted, eta, trials, rng)
+    seen = _observed(dataset, layout, rows, mean.shape[-1])
+    named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
+    several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
+    each = np.broadcast_to(trials, len(rows)).astype(np.float64)
+    found: dict[str, Any] = {"rows": len(rows), "draws": len(fitted.beta)}
+    found["calibration"] = [{"class": name, **_calibrated(*values, each)} for name, *values in several]
+    if layout.task in ("counts", "regression", "positive"):
+        found["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.task == "counts")
+    return found
+
+
+def _rows(dataset: Dataset, rng: np.random.Generator) -> np.ndarray:
+    """Some rows, in order, each as often as it is there; of many classes fewer."""
+    copies = np.ones(len(dataset.target)) if dataset.weights is None else dataset.weights
+    if dataset.trials is not None:
+        copies = copies * (dataset.trials > 0)
+    last = np.cumsum(copies.astype(np.int64))
+    total, most = int(last[-1]), 2 * _ROWS // max(dataset.n_classes, 2)
+    chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
+    return np.searchsorted(last, chosen, side="right")
+
+
+def _raw(dataset: Dataset, layout: Layout, rows: np.ndarray, sign: Any) -> np.ndarray:
+    """Features on the columns' own scales, (n, D), ones last."""
+    features = dataset.features[rows].astype(np.float64) * sign
+    columns = [column for column in layout.features for _ in column.encoded]
+    for d, column in enumerate(columns):
+        if column.levels is None:
+            features[:, d] = features[:, d] * column.sd + column.mean
+    features[:, -1] = 1.0
+    return features
+
+
+def _observed(dataset: Dataset, layout: Layout, rows: np.ndarray, classes: int) -> np.ndarray:
+    """Targets as people read them, (n, 1), or whether they are of each class, (n, K)."""
+    target = dataset.target[rows]
+    if layout.task in ("classes", "ordered"):
+        return (target[:, None] == np.arange(classes)).astype(np.float64)
+    if layout.task == "binary":
+        return (target[:, None] > 0.0).astype(np.float64)
+    return (target * layout.target.sd + layout.target.mean)[:, None]
+
+
+def _calibrated(
+    mean: np.ndarray, new: np.ndarray, seen: np.ndarray, trials: np.ndarray
+) -> dict[str, list[float]]:
+    """Of rows in bins: what is predicted, (S, n), drawn anew, (S, n), and observed, (n,), a trial."""
+    predicted = mean.mean(axis=0)
+    bins = int(np.clip(len(seen) // _BIN_ROWS, 1, _BINS))
+    inner = np.unique(np.quantile(predicted / trials, np.linspace(0, 1, bins + 1)[1:-1]))
+    of_row = np.searchsorted(inner, predicted / trials, side="right")
+    of_row = np.unique(of_row, return_inverse=True)[1]  # bins without a row left out
+    size = np.bincount(of_row, trials)
+    low, high = np.quantile([np.bincount(of_row, one) / size for one in new], _ENDS, axis=0)
+    told = {"predicted": np.bincount(of_row, predicted) / size, "observed": np.bincount(of_row, seen) / size}
+    return {name: values.tolist() for name, values in (told | {"low": low, "high": high}).items()}
+
+
+def _distribution(new: np.ndarray, seen: np.ndarray, counts: bool) -> dict[str, Any]:
+    """Shares of rows by target, observed, (n,), and drawn anew, (S, n)."""
+    low, high = np.quantile(np.concatenate([seen, new[0]]), [_TAIL, 1.0 - _TAIL])
+    if counts:
+        step = max(1, int(np.ceil((high - low + 1.0) / _BARS)))
+        edges = np.arange(np.floor(low), high + 1.0 + step, step) - 0.5
+    else:
+        edges = np.linspace(low, max(high, low + 1e-12), _BARS + 1)
+    shares = np.array([np.histogram(one, edges)[0] / len(one) for one in new])
+    ends = np.quantile(shares, _ENDS, axis=0)
+    told = {"edges": edges, "observed": np.histogram(seen, edges)[0] / len(seen), "mean": shares.mean(axis=0)}
+    told |= {"low": ends[0], "high": ends[1]}
+    return {name: values.tolist() for name, values in told.items()}
