@@ -36,12 +36,13 @@ class Verb(argparse.ArgumentParser):
         raw: bool = False,
         usage: str = "",
         settings: Callable[[str], bool] = lambda word: False,
+        too_many: str = "",
     ) -> None:
         super().__init__(prog=f"flyrun {name}", add_help=False, allow_abbrev=False)
         self.name, self.summary, self.run, self.raw, self.settings = name, summary, run, raw, settings
         self.about, self.notes, self.examples, self.words = about, notes, tuple(examples), usage
         self.actions: dict[str, Verb] = {}
-        self.help_of_settings = ""
+        self.help_of_settings, self.too_many = "", too_many
         self.options: dict[str, argparse.Action] = {}
         self.positionals: list[argparse.Action] = []
         self._offers: dict[str, Callable[[list[str]], Iterable[str]]] = {}
@@ -153,7 +154,7 @@ class Verb(argparse.ArgumentParser):
     def _refuse(self, word: str) -> NoReturn:
         """Raise ConfigError for a word that this verb does not take."""
         if not word.startswith("-") and "=" not in word:
-            self._fail(f"{word} is one word too many")
+            self._fail(f"{word} is one word too many{self.too_many}")
         flags = [flag for flag in self.options if flag.startswith("--")]
         takes = f"it takes {listing(flags)}" if flags else "it takes none"
         close = did_you_mean(f"--{word.partition('=')[0].lstrip('-')}", flags)

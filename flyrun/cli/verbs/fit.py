@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyrun.cli.messages import explain
-from flyrun.cli.verb import Verb, number, whole
+from flyrun.cli.verb import Verb, number, one_of, whole
 from flyrun.config.arm import GROUPS
 from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
@@ -64,7 +64,9 @@ def parse(words: Sequence[str]) -> Request:
     if given.file == piped.STDIN:
         given.file = str(piped.kept(Path(given.file)))
     if given.formula is not None and "~" not in given.formula and given.target is not None:
-        raise ConfigError(f"fit: {given.formula} is one word too many; see `flyrun fit --help`")
+        raise ConfigError(
+            f"fit: {given.formula} is one word too many{VERB.too_many}; see `flyrun fit --help`"
+        )
     if given.formula is not None and given.target is not None:
         raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
     if given.formula is None and given.target is None:
@@ -133,6 +135,13 @@ def _budget(text: str) -> Budget:
     return Budget(value * UNITS[found[2]]) if found[2] else Budget(iterations=int(value))
 
 
+def _model(word: str) -> str:
+    """A model by its name. Other programs' names for it are told."""
+    if (ours := _ELSEWHERE.get(word.lower())) is not None:
+        raise argparse.ArgumentTypeError(f"{word}: is called {ours} here")
+    return one_of(for_tables())(word)
+
+
 def _columns(words: list[str]) -> list[str]:
     return columns(next((word for word in words if not word.startswith("-")), ""))
 
@@ -143,6 +152,16 @@ def _sample() -> str:
     return here if Path(here).is_file() else shlex.quote(str(datasets_dir() / "tables" / "breast_cancer.csv"))
 
 
+#: what other programs call a model
+_ELSEWHERE = {
+    **dict.fromkeys(("binary", "bernoulli", "logit"), "logistic"),
+    **dict.fromkeys(("normal", "linear", "ols", "lm"), "gaussian"),
+    **dict.fromkeys(("multinomial", "categorical"), "softmax"),
+    **dict.fromkeys(("negbin", "nb", "negativebinomial", "neg_binomial_2"), "negative_binomial"),
+    **dict.fromkeys(("cumulative", "ordered"), "ordinal"),
+    **dict.fromkeys(("student", "t"), "student_t"),
+}
+
 VERB = Verb(
     "fit",
     "fit a regression to a table of your own, exactly",
@@ -152,6 +171,7 @@ VERB = Verb(
     about="""Draws from a regression's exact posterior; writes report.html, table.csv and posterior.nc to
     results/runs/NAME. Exit code 0: done. 3: not to be trusted yet. 2: something for you to mend.""",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
+    too_many=" (a formula stands in quotes: 'died ~ age + sex')",
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
 )
 
@@ -186,7 +206,8 @@ _takes(
     "--model",
     "MODEL",
     f"{', '.join(for_tables())} (default: by the target)",
-    choices=for_tables(),
+    type=_model,
+    offers=lambda words: for_tables(),
 )
 _takes("--offset", "COLUMN", "column that is added to the linear predictor as it is")
 _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years")

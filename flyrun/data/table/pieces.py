@@ -20,7 +20,7 @@ from flyrun.config.dataset import Table
 from flyrun.data.table import frames
 from flyrun.data.table.cells import LAST_EXACT
 from flyrun.data.table.disguised import encoding_of, refuse_disguised
-from flyrun.data.table.formats import ARROW, FORMATS, PARQUET, is_csv
+from flyrun.data.table.formats import ARROW, FORMATS, PARQUET, is_csv, remedy
 from flyrun.data.table.text_table import TextTable, record
 from flyrun.errors import DataError
 from flyrun.threads import ahead
@@ -90,7 +90,7 @@ def _reader(path: Path, options: Table) -> Any:
         return _Parquet(path, options)
     if name.endswith(ARROW):
         return _Arrow(path, options)
-    raise DataError(f"{path}: is of no kind that can be read; it must end in {FORMATS}")
+    raise DataError(f"{path}: is of no kind that can be read; it must end in {FORMATS}{remedy(path)}")
 
 
 @contextlib.contextmanager
