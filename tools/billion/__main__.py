@@ -112,7 +112,8 @@ def page(table: pd.DataFrame) -> str:
     ]
     about = environment.describe()
     words = """\
-Logistic regression of generated normal columns, float32 with snappy; predictors of sd 1.5. "CPU s": of all
+Logistic regression of generated normal columns, float32 with snappy; predictors of sd 1.5; 50 row
+groups or more, of at most 500,000 rows. "CPU s": of all
 processes of the command, from its start to the report. "Of looks": of reading and summing row groups alone.
 "MB moved": sums and rows that came to the command. "Bytes a draw": of rows that travelled, an effective
 draw. "MB a process": the most that one process held. "Row groups": generated, or those of a shorter table

@@ -32,7 +32,7 @@ def sgd(folder: Path) -> np.ndarray:
     """One epoch of averaged stochastic gradients, row group by row group."""
     from sklearn.linear_model import SGDClassifier
 
-    model = SGDClassifier(loss="log_loss", alpha=1e-9, average=True, random_state=0)
+    model = SGDClassifier(loss="log_loss", average=True, random_state=0)
     for x, y in groups(folder):
         model.partial_fit(x, y, classes=[0, 1])
     return np.append(model.coef_[0], model.intercept_)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-GROUP, FILE = 500_000, 5_000_000  # rows of a row group, and of a file
+GROUP, FILE = 500_000, 5_000_000  # rows of a row group, and of a file, at most
+_GROUPS = 50  # in a table, at least: a scan's stages are made of them
 TARGET = "y"
 _SPREAD, _SEED = 1.5, 7  # sd of the predictor; of the coefficients
 
@@ -33,6 +34,7 @@ def write(folder: Path, n: int, columns: int, group: int = GROUP, file: int = FI
     import pyarrow.parquet as parquet
 
     folder.mkdir(parents=True, exist_ok=True)
+    group = min(group, max(n // _GROUPS, 1))
     names = [*(f"x{k}" for k in range(columns)), TARGET]
     schema = pyarrow.schema([*((name, pyarrow.float32()) for name in names[:-1]), (TARGET, pyarrow.int8())])
     for number, begin in enumerate(range(0, n, file)):
