@@ -79,12 +79,13 @@ def page(rows: list[dict[str, Any]]) -> str:
     unsettled = [row for row in rows if not row["why"] and not row["error"] <= long_chains.ERROR]
     share = len(faults) / max(accepted, 1)
     words = f"""\
-{len(rows)} tables of {FEWEST} to {MOST} rows, made to be hard or drawn of real ones
-(tools/certificate/cases.py), each answered by `flyrun fit`'s weighted draws and by {long_chains.CHAINS} long
-chains of Hamiltonian Monte Carlo from far apart (tools/certificate/long_chains.py), which go on until the
-standard errors of means and sds are {100 * long_chains.ERROR:.2g} %. {refused} tables are refused: chains
-answer them. Of {accepted} that are accepted {len(faults)} are wrong ({100 * share:.2g} %): an sd more than
-{100 * RATIO:g} %, or a mean more than {OFF:g} sds, from the chains'."""
+{len(rows)} of {len(list(cases()))} tables of {FEWEST} to {MOST} rows, made to be hard or drawn of real ones
+(tools/certificate/cases.py), in an order that mixes them. Each is answered by `flyrun fit`'s weighted draws
+and by {long_chains.CHAINS} long chains of Hamiltonian Monte Carlo from far apart
+(tools/certificate/long_chains.py), which go on until the standard errors of means and sds are
+{100 * long_chains.ERROR:.2g} %. Refused, and left to chains: {refused}. Of {accepted} that are
+accepted {len(faults)} are wrong ({100 * share:.2g} %): an sd more than {100 * RATIO:g} %, or a mean more than
+{OFF:g} sds, from the chains'."""
     told = [
         f"- Wrong: {_named(row)}, sd ratio {row['sd_ratio']:.3f}, mean {row['off']:.3f}." for row in faults
     ]
@@ -99,7 +100,8 @@ def _line(name: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     ratio = max((row["sd_ratio"] for row in seen), key=lambda one: abs(math.log(one)), default=math.nan)
     off = max((row["off"] for row in seen), default=math.nan)
     refused = sum(bool(row["why"]) for row in rows)
-    return name, f"{len(rows)}", f"{refused}", f"{ratio:.3f}", f"{off:.3f}", f"{sum(map(wrong, rows))}"
+    worst = [f"{one:.3f}" if seen else "–" for one in (ratio, off)]
+    return name, f"{len(rows)}", f"{refused}", *worst, f"{sum(map(wrong, rows))}"
 
 
 def _named(row: dict[str, Any]) -> str:

@@ -186,7 +186,7 @@ def main() -> None:
             with files.writing(out):
                 rows = pd.DataFrame([found[key] for key in every if key in found])
                 rows.to_csv(out, index=False, float_format="%.4g")
-    out.with_suffix(".md").write_text(page(pd.read_csv(out).to_dict("records")), "utf-8")
+                out.with_suffix(".md").write_text(page(pd.read_csv(out).to_dict("records")), "utf-8")
 
 
 if __name__ == "__main__":
