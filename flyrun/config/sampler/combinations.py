@@ -21,7 +21,7 @@ class Combination(Sampler):
     data as they are.
     """
 
-    home: ClassVar[str] = "flyrun.samplers.combinations"
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.rules"
     family: ClassVar[str] = "flyrun.samplers.combinations.method"
     needs: ClassVar[tuple[str, ...]] = ("bound", "brightness")
     suggests: ClassVar[tuple[str, ...]] = ("bound=none",)
@@ -124,6 +124,7 @@ class Wasp(Combination):
 class KernelProduct(Combination):
     """The product of kernel density estimates of the shards' draws, by a chain on their components."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.kernel_product"
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, Algorithm 1"
 
 
@@ -131,6 +132,7 @@ class KernelProduct(Combination):
 class Semiparametric(Combination):
     """The Gaussian product of the shards' draws, corrected by kernel density estimates."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.kernel_product"
     paper: ClassVar[str] = "Neiswanger, Wang and Xing 2014, section 3.3"
 
 
@@ -142,6 +144,7 @@ class PartitionTrees(Combination):
     a block has at least.
     """
 
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.partition_trees"
     paper: ClassVar[str] = "Wang, Guo, Heller and Dunson 2015"
     trees: int = setting(8, "of each of which an even part of the draws is", at_least=1)
     least: float = setting(0.01, "share of a shard's draws that a block has at least", above=0, at_most=0.5)
@@ -151,6 +154,7 @@ class PartitionTrees(Combination):
 class WeierstrassRejection(Combination):
     """Averages of pairs of shards' draws that are near each other, by kernels as wide as `accepted` says."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.weierstrass_rejection"
     paper: ClassVar[str] = "Wang and Dunson 2013"
     accepted: float = setting(
         0.1, "share of the pairs that is kept: less, and kernels are narrower", at_least=1e-4, at_most=0.9

@@ -1,1 +1,1 @@
-"""Rules that combine the draws of subposteriors, a file each; they look at no datum."""
+"""Rules that combine the draws of subposteriors; they look at no datum."""

@@ -4,18 +4,20 @@ It has T^J components, one for each choice of a draw of every shard, y_1 … y_J
 exp(−Σ_j |y_j − ȳ|²/2h²). A chain on the choices, one shard's after the other, makes draw i with h =
 i^{−1/(4 + P)}. Draws are whitened by the mean of the shards' covariances before, so that h has no unit. The
 product is the posterior only as h → 0 and T·h^P → ∞, and the chain seldom moves where P is large.
+
+The semiparametric product (§3.3) is a Gaussian, and kernels for the rest: weights are these times
+N(ȳ | m, P⁻¹ + h²/J)/Π_j N(y_j | μ_j, C_j), components N((J/h² + P)⁻¹(J/h²·ȳ + P·m), (J/h² + P)⁻¹). Where
+shards are Gaussian all weights are nearly alike.
 """
 
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.sampler.combinations import KernelProduct
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.combinations.moments import covariances, product
-
-LABEL, MOMENTS = "Nonparametric product", False
+from flyrun.samplers.combinations.rules import Rule
 
 
 class Shards(NamedTuple):
@@ -29,9 +31,20 @@ class Shards(NamedTuple):
     parametric: bool  # whether the product of Gaussians is told apart, and kernels make the rest
 
 
-def combine(draws: np.ndarray, config: KernelProduct, rng: np.random.Generator) -> np.ndarray:
+def nonparametric(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return walked(shards_of(draws, False), rng)[0]
+
+
+def semiparametric(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+    """(T, P) of draws (J, T, P)."""
+    return walked(shards_of(draws, True), rng)[0]
+
+
+RULES = {
+    "kernel_product": Rule("Nonparametric product", nonparametric),
+    "semiparametric": Rule("Semiparametric product", semiparametric),
+}
 
 
 def shards_of(draws: np.ndarray, parametric: bool) -> Shards:

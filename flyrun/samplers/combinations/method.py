@@ -1,8 +1,8 @@
 """The family of rules on subposteriors' draws: cells read, the rule applied, and what all of it cost.
 
-A rule is a module with LABEL, MOMENTS, whether it asks for the shards' moments alone, and
-combine(draws, config, rng) -> (T, P), draws (J, T, P) in an order of no meaning. Draw t costs what the
-shards' draws t cost, on the longest path what the slowest of them does; there is one round, at the end.
+A rule is one of the RULES of the module that the option names; it has draws (J, T, P) in an order of no
+meaning. Draw t costs what the shards' draws t cost, on the longest path what the slowest of them does; there
+is one round, at the end.
 """
 
 import time
@@ -40,8 +40,8 @@ class Combination(OnData):
 
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
-        self.workers, self.rule = arm.sampler.shards, arm.sampler.code
-        self.label, self.exact = self.rule.LABEL, self.workers == 1
+        self.workers, self.rule = arm.sampler.shards, arm.sampler.code.RULES[arm.sampler.name]
+        self.label, self.exact = self.rule.label, self.workers == 1
 
     warm_up = Method.warm_up  # the first state needs the shards' cells
 
@@ -108,7 +108,7 @@ class Combination(OnData):
         protocol, size = self.arm.protocol, self.n_params
         more = {"rounds": 1, "one_class": int(spent["one_class"])}
         sent = (protocol.iterations - protocol.burn_in) // protocol.thin * size
-        if self.rule.MOMENTS:
+        if self.rule.moments:
             sent = size + size * (size + 1) // 2
         return replace(
             known,

@@ -8,15 +8,17 @@ coordinate by coordinate. Draws are of several trees, evenly.
 import numpy as np
 
 from flyrun.config.sampler.combinations import PartitionTrees
-from flyrun.samplers.combinations.binary_tree import up_a_tree
+from flyrun.samplers.combinations.rules import Rule, up_a_tree
 
-LABEL, MOMENTS = "Partition trees", False
 _TRIES = 4  # coordinates, before a block is left whole
 
 
 def combine(draws: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return up_a_tree(draws, lambda one, other: pair(one, other, config, rng))
+
+
+RULES = {"partition_trees": Rule("Partition trees", combine)}
 
 
 def pair(one: np.ndarray, other: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:

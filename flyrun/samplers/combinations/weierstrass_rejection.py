@@ -10,16 +10,18 @@ import numpy as np
 from scipy.optimize import brentq
 
 from flyrun.config.sampler.combinations import WeierstrassRejection
-from flyrun.samplers.combinations.binary_tree import up_a_tree
 from flyrun.samplers.combinations.moments import covariances
+from flyrun.samplers.combinations.rules import Rule, up_a_tree
 
-LABEL, MOMENTS = "Weierstrass rejection", False
 _FIRST = 20_000  # pairs that h is found by
 
 
 def combine(draws: np.ndarray, config: WeierstrassRejection, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return up_a_tree(draws, lambda one, other: pair(one, other, config.accepted, rng))
+
+
+RULES = {"weierstrass_rejection": Rule("Weierstrass rejection", combine)}
 
 
 def pair(one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator) -> np.ndarray:

@@ -10,21 +10,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.samplers.combinations import (
-    consensus,
-    gaussian_product,
-    kernel_product,
-    partition_trees,
-    semiparametric,
-    weierstrass_rejection,
-)
+from flyrun.samplers.combinations import partition_trees, weierstrass_rejection
+from flyrun.samplers.combinations.kernel_product import nonparametric, semiparametric, shards_of, walked
+from flyrun.samplers.combinations.rules import consensus, gaussian_product
 
 J, T = 2, 4_000
+IN_PAIRS = partition_trees.combine, weierstrass_rejection.combine
 OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, accepted=0.1)
 
 
 def combined(rule, draws, **options):
-    return rule.combine(draws, SimpleNamespace(**{**vars(OPTIONS), **options}), np.random.default_rng(1))
+    return rule(draws, SimpleNamespace(**{**vars(OPTIONS), **options}), np.random.default_rng(1))
 
 
 def cdf_of(log_density, low, high):
@@ -46,7 +42,9 @@ def two_modes():
     return draws, cdf
 
 
-@pytest.mark.parametrize(("rule", "most"), [(partition_trees, 0.06), (weierstrass_rejection, 0.06)])
+@pytest.mark.parametrize(
+    ("rule", "most"), [(partition_trees.combine, 0.06), (weierstrass_rejection.combine, 0.06)]
+)
 def test_two_modes_are_found(two_modes, rule, most):
     draws, cdf = two_modes
     assert ks(combined(rule, draws), cdf) < most
@@ -66,7 +64,7 @@ def test_wide_kernels_smear_two_modes(two_modes):
 def test_the_chain_on_choices_stays_in_a_mode_of_many_shards():
     rng = np.random.default_rng(0)
     draws = np.where(rng.random((8, T, 1)) < 0.5, -2.0, 2.0) + 0.3 * rng.standard_normal((8, T, 1))
-    made = combined(kernel_product, draws)[T // 2 :, 0]
+    made = combined(nonparametric, draws)[T // 2 :, 0]
     assert max(np.mean(made > 0), np.mean(made < 0)) > 0.99
 
 
@@ -81,11 +79,11 @@ def test_kernels_mend_the_product_of_gaussians_of_a_skewed_law(skewed):
     draws, right = skewed
     off = {
         rule: (combined(rule, draws).mean() - right.mean()) / right.std()
-        for rule in (gaussian_product, semiparametric, kernel_product, partition_trees, weierstrass_rejection)
+        for rule in (gaussian_product, semiparametric, nonparametric, *IN_PAIRS)
     }
     assert abs(off[gaussian_product]) > 0.9
     assert abs(off[semiparametric]) < 0.5 * abs(off[gaussian_product])
-    assert abs(off[kernel_product]) < 0.3
+    assert abs(off[nonparametric]) < 0.3
     assert abs(off[partition_trees]) < 0.15
     assert abs(off[weierstrass_rejection]) < 0.15
 
@@ -99,7 +97,7 @@ def test_blocks_without_their_volume_are_wrong(skewed, monkeypatch):
     assert abs(combined(partition_trees, draws).mean() - right.mean()) / right.std() > 0.3
 
 
-@pytest.mark.parametrize("rule", [kernel_product, semiparametric, weierstrass_rejection, partition_trees])
+@pytest.mark.parametrize("rule", [nonparametric, semiparametric, *IN_PAIRS])
 def test_gaussian_shards_of_two_coordinates(rule):
     rng = np.random.default_rng(5)
     roots = np.array([[[1.0, 0.0], [0.8, 0.6]], [[0.7, 0.0], [-0.3, 0.9]]])
@@ -109,7 +107,7 @@ def test_gaussian_shards_of_two_coordinates(rule):
     covariance = np.linalg.inv(precisions.sum(axis=0))
     mean = covariance @ np.einsum("jpq,jq->p", precisions, means)
     made, sd = combined(rule, draws), np.sqrt(np.diag(covariance))
-    by_chain = rule in (kernel_product, semiparametric)  # one that seldom moves: errors of 0.06
+    by_chain = rule in (nonparametric, semiparametric)  # one that seldom moves: errors of 0.06
     assert np.abs((made.mean(axis=0) - mean) / sd).max() < (0.25 if by_chain else 0.1)
     wide: float | np.ndarray = 1.0
     if by_chain:  # every shard's covariance has h² more, in units of their mean
@@ -154,8 +152,5 @@ def test_kernels_are_as_wide_as_the_share_says(accepted):
 
 def test_the_share_of_choices_accepted_falls_with_dimension():
     rng = np.random.default_rng(0)
-    shares = [
-        kernel_product.walked(kernel_product.shards_of(rng.standard_normal((4, 500, p)), False), rng)[1]
-        for p in (1, 10, 40)
-    ]
+    shares = [walked(shards_of(rng.standard_normal((4, 500, p)), False), rng)[1] for p in (1, 10, 40)]
     assert shares[0] > 3 * shares[1] > 9 * shares[2]

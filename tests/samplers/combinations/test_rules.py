@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from flyrun.errors import FlyrunError
-from flyrun.samplers.combinations import consensus, gaussian_product, moments, pie, swiss, wasp
+from flyrun.samplers.combinations import moments
+from flyrun.samplers.combinations.rules import barycentre, consensus, gaussian_product, pie, swiss, wasp
 
 D, J, T, REPEATS = 5, 8, 4_000, 12
 BEYOND = 6.0  # of t on REPEATS - 1 degrees: the largest of D is, once in 2,000 times
@@ -48,7 +49,7 @@ def gaussian_shards(prior=20.0, of_each=1.0 / J, n_draws=T, seed=0):
 
 
 def combined(rule, shards, **options):
-    return rule.combine(shards.draws, SimpleNamespace(**options), np.random.default_rng(3))
+    return rule(shards.draws, SimpleNamespace(**options), np.random.default_rng(3))
 
 
 def printed(draws, prior=20.0):
@@ -120,7 +121,7 @@ def test_too_few_draws_are_refused():
 def test_the_barycentre_is_right_where_it_is_known():
     scales = np.array([[1.0, 0.2], [4.0, 0.3], [9.0, 0.4]])
     turn, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))
-    found = wasp.barycentre(np.array([turn @ np.diag(one) @ turn.T for one in scales]))
+    found = barycentre(np.array([turn @ np.diag(one) @ turn.T for one in scales]))
     right = turn @ np.diag(np.sqrt(scales).mean(axis=0) ** 2) @ turn.T
     np.testing.assert_allclose(found, right, atol=1e-10)
 
@@ -130,7 +131,7 @@ def test_barycentres_of_shards_that_are_as_wide_as_the_posterior():
     means, sds = rng.standard_normal((4, 2)), np.array([0.5, 1.0, 1.5, 2.0])
     draws = means[:, None] + sds[:, None, None] * rng.standard_normal((4, T, 2))
     for rule in (pie, wasp):
-        made = rule.combine(draws, None, rng)
+        made = rule(draws, None, rng)
         np.testing.assert_allclose(made.mean(axis=0), means.mean(axis=0), atol=4 * 1.25 / np.sqrt(T))
         np.testing.assert_allclose(made.std(axis=0), sds.mean(), rtol=0.03)
 
@@ -138,5 +139,5 @@ def test_barycentres_of_shards_that_are_as_wide_as_the_posterior():
 def test_swiss_keeps_the_shape_of_shards():
     rng = np.random.default_rng(4)
     draws = rng.standard_exponential((4, T, 1))
-    made = swiss.combine(draws, None, rng)[:, 0]
+    made = swiss(draws, None, rng)[:, 0]
     assert np.mean((made - made.mean()) ** 3) / made.std() ** 3 == pytest.approx(2.0, abs=0.3)
