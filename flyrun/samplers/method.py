@@ -139,7 +139,7 @@ def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:
     """The method of an arm whose answer is a Gaussian, its state after so many steps of seed 0, and what both
     took of queries, the MAP's not among them: for methods that start from such a Gaussian, whichever it is.
     """
-    made = arm.sampler.code.build(arm, problem)
+    made = arm.sampler.build(arm, problem)
     state, queries = made.init(0), made.facts().setup_queries - problem.fit.queries
     if steps:
         state, told = made.advance(state, steps)

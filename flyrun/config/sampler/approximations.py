@@ -107,6 +107,7 @@ class KlGaussian(ByQuadrature):
 class MeanField(ByQuadrature):
     """Mean field: independent Gaussian coordinates, with the covariance of linear response if asked for."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.approximations.kl_gaussian"
     paper: ClassVar[str] = "Opper and Archambeau 2009; linear response, Giordano, Broderick and Jordan 2015"
     linear_response: bool = setting(False, "true: the covariance of linear response at the end")
 
@@ -164,6 +165,7 @@ class JaakkolaJordan(OfLogistic, SiteLoop):
 class Cavi(SiteLoop):
     """Mean field, q(θ)q(labels), by coordinate ascent: for models whose data have a hidden label each."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.approximations.jaakkola_jordan"
     paper: ClassVar[str] = "Attias 1999; Bishop 2006, section 10.1"
     variance: float | None = setting(
         None,

@@ -37,6 +37,12 @@ class Sampler(Choice):
         """Dotted name of the module that holds `prepare`."""
         return self.family or type(self).__module__
 
+    @property
+    def build(self) -> Any:
+        """What makes its method: `build` of the module of its code, or the one of its name there."""
+        made = self.code.build
+        return made[self.name] if isinstance(made, dict) else made
+
     def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """Arms whose finished cells, of the same seed, this arm's method reads."""
         return ()

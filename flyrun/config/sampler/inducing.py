@@ -9,7 +9,7 @@ from flyrun.config.schema import option, setting
 class InducingMethod(Sampler):
     """What a Gaussian process is inferred by: through inducing inputs, or given some rows."""
 
-    home: ClassVar[str] = "flyrun.samplers.inducing"
+    kernel: ClassVar[str] = "flyrun.samplers.inducing.inducing_sets"
     family: ClassVar[str] = "flyrun.samplers.inducing.method"
     kinds: ClassVar[tuple[str, ...]] = ("function",)
 
@@ -76,6 +76,7 @@ class SmcInducing(InducingMethod):
 class SubsetOfData(InducingMethod):
     """The exact Gaussian process on as many rows as the others have inducing inputs."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.inducing.exact_gp"
     paper: ClassVar[str] = "Quiñonero-Candela and Rasmussen 2005, §4"
     inducing: int = setting(128, "rows, those whose inputs are the others' first inducing inputs", at_least=1)
 
@@ -84,4 +85,5 @@ class SubsetOfData(InducingMethod):
 class ExactGp(InducingMethod):
     """The exact Gaussian process on all rows, O(N³) once: for some thousand rows."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.inducing.exact_gp"
     paper: ClassVar[str] = "Rasmussen and Williams 2006, Algorithm 2.1"

@@ -33,6 +33,7 @@ class MixtureGibbs(OfTheMixture):
 class MixtureSvi(OfTheMixture, ByBatches):
     """Stochastic variational inference of the mixture of two normals: one Gaussian for the means."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.approximations.stochastic"
     paper: ClassVar[str] = "Hoffman, Blei, Wang and Paisley 2013"
     batch: int = setting(10, "rows a step", at_least=1)
     decay: float = setting(0.7, "power of the schedule, rate·(delay + t)^(-decay)", at_least=0, at_most=1)

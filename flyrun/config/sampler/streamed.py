@@ -130,6 +130,7 @@ class ByBatches(Streamed):
 class StochasticSites(ByBatches):
     """Sites of a batch's rows stand for those of all rows."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.approximations.stochastic"
     start: Literal["prior", "map"] = setting(
         "prior", "or map: the Gaussian of the sites at the MAP; surer where the prior is wide"
     )

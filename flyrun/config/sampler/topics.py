@@ -72,6 +72,7 @@ class SampledTopics(BatchedTopics):
 class LdaPmd(SampledTopics, SteppedTopics):
     """Topics by particle mirror descent with one particle, which is sparse stochastic inference."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.topics.lda_sampled"
     paper: ClassVar[str] = "Dai, He, Dai and Song 2016, appendix F; Mimno, Hoffman and Blei 2012"
     most: ClassVar[float | None] = 1.0
 
@@ -90,6 +91,7 @@ class LdaSvi(SteppedTopics):
 class LdaSgrld(SampledTopics, SteppedTopics):
     """Topics by stochastic gradient Riemannian Langevin dynamics, in the expanded-mean form."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.topics.lda_sampled"
     paper: ClassVar[str] = "Patterson and Teh 2013"
 
 
@@ -97,6 +99,7 @@ class LdaSgrld(SampledTopics, SteppedTopics):
 class LdaSmc(SampledTopics):
     """Topics by one-pass sequential Monte Carlo with one particle."""
 
+    kernel: ClassVar[str] = "flyrun.samplers.topics.lda_sampled"
     paper: ClassVar[str] = "Canini, Shi and Griffiths 2009; Balakrishnan and Madigan 2006"
 
 

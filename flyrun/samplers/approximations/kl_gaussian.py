@@ -2,6 +2,10 @@
 
 By natural gradients of step 1 (Khan & Lin 2017): T = E_q c and ν = E_q ℓ' + T·m, with ℓ' and c the slope of a
 datum's log likelihood and minus its second derivative, m q's mean of what the datum sees.
+
+Mean field is the Gaussian of independent coordinates of least KL(q‖p): S_d = 1/P_dd and μ = P⁻¹h,
+expectations under independent coordinates, which is Newton's method for μ. Linear response (Giordano,
+Broderick & Jordan 2015) is the covariance of the mean under small tilts, P⁻¹ at the end, for one inverse.
 """
 
 import numpy as np
@@ -11,12 +15,7 @@ from flyrun.models.base_density import Penalty
 from flyrun.models.factors import Factors, Gaussians, Sites, averaging
 from flyrun.models.problem import Problem
 from flyrun.samplers.approximations.sites import SiteMethod, Update
-from flyrun.samplers.method import Arm, Method
-
-
-def build(arm: Arm, problem: Problem) -> Method:
-    """The method of an arm."""
-    return SiteMethod(arm, problem, "Gaussian variational inference", KlGaussian(arm.sampler.points))
+from flyrun.samplers.method import Arm, Method, State
 
 
 class KlGaussian:
@@ -41,3 +40,27 @@ class KlGaussian:
         sites = Sites(bend[:, None, None], (bend * mean - penalty.rate * beyond)[:, None])
         expected_size = mean * beyond + 2 * sd**2 * density
         return Update(sites, -penalty.rate * expected_size, np.zeros(len(mean), bool), 0)
+
+
+class MeanField(SiteMethod):
+    """Expectations under independent coordinates."""
+
+    def spread(self, state: State) -> np.ndarray:
+        return np.diag(1.0 / np.diag(state["precision"]))
+
+    def result(self, state: State) -> dict[str, np.ndarray]:
+        """The covariance of linear response where it is asked for."""
+        whole = super().spread if self.arm.sampler.linear_response else self.spread
+        return {"mean": state["mean"], "covariance": whole(state)}
+
+
+def _gaussian(arm: Arm, problem: Problem) -> Method:
+    return SiteMethod(arm, problem, "Gaussian variational inference", KlGaussian(arm.sampler.points))
+
+
+def _mean_field(arm: Arm, problem: Problem) -> Method:
+    label = "Mean field, linear response" if arm.sampler.linear_response else "Mean field"
+    return MeanField(arm, problem, label, KlGaussian(arm.sampler.points))
+
+
+build = {"kl_gaussian": _gaussian, "mean_field": _mean_field}

@@ -24,7 +24,7 @@ DRAWS = 1_500  # of which E f that is neither mean nor square is the mean
 
 def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound, the MAP fitted or recalled where wanted; DataError or ConfigError as bind's."""
-    return arm.sampler.code.build(arm, bind(arm, folder, needs_map=arm.sampler.at_map))
+    return arm.sampler.build(arm, bind(arm, folder, needs_map=arm.sampler.at_map))
 
 
 def gaussian_estimates(arm: Arm, problem: Problem, means: np.ndarray, roots: np.ndarray) -> dict[str, Any]:

@@ -1,31 +1,22 @@
-"""The exact Gaussian process, on all rows (Rasmussen & Williams 2006, Algorithm 2.1): O(N³) once."""
+"""The exact Gaussian process, on all rows (Rasmussen & Williams 2006, Algorithm 2.1): O(N³) once.
+
+Or on some rows alone, the subset of data (Quiñonero-Candela & Rasmussen 2005, §4).
+"""
 
 from typing import Any
 
 import numpy as np
 
-from flyrun.models.gaussian_process import Process, exact
-from flyrun.samplers.inducing.method import Predictor
-from flyrun.samplers.method import Arm, Method, Records, State
+from flyrun.models.gaussian_process import exact
+from flyrun.samplers.inducing.method import Predictor, inducing_rows
+from flyrun.samplers.method import Records, State
 
 
-def build(arm: Arm, process: Process, seconds: float) -> Method:
-    """The method of an arm."""
-    return OnRows(arm, process, seconds, len(process.target), "Exact Gaussian process", True)
-
-
-class OnRows(Predictor):
+class OnAllRows(Predictor):
     """The process given the targets of some rows: read in the first step, the others do nothing."""
 
     answers = "density"
-
-    def __init__(self, arm: Arm, process: Process, seconds: float, size: int, label: str, exact: bool):
-        super().__init__(arm, process, seconds)
-        self._size, self.label, self.exact = size, label, exact
-
-    @property
-    def size(self) -> int:
-        return self._size
+    label, exact = "Exact Gaussian process", True
 
     def rows(self, seed: int) -> np.ndarray:
         """Which, (size,)."""
@@ -52,3 +43,15 @@ class OnRows(Predictor):
     def result(self, state: State) -> dict[str, np.ndarray]:
         """mean, variance: at the test rows, in the process' scale."""
         return {name: state[name] for name in ("mean", "variance")}
+
+
+class Subset(OnAllRows):
+    """The rows whose inputs are the first set of inducing inputs."""
+
+    label, exact = "Subset of data", False
+
+    def rows(self, seed: int) -> np.ndarray:
+        return inducing_rows(seed, self.n_data, 1, self.size)[0]
+
+
+build = {"exact_gp": OnAllRows, "subset_of_data": Subset}

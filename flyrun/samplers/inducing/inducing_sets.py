@@ -1,4 +1,10 @@
-"""Weighted sets of inducing inputs, fixed, each with its q(u|Z): what mirror descent, SVI and SMC share."""
+"""Weighted sets of inducing inputs, fixed, each with its q(u|Z): mirror descent, SVI and SMC.
+
+Particle mirror descent (Dai, He, Dai & Song 2016, Algorithm 1, §F.1): q_{t+1}(Z, u) ∝ q_t^{1−γ} (p(Z) p(u|Z)
+p(y_B|u, Z)^{N/b})^γ. Given particles Z from the prior the step has a closed form: q(u|Z) stays Gaussian, its
+natural parameters and the log weight are mixed as the sums are. With γ = 1/t and epochs without replacement
+the weights are after each epoch the evidences of DTC, log N(y; 0, Q_nn + β⁻¹I).
+"""
 
 from abc import abstractmethod
 from typing import Any, Literal
@@ -8,8 +14,8 @@ import numpy as np
 from flyrun.models.gaussian_process import Inducing, Posterior, Process, Sums, no_sums
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.batches import batches_of
-from flyrun.samplers.inducing.method import Predictor, checked_size, inducing_rows
-from flyrun.samplers.method import Arm, Records, State
+from flyrun.samplers.inducing.method import Predictor, inducing_rows
+from flyrun.samplers.method import Arm, Method, Records, State
 
 
 class Particles(Predictor):
@@ -22,14 +28,9 @@ class Particles(Predictor):
 
     answers: Literal["draws", "weighted", "density"] = "weighted"
 
-    def __init__(self, arm: Arm, process: Process, seconds: float, sets: int):
+    def __init__(self, arm: Arm, process: Process, seconds: float):
         super().__init__(arm, process, seconds)
-        self.inducing_size = checked_size("inducing", arm.sampler.inducing, process)
-        self.sets, self.batches = sets, batches_of(arm, self.n_data)
-
-    @property
-    def size(self) -> int:
-        return self.inducing_size
+        self.sets, self.batches = getattr(arm.sampler, "particles", 1), batches_of(arm, self.n_data)
 
     @abstractmethod
     def weights(self, step: int) -> tuple[float, float]:
@@ -82,3 +83,61 @@ class Particles(Predictor):
             "mean": (inducing.root @ posterior.mean[..., None])[..., 0],
             "covariance": half.swapaxes(1, 2) @ half,
         }
+
+
+class Descent(Particles):
+    """γ_t = (t + delay)^(−decay)."""
+
+    label = "Particle mirror descent"
+
+    def weights(self, step: int) -> tuple[float, float]:
+        """(1 − γ, γN/b)."""
+        gamma = (step + self.arm.sampler.delay) ** -self.arm.sampler.decay
+        return 1.0 - gamma, gamma * self.batches.factor
+
+
+class Bounded(Descent):
+    """Ours: each set weighed by its bound on the exact evidence (Titsias 2009, eq. 9), which is that of DTC
+    less what the set leaves unexplained, tr(K_nn − Q_nn)/2 noise. It is a sum over rows, so it is mixed too.
+    """
+
+    def log_weight(self, sums: Sums, posterior: Posterior) -> np.ndarray:
+        unexplained = sums.number - np.trace(sums.gram, axis1=1, axis2=2)
+        return posterior.log_evidence - 0.5 * unexplained / self.process.noise
+
+
+class Variational(Descent):
+    """Stochastic variational inference (Hensman, Fusi & Lawrence 2013, eqs. 5 and 6). Its answer is q(u).
+
+    Natural gradient steps on q(u) of one set of inducing inputs: mirror descent with one particle.
+    """
+
+    answers = "density"
+    label = "Stochastic variational inference"
+
+    def result(self, state: State) -> dict[str, Any]:
+        """points (M, D), mean (M,) and covariance (M, M) of u."""
+        found = super().result(state)
+        return {"points": found["theta"][0], "mean": found["mean"][0], "covariance": found["covariance"][0]}
+
+
+class OnePass(Particles):
+    """One-pass sequential Monte Carlo (after Balakrishnan & Madigan 2006): all weights 1 within the pass.
+
+    log a += log p(y_B | Z, what came before), u integrated out; rows once, without N/b and without decay.
+    Sets of inducing inputs that moved would have to read the past again, so they stay, and as none is
+    duplicated by resampling, weights are carried on instead. After its pass it stands still.
+    """
+
+    label = "One-pass SMC"
+
+    def weights(self, step: int) -> tuple[float, float]:
+        """(1, 1) while there are rows left."""
+        return 1.0, float(step <= self.batches.in_epoch)
+
+
+def _descent(arm: Arm, process: Process, seconds: float) -> Method:
+    return (Bounded if arm.sampler.weights == "bound" else Descent)(arm, process, seconds)
+
+
+build = {"pmd_inducing": _descent, "svi_gp": Variational, "smc_inducing": OnePass}

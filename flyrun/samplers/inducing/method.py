@@ -25,7 +25,7 @@ def prepare(arm: Arm, folder: Path) -> Method:
     """Data loaded, the kernel fixed. DataError or ConfigError, one line each."""
     started = time.perf_counter()
     process = arm.model.code.bind(arm.model, data.load(arm.dataset))
-    return arm.sampler.code.build(arm, process, time.perf_counter() - started)
+    return arm.sampler.build(arm, process, time.perf_counter() - started)
 
 
 def inducing_rows(seed: int, n_data: int, sets: int, size: int) -> np.ndarray:
@@ -35,13 +35,6 @@ def inducing_rows(seed: int, n_data: int, sets: int, size: int) -> np.ndarray:
     """
     rng = seeded(seed)
     return np.stack([np.sort(rng.choice(n_data, size, replace=False)) for _ in range(sets)])
-
-
-def checked_size(key: str, size: int, process: Process) -> int:
-    """So many rows to choose; ConfigError where there are fewer."""
-    if size > (n_data := len(process.target)):
-        raise ConfigError(f"sampler.{key}={size}: must be at most the number of rows, {n_data:,}; take fewer")
-    return size
 
 
 class Predictor(Method):
@@ -55,15 +48,14 @@ class Predictor(Method):
     def __init__(self, arm: Arm, process: Process, seconds: float):
         self.arm, self.process, self.seconds = arm, process, seconds
         self.n_data = len(process.target)
+        self.size = getattr(arm.sampler, "inducing", self.n_data)  # function values that are inferred
+        if self.size > self.n_data:
+            most = f"must be at most the number of rows, {self.n_data:,}; take fewer"
+            raise ConfigError(f"sampler.inducing={self.size}: {most}")
 
     @abstractmethod
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """At the test rows, in the process' scale."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Function values that are inferred."""
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         logs, means, variances = self.predictions(state)

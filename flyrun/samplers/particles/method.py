@@ -17,7 +17,7 @@ REMEDY = "take a smaller sampler.eta, a larger sampler.t0, or sampler.adaptive=0
 
 def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound; DataError or ConfigError as bind's."""
-    return arm.sampler.code.build(arm, Rows(arm, folder))
+    return arm.sampler.build(arm, Rows(arm, folder))
 
 
 class Weighted(Method):

@@ -16,7 +16,7 @@ from flyrun.samplers.on_data import OnData
 def prepare(arm: Arm, folder: Path) -> Method:
     """Data and model bound, the MAP fitted or recalled where one is asked for; errors as bind's."""
     needs_map = arm.protocol.init == "map" or arm.sampler.at_map
-    return arm.sampler.code.build(arm, bind(arm, folder, needs_map))
+    return arm.sampler.build(arm, bind(arm, folder, needs_map))
 
 
 class SubsetChain(OnData):

@@ -17,13 +17,11 @@ from flyrun.samplers.method import State
 from flyrun.samplers.topics import search
 from flyrun.samplers.topics.method import Topics
 
-CANDIDATES = search.DECAYS
-
 
 class StochasticVariational(Topics):
     """ρ_t = a(1 + t/b)^−c."""
 
-    label = "SVI"
+    label, candidates = "SVI", search.DECAYS
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         lam, rho = arrays["lam"], self.rate(t)

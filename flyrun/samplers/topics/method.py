@@ -27,9 +27,9 @@ def prepare(arm: Arm, folder: Path) -> Method:
     """Load the documents of an arm, and search its step where none is given. DataError, ConfigError."""
     started = time.perf_counter()
     problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
-    step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.code, "CANDIDATES", ())
+    step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.build, "candidates", ())
     found = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
-    method = arm.sampler.code.build(arm, problem, step or found.step)
+    method = arm.sampler.build(arm, problem, step or found.step)
     method.found, method.setup_s = found, time.perf_counter() - started + found.seconds
     return method
 
@@ -41,6 +41,7 @@ class Topics(Method):
     unit = "step"
     shown = ("{queries} queries/step",)
     label, exact = "", False
+    candidates: tuple[search.Step, ...] = ()  # steps (a, b, c) that a search tries
     warm_up = first_step
 
     def __init__(self, arm: Arm, problem: Lda, step: tuple[float, float, float] | None):
@@ -135,17 +136,3 @@ class Topics(Method):
 def first_lambda(rng: np.random.Generator, problem: Lda) -> np.ndarray:
     """λ (V, K) to begin with, about 1 each: all alike, no topic would ever differ (Hoffman et al. 2010)."""
     return rng.gamma(100.0, 0.01, problem.shape)
-
-
-class Sampled(Topics):
-    """Those that deal out a batch's tokens by Gibbs sampling, given topics."""
-
-    def counts(
-        self, rng: np.random.Generator, phi: np.ndarray, batch: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """Words by topic of a batch, (V, K), averaged over the last sweeps, and the queries."""
-        options, (n_words, n_topics) = self.arm.sampler, phi.shape
-        counts, alpha = np.zeros((n_words, n_topics)), self.problem.alpha
-        phi, none = np.ascontiguousarray(phi), np.empty((0, n_topics))
-        sweeps = options.sweeps, options.kept
-        return counts, lda.gibbs(rng, self.train, batch, phi, alpha, *sweeps, *self.room, counts, none)

@@ -47,7 +47,7 @@ def best(arm: Arm, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
         pass
     started, tried, spent = time.perf_counter(), [], np.zeros(2)
     for step in candidates:
-        method = arm.sampler.code.build(arm, problem, step)
+        method = arm.sampler.build(arm, problem, step)
         steps = max(1, round(arm.sampler.search_passes * method.batches.in_epoch))
         state, records = method.advance(method.init(SEED), steps)
         tried.append([*step, method.perplexity(state, problem.data.valid)])

@@ -12,8 +12,8 @@ from flyrun.models import clutter
 from flyrun.models.factors import Factors, Gaussians, tilted
 from flyrun.models.problem import bind
 from flyrun.samplers.approximations import serial
-from flyrun.samplers.approximations.cavi import Cavi, Labels
 from flyrun.samplers.approximations.ep import matching
+from flyrun.samplers.approximations.jaakkola_jordan import Cavi, Labels
 from flyrun.samplers.approximations.sites import Sites, Update
 from flyrun.samplers.method import prepare
 

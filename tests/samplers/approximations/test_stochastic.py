@@ -9,8 +9,8 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.reference import arm_of
 from flyrun.models.factors import Gaussians
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
-from flyrun.samplers.approximations.sep import Sep
 from flyrun.samplers.approximations.steps import averaged, size_of
+from flyrun.samplers.approximations.stochastic import Sep
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits
@@ -36,7 +36,7 @@ def _on(method, index, kind=None):
     arm, (model, features) = method.arm, rows_of(method.arm, method.problem, index)
     problem = method.problem._replace(model=model, features=features)
     if kind is None:
-        return arm.sampler.code.build(arm, problem)
+        return arm.sampler.build(arm, problem)
     return kind(arm, problem, method.label, method.rule, method.at_point)
 
 

@@ -15,7 +15,7 @@ from flyrun.samplers.combinations.kernel_product import nonparametric, semiparam
 from flyrun.samplers.combinations.rules import consensus, gaussian_product
 
 J, T = 2, 4_000
-IN_PAIRS = partition_trees.combine, weierstrass_rejection.combine
+IN_PAIRS = TREES, REJECTION = partition_trees.combine, weierstrass_rejection.combine
 OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, accepted=0.1)
 
 
@@ -42,9 +42,7 @@ def two_modes():
     return draws, cdf
 
 
-@pytest.mark.parametrize(
-    ("rule", "most"), [(partition_trees.combine, 0.06), (weierstrass_rejection.combine, 0.06)]
-)
+@pytest.mark.parametrize(("rule", "most"), [(TREES, 0.06), (REJECTION, 0.06)])
 def test_two_modes_are_found(two_modes, rule, most):
     draws, cdf = two_modes
     assert ks(combined(rule, draws), cdf) < most
@@ -58,7 +56,7 @@ def test_averages_fall_between_two_modes(two_modes, rule):
 
 def test_wide_kernels_smear_two_modes(two_modes):
     draws, cdf = two_modes
-    assert ks(combined(weierstrass_rejection, draws, accepted=0.9), cdf) > 0.06
+    assert ks(combined(REJECTION, draws, accepted=0.9), cdf) > 0.06
 
 
 def test_the_chain_on_choices_stays_in_a_mode_of_many_shards():
@@ -84,8 +82,8 @@ def test_kernels_mend_the_product_of_gaussians_of_a_skewed_law(skewed):
     assert abs(off[gaussian_product]) > 0.9
     assert abs(off[semiparametric]) < 0.5 * abs(off[gaussian_product])
     assert abs(off[nonparametric]) < 0.3
-    assert abs(off[partition_trees]) < 0.15
-    assert abs(off[weierstrass_rejection]) < 0.15
+    assert abs(off[TREES]) < 0.15
+    assert abs(off[REJECTION]) < 0.15
 
 
 def test_blocks_without_their_volume_are_wrong(skewed, monkeypatch):
@@ -94,7 +92,7 @@ def test_blocks_without_their_volume_are_wrong(skewed, monkeypatch):
     monkeypatch.setattr(
         partition_trees._Block, "__init__", lambda self, inside, volume: whole(self, inside, 0.0)
     )
-    assert abs(combined(partition_trees, draws).mean() - right.mean()) / right.std() > 0.3
+    assert abs(combined(TREES, draws).mean() - right.mean()) / right.std() > 0.3
 
 
 @pytest.mark.parametrize("rule", [nonparametric, semiparametric, *IN_PAIRS])
@@ -131,7 +129,7 @@ def unlike_gaussians():
 
 def test_rejection_is_right_of_gaussians_in_many_dimensions(unlike_gaussians):
     draws, mean, sd = unlike_gaussians
-    made = combined(weierstrass_rejection, draws)
+    made = combined(REJECTION, draws)
     assert np.abs((made.mean(axis=0) - mean) / sd).max() < 0.15
     np.testing.assert_allclose(made.std(axis=0) / sd, 1.0, atol=0.08)
 
@@ -140,7 +138,7 @@ def test_rejection_with_even_weights_is_wrong_there(unlike_gaussians, monkeypatc
     draws, mean, sd = unlike_gaussians
     even = np.stack([np.cov(draws.reshape(-1, 51).T)] * 2)
     monkeypatch.setattr(weierstrass_rejection, "covariances", lambda _: even)
-    assert np.abs((combined(weierstrass_rejection, draws).mean(axis=0) - mean) / sd).max() > 0.5
+    assert np.abs((combined(REJECTION, draws).mean(axis=0) - mean) / sd).max() > 0.5
 
 
 @pytest.mark.parametrize("accepted", [0.01, 0.1, 0.5])

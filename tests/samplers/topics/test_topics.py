@@ -18,7 +18,7 @@ from flyrun.errors import ConfigError
 from flyrun.gold.reference import arm_of
 from flyrun.models import lda
 from flyrun.samplers.method import prepare
-from flyrun.samplers.topics import lda_gibbs, lda_pmd, lda_svi, search
+from flyrun.samplers.topics import lda_gibbs, lda_sampled, lda_svi, search
 
 METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_gibbs")
 SMALL = [
@@ -47,7 +47,8 @@ def built(problem, module, **options):
     default = {"batch": problem.data.train.n_documents, "batches": "epochs", "step": (1.0, 1.0, 1.0)}
     default |= {"sweeps": 4, "kept": 2, "tolerance": 1e-12, "most_iterations": 5000}
     sampler = SimpleNamespace(**{**default, **options})
-    return module.build(SimpleNamespace(sampler=sampler, method=dict), problem, sampler.step)
+    made = getattr(lda_sampled, module) if isinstance(module, str) else module.build
+    return made(SimpleNamespace(sampler=sampler, method=dict), problem, sampler.step)
 
 
 # --- closed forms
@@ -110,7 +111,7 @@ def test_one_pass_smc_counts_every_document_once_and_then_rests(tmp_path):
     assert records["queries"][4:].sum() == 0
 
 
-@pytest.mark.parametrize("module", [lda_pmd, lda_svi])
+@pytest.mark.parametrize("module", ["MirrorDescent", lda_svi])
 def test_with_one_topic_the_posterior_is_there_after_a_step(module):
     problem = tiny(n_topics=1)
     method = built(problem, module)
@@ -120,10 +121,8 @@ def test_with_one_topic_the_posterior_is_there_after_a_step(module):
 
 def langevin_error(noise=1.0, tmp_path=None, pull=True):
     """How far draws of φ are from Dirichlet(β + n), in its sds, mean and sd of each coordinate; one topic."""
-    from flyrun.samplers.topics import lda_sgrld
-
     problem = tiny(1, 0.4, 2.0, ((0, 0, 0, 0), (0, 1, 1), (1, 2)))
-    method = built(problem, lda_sgrld, step=(0.02, 1.0, 1e-9), sweeps=1, kept=1)
+    method = built(problem, "Langevin", step=(0.02, 1.0, 1e-9), sweeps=1, kept=1)
     state, draws, rng = method.init(1), [], np.random.Generator(np.random.PCG64(5))
     arrays = {name: array.copy() for name, array in state.items() if name != "rng"}
     noisy = SimpleNamespace(standard_normal=lambda shape: noise * rng.standard_normal(shape))
@@ -389,9 +388,9 @@ def test_the_best_step_is_taken_charged_and_recalled(tmp_path, monkeypatch):
 
 
 def test_all_that_are_searched_try_as_many_steps():
-    from flyrun.samplers.topics import lda_sgrld
-
-    assert {len(one.CANDIDATES) for one in (lda_pmd, lda_svi, lda_sgrld)} == {9}
+    assert {
+        len(one.candidates) for one in (lda_svi.build, lda_sampled.MirrorDescent, lda_sampled.Langevin)
+    } == {9}
 
 
 # --- bad input
