@@ -13,11 +13,8 @@ class Acceptance(Choice):
     settles: ClassVar[bool] = False
     #: whether the update sees a surrogate that reads no data, and the rule makes up for what it leaves out
     surrogate: ClassVar[bool] = False
-
-    @property
-    def at_map(self) -> bool:
-        """Whether the MAP must be found first."""
-        return False
+    #: whether the MAP must be found first
+    at_map: ClassVar[bool] = False
 
     @property
     def exact(self) -> bool:
@@ -40,7 +37,7 @@ class Reading(Acceptance):
     order: int
 
     @property
-    def at_map(self) -> bool:
+    def at_map(self) -> bool:  # type: ignore[override]
         return self.order > 0
 
     def unfit(self, arm: Any) -> str:
@@ -61,9 +58,7 @@ class Reading(Acceptance):
 class Expanding(Reading):
     """A rule that is exact whatever the order."""
 
-    @property
-    def at_map(self) -> bool:
-        return True
+    at_map = True  # type: ignore[assignment]
 
 
 class Thinned(Expanding):
@@ -181,11 +176,7 @@ class Confidence(Subsampled):
         2.0, "by how much the data read grow from one stage to the next, above 1", above=1
     )
     epsilon: float = setting(0.01, "chance of a wrong answer", at_least=0, at_most=0.5)
-
-    @property
-    def at_map(self) -> bool:
-        """As in the base class: ranges of log likelihoods are told by leverages there."""
-        return True
+    at_map = True  # type: ignore[assignment]  # ranges of log likelihoods are told by leverages there
 
 
 @option("acceptance", "pseudo_marginal")
@@ -198,16 +189,13 @@ class PseudoMarginal(Acceptance):
 
     paper: ClassVar[str] = "Maclaurin and Adams 2014, section 5; Andrieu and Roberts 2009"
     suggests: ClassVar[tuple[str, ...]] = ("sampler=random_walk", "sampler.metric=hessian", "sampler.step=1")
+    at_map: ClassVar[bool] = True
     q: float = setting(
         0.02,
         "chance of each datum to be bright in a proposal, in (0, 1); 0.5 in the paper",
         at_least=1e-12,
         at_most=0.999,
     )
-
-    @property
-    def at_map(self) -> bool:
-        return True
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; it makes its bounds itself, and hardly any step is short enough to tune."""

@@ -12,7 +12,6 @@ class Approximation(Sampler):
 
     home: ClassVar[str] = "flyrun.samplers.approximations"
     family: ClassVar[str] = "flyrun.samplers.approximations.method"
-    #: whether it starts from the MAP
     at_map: ClassVar[bool] = True
     #: whether its answer is a Gaussian
     gaussian: ClassVar[bool] = True
@@ -71,6 +70,12 @@ class Importance(Proposing):
     freedom: float | None = setting(8.0, "degrees of freedom of the t; null: a Gaussian", **FREEDOM)
 
 
+def nodes() -> Any:
+    """Of the quadrature that sites are made by."""
+    what = "nodes of a quadrature for each number that a datum sees of the parameters: so many queries"
+    return setting(5, what, at_least=2, at_most=64)
+
+
 @dataclass(frozen=True)
 class SiteLoop(Approximation):
     """Sites in place of likelihoods, all of them renewed at every pass."""
@@ -88,12 +93,7 @@ class ByQuadrature(SiteLoop):
     """Expectations over what each datum sees of the parameters."""
 
     auxiliary: ClassVar[bool] = True
-    points: int = setting(
-        5,
-        "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",
-        at_least=2,
-        at_most=64,
-    )
+    points: int = nodes()
 
 
 @option("sampler", "kl_gaussian")

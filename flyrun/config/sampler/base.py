@@ -21,6 +21,8 @@ class Sampler(Choice):
     paper: ClassVar[str] = ""
     #: whether it takes models with numbers beside the coefficients, `Model.auxiliary`
     auxiliary: ClassVar[bool] = False
+    #: whether the MAP must be found first
+    at_map: ClassVar[bool] = False
     #: whether an arm alone is called after its bound
     of_bound: ClassVar[bool] = False
 

@@ -1,5 +1,6 @@
 """Updates of θ in chains."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler, with_sampler
@@ -32,8 +33,20 @@ class Proposer(ThetaUpdate):
     suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=exact")
 
 
+@dataclass(frozen=True)
+class Stepping(Proposer):
+    """An update by steps from where the chain is."""
+
+    metric: Literal["identity", "bound", "hessian", "ep"] = setting(
+        "identity",
+        "shape of the steps: identity | bound (their collapsed Gaussian) | hessian (at the MAP) | ep",
+    )
+    target_accept: float = 0.0
+    step: float | None = setting(None, "a number fixes the step", above=0)
+
+
 @option("sampler", "random_walk")
-class RandomWalk(Proposer):
+class RandomWalk(Stepping):
     """Random-walk Metropolis; burn-in tunes a step of null to `target_accept`, a number is kept.
 
     metric shapes the steps: round, or as the bounds' collapsed Gaussian, the posterior's curvature or
@@ -41,16 +54,11 @@ class RandomWalk(Proposer):
     """
 
     paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
-    metric: Literal["identity", "bound", "hessian", "ep"] = setting(
-        "identity",
-        "shape of the steps: identity | bound (their collapsed Gaussian) | hessian (at the MAP) | ep",
-    )
     target_accept: float = setting(0.234, "what burn-in tunes the step to", above=0, at_most=1)
-    step: float | None = setting(None, "a number fixes the step", above=0)
 
 
 @option("sampler", "mala")
-class Mala(Proposer):
+class Mala(Stepping):
     """Metropolis-adjusted Langevin; burn-in tunes a step of null to `target_accept`, a number is kept.
 
     metric is as for the random walk. Under a rule that expands the likelihood the drift is the
@@ -58,12 +66,7 @@ class Mala(Proposer):
     """
 
     paper: ClassVar[str] = "Roberts and Tweedie 1996; accepts 0.57, Roberts and Rosenthal 1998"
-    metric: Literal["identity", "bound", "hessian", "ep"] = setting(
-        "identity",
-        "shape of the steps: identity | bound (their collapsed Gaussian) | hessian (at the MAP) | ep",
-    )
     target_accept: float = setting(0.57, "what burn-in tunes the step to", above=0, at_most=1)
-    step: float | None = setting(None, "a number fixes the step", above=0)
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; the gradient at a proposal is asked for before the rule."""

@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, setting
 
-MINIBATCH = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
 Estimator = Literal["auto", "faithful", "superposed"]
 
 
@@ -24,37 +23,39 @@ class Gibbs(SiteUpdate):
     paper: ClassVar[str] = "Geman and Geman 1984"
 
 
+class Minibatched(SiteUpdate):
+    """One by minibatches of factors."""
+
+    paper: ClassVar[str] = "De Sa, Chen and Wong 2018, Minibatch Gibbs Sampling on Large Graphical Models"
+
+
 @option("sampler", "min_gibbs")
-class MinGibbs(SiteUpdate):
+class MinGibbs(Minibatched):
     """MIN-Gibbs (Algorithm 2); mean batch λ = batch·Ψ²."""
 
-    paper: ClassVar[str] = MINIBATCH
     batch: float = setting(1.0, "mean batch in units of Ψ²", above=0)
     estimator: Estimator = setting("auto", "faithful | superposed | auto: superposed where it can")
 
 
 @option("sampler", "local_minibatch")
-class LocalMinibatch(SiteUpdate):
+class LocalMinibatch(Minibatched):
     """Local Minibatch Gibbs (Algorithm 3), biased: `batch` of a variable's factors stand for all."""
 
-    paper: ClassVar[str] = MINIBATCH
     batch: int = setting(40, "factors of the variable that stand for all", at_least=1)
 
 
 @option("sampler", "mgpmh")
-class Mgpmh(SiteUpdate):
+class Mgpmh(Minibatched):
     """MGPMH (Algorithm 4); mean batch λ = batch·L²."""
 
-    paper: ClassVar[str] = MINIBATCH
     batch: float = setting(1.0, "mean batch in units of L²", above=0)
     estimator: Estimator = setting("auto", "faithful | superposed | auto: faithful, the faster one")
 
 
 @option("sampler", "double_min")
-class DoubleMin(SiteUpdate):
+class DoubleMin(Minibatched):
     """DoubleMIN-Gibbs (Algorithm 5); mean batches λ₁ = batch·L² (faithful) and λ₂ = second_batch·Ψ²."""
 
-    paper: ClassVar[str] = MINIBATCH
     batch: float = setting(1.0, "mean first batch in units of L², always faithful", above=0)
     second_batch: float = setting(1.0, "mean second batch in units of Ψ²", above=0)
     estimator: Estimator = setting(

@@ -1,5 +1,6 @@
 """Inference of Gaussian processes."""
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
@@ -14,23 +15,14 @@ class InducingMethod(Sampler):
     kinds: ClassVar[tuple[str, ...]] = ("function",)
 
 
-@option("sampler", "pmd_inducing")
-class PmdInducing(InducingMethod):
-    """Particle mirror descent over sets of inducing inputs of a Gaussian process, with a Gaussian each.
+@dataclass(frozen=True)
+class Descending(InducingMethod):
+    """Steps of γ = (t + delay)^-decay by batches of rows."""
 
-    γ = (t + delay)^-decay. weights: the evidences of the paper's model (DTC), or bounds on that of the
-    exact process (Titsias 2009).
-    """
-
-    paper: ClassVar[str] = "Dai, He, Dai and Song 2016, Particle Mirror Descent, Algorithm 1"
-    particles: int = setting(16, "sets of inducing inputs, drawn from the rows' inputs", at_least=1)
-    inducing: int = setting(128, "inputs in a set", at_least=1)
+    inducing: int = setting(128, "inducing inputs of a set, drawn from the rows' inputs", at_least=1)
     batch: int = setting(500, "rows read in a step", at_least=1)
     batches: Literal["epochs", "replacement"] = setting(
         "epochs", "each row once an epoch; replacement: drawn anew for every step"
-    )
-    weights: Literal["evidence", "bound"] = setting(
-        "evidence", "bound: less what a set of inducing inputs leaves unexplained; ours"
     )
     delay: float = setting(
         0.0,
@@ -42,23 +34,29 @@ class PmdInducing(InducingMethod):
     )
 
 
+@option("sampler", "pmd_inducing")
+class PmdInducing(Descending):
+    """Particle mirror descent over sets of inducing inputs of a Gaussian process, with a Gaussian each.
+
+    γ = (t + delay)^-decay. weights: the evidences of the paper's model (DTC), or bounds on that of the
+    exact process (Titsias 2009).
+    """
+
+    paper: ClassVar[str] = "Dai, He, Dai and Song 2016, Particle Mirror Descent, Algorithm 1"
+    particles: int = setting(16, "sets of inducing inputs", at_least=1)
+    weights: Literal["evidence", "bound"] = setting(
+        "evidence", "bound: less what a set of inducing inputs leaves unexplained; ours"
+    )
+
+
 @option("sampler", "svi_gp")
-class SviGp(InducingMethod):
+class SviGp(Descending):
     """Stochastic variational inference for a Gaussian process, with one set of inducing inputs.
 
     γ = (t + delay)^-decay.
     """
 
     paper: ClassVar[str] = "Hensman, Fusi and Lawrence 2013, Gaussian Processes for Big Data"
-    inducing: int = setting(128, "inducing inputs, drawn from the rows' inputs", at_least=1)
-    batch: int = setting(500, "rows read in a step", at_least=1)
-    batches: Literal["epochs", "replacement"] = setting(
-        "epochs", "each row once an epoch; replacement: drawn anew for every step"
-    )
-    delay: float = setting(0.0, "t₀ of γ = (t + t₀)^-decay", at_least=0)
-    decay: float = setting(
-        1.0, "1: all batches count alike; below 1 late ones count more", above=0, at_most=1
-    )
 
 
 @option("sampler", "smc_inducing")

@@ -55,8 +55,7 @@ class Prefetching(Sampler):
     step: float | None = setting(None, "a number fixes the step", above=0)
 
     @property
-    def at_map(self) -> bool:
-        """Whether the MAP must be found first."""
+    def at_map(self) -> bool:  # type: ignore[override]
         return self.metric == "hessian" or self.scheme == "foretold"
 
     def alone(self) -> "Prefetching":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.sampler.approximations import Approximation, OfLogistic
+from flyrun.config.sampler.approximations import Approximation, OfLogistic, nodes
 from flyrun.config.schema import option, setting
 from flyrun.errors import ConfigError
 
@@ -104,6 +104,12 @@ class ParallelEp(Streamed):
     )
 
 
+def _averaged(usual: float, last: str = "Gaussian") -> Any:
+    """How much of the way the answer is an average of."""
+    weight = "share of the steps, the last, that most of the answer's weight is on"
+    return setting(usual, f"{weight}; 0: the answer is the last {last}", at_least=0, at_most=1)
+
+
 @dataclass(frozen=True)
 class ByBatches(Streamed):
     """Steps of sizes rate·(delay + t)^(-decay), t = 0, 1, …, and averages over about the last of them."""
@@ -117,13 +123,7 @@ class ByBatches(Streamed):
     )
     delay: float = setting(1.0, "steps by which the schedule is late", at_least=1)
     decay: float = setting(0.7, "0: all steps alike", at_least=0, at_most=1)
-    average: float = setting(
-        0.0,
-        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-        "last Gaussian",
-        at_least=0,
-        at_most=1,
-    )
+    average: float = _averaged(0.0)
 
 
 @dataclass(frozen=True)
@@ -154,19 +154,8 @@ class SviJaakkolaJordan(OfLogistic, StochasticSites):
 class AveragedSites(StochasticSites):
     """Sites whose expectations are taken by quadrature, and whose last Gaussians are averaged."""
 
-    average: float = setting(
-        0.5,
-        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-        "last Gaussian",
-        at_least=0,
-        at_most=1,
-    )
-    points: int = setting(
-        5,
-        "nodes of a quadrature for each number that a datum sees of the parameters: so many queries",
-        at_least=2,
-        at_most=64,
-    )
+    average: float = _averaged(0.5)
+    points: int = nodes()
 
 
 @option("sampler", "stochastic_kl")
@@ -189,13 +178,7 @@ class Sga(ByBatches):
 
     gaussian: ClassVar[bool] = False
     paper: ClassVar[str] = "Robbins and Monro 1951; Polyak and Juditsky 1992; SVRG, Johnson and Zhang 2013"
-    average: float = setting(
-        0.5,
-        "share of the steps, the last, that most of the answer's weight is on; 0: the answer is the "
-        "last iterate",
-        at_least=0,
-        at_most=1,
-    )
+    average: float = _averaged(0.5, "iterate")
     decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
     metric: Literal["smoothness", "newton"] = setting(
         "smoothness", "all directions alike, by the largest curvature at 0; newton: steps shaped by all of it"

@@ -12,11 +12,6 @@ class Subsampling(Sampler):
     home: ClassVar[str] = "flyrun.samplers.subsampling"
     family: ClassVar[str] = "flyrun.samplers.subsampling.method"
 
-    @property
-    def at_map(self) -> bool:
-        """Whether the MAP must be found first."""
-        return False
-
 
 @option("sampler", "sgld")
 class Sgld(Subsampling):
@@ -42,7 +37,7 @@ class Sgld(Subsampling):
     )
 
     @property
-    def at_map(self) -> bool:
+    def at_map(self) -> bool:  # type: ignore[override]
         return self.metric == "hessian"
 
 
@@ -50,6 +45,7 @@ class Sgld(Subsampling):
 class SgldCv(Subsampling):
     """SGLD with control variates: a batch says by how much gradients differ from those at the MAP; biased."""
 
+    at_map: ClassVar[bool] = True
     paper: ClassVar[str] = "Baker, Fearnhead, Fox and Nemeth 2019"
     batch: int = setting(10, "rows of a batch", at_least=1)
     batches: Literal["epochs", "replacement"] = setting(
@@ -66,10 +62,6 @@ class SgldCv(Subsampling):
     average: Literal["even", "steps"] = setting(
         "even", "steps: positions weighted by their steps, not draws; for decay above 0"
     )
-
-    @property
-    def at_map(self) -> bool:
-        return True
 
 
 @option("sampler", "zigzag")
