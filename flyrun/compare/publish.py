@@ -7,7 +7,7 @@ from flyrun import files
 from flyrun.errors import StoreError
 from flyrun.report import settings
 from flyrun.report.build import build
-from flyrun.report.figure_faults import MOST_LINES
+from flyrun.report.figures import MOST_LINES
 from flyrun.runner import store
 
 SETTINGS = "settings.json"

@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.report.arena_errors import AFTER, PASSES, errors_of, held
 from flyrun.report.arms import ArmResult
 from flyrun.report.colours import BLACK, LINES, PALETTE, SKY, Look
-from flyrun.report.figures import INK, legend_below, new_figure, round_numbers
+from flyrun.report.figures import INK, grid, legend_below, round_numbers
 
 Z = 1.64  # of a two-sided level of 10 %
 
@@ -84,9 +84,7 @@ def curves(cost: str, label: str, caption: str) -> Any:
         arms = held(arms)
         if not arms or (cost == "critical" and not any(errors_of(arm)["workers"] for arm in arms)):
             return None
-        figure = new_figure(figsize=(10.0, 4.6), layout="constrained")
-        figure.suptitle(title, parse_math=False, fontsize=10)
-        panels = figure.subplots(1, 2)
+        figure, panels = grid((10.0, 4.6), title, columns=2)
         for which, axis in enumerate(panels):
             several = len({errors_of(arm)["gold"] for arm in arms}) > 1
             _panel(axis, arms, styles, which, "queries" if several and cost == "passes" else cost)
@@ -107,9 +105,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     if not chains:
         return None
     exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))
-    figure = new_figure(figsize=(10.0, 4.2), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = grid((10.0, 4.2), title, columns=2, sharey=True)
     name = exact.name.replace("_", " ")
     shown = [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]
     *colours, other = _apart([*(styles[arm.name].colour for arm in shown), SKY])

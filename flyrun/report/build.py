@@ -2,19 +2,23 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from flyrun import files
 from flyrun.config.schema import listing
-from flyrun.report import document, figures, html, summaries, table
-from flyrun.report.arms import Run
+from flyrun.report import document, figures, summaries
+from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
+from flyrun.report.metrics import Row
 from flyrun.report.render import View
 from flyrun.report.section import Section, import_section, served, shown
 from flyrun.runner import store
@@ -71,7 +75,7 @@ class Page:
     @cached_property
     def table(self) -> pd.DataFrame:
         """A row an arm."""
-        return table.frame(self.run, self.sections)
+        return frame(self.run, self.sections)
 
     @cached_property
     def views(self) -> list[View]:
@@ -135,7 +139,7 @@ def write(
             "table.csv": page.table.to_csv(index=False),
             "table.json": _as_json(run, page.table, text),
             "report.md": document.as_markdown(text),
-            "report.html": html.page(text),
+            "report.html": document.as_html(text),
         }
         for name, content in texts.items():
             files.write_text(folder / name, content)
@@ -149,7 +153,7 @@ def write(
 
 
 def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
-    rows = [{key: table.plain(value) for key, value in row.items()} for row in whole.to_dict("records")]
+    rows = [{key: plain(value) for key, value in row.items()} for row in whole.to_dict("records")]
     keys = ("name", "experiment", "title", "paper", "reference", "reference_name", "command", "started")
     meta = {
         **{key: run.info.get(key) for key in keys},
@@ -160,3 +164,39 @@ def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
         "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
     }
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
+    """The table of these sections, arms in the run's order; whole numbers, numbers or text by column.
+
+    Where an arm lacks what a column tells there is NaN, or nothing. `note` is what all of them say.
+    """
+    own = next((section.table for section in sections if section.table), None)
+    rows = own(run) if own else [_row(run, arm, sections) for arm in run.arms]
+    metrics = (one for section in sections for one in section.metrics_of(run))
+    columns = dict.fromkeys(name for one in metrics for name in one.columns)
+    table = pd.DataFrame(rows, columns=list(columns), dtype=object)
+    return table if own else table.apply(_typed)
+
+
+def _row(run: Run, arm: ArmResult, sections: list[Section]) -> Row:
+    parts = [section.cells_of(run, arm) for section in sections]
+    row = {name: value for part in parts for name, value in part.items()}
+    return row | {"note": "; ".join(part["note"] for part in parts if part.get("note"))}
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    known = [value for value in column if value is not None and value == value]
+    if not all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in known):
+        return column
+    whole = known and all(isinstance(value, int | np.integer) for value in known)
+    return column.astype("Int64" if whole else float)
+
+
+def plain(value: Any) -> Any:
+    """A table's value for JSON, which knows neither NaN nor infinity."""
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    return value.item() if hasattr(value, "item") else value

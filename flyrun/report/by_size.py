@@ -8,8 +8,7 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult
 from flyrun.report.colours import Look
-from flyrun.report.figure_faults import MOST_LINES
-from flyrun.report.figures import INK, band, legend_below, new_figure, round_numbers
+from flyrun.report.figures import INK, MOST_LINES, band, grid, legend_below, round_numbers
 
 FEWEST = 3
 _FEW, _LARGE = 8, 10_000  # so many sizes, so small, are ticks
@@ -43,9 +42,7 @@ def draw(
     """
     if not lines:
         return None
-    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    panels = figure.subplots(1, 2)
+    figure, panels = grid((8.0, 3.6), title, columns=2)
     for name, points in lines.items():
         fewest, found = min(arm.done for arm in points), [values(arm) for arm in points]
         sizes, look = [rows(arm) for arm in points], styles[points[0].name]

@@ -15,7 +15,6 @@ from flyrun.errors import FlyrunError
 from flyrun.paths import illustrations
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
-from flyrun.report.figure_faults import MOST_LINES, faults
 from flyrun.report.section import Plot, Section
 
 # Text and axes are drawn in this colour, which a page replaces by its own.
@@ -131,6 +130,22 @@ def saved(figure: Any) -> tuple[bytes, str]:
     return image.getvalue(), text.getvalue()
 
 
+def grid(size: tuple[float, float], title: str = "", rows: int = 1, columns: int = 1, **shared: Any) -> Any:
+    """A figure of this size in inches with panels under one title, and these, row by row, (rows·columns,)."""
+    figure = new_figure(figsize=size, layout="constrained")
+    if title:  # which is text, never mathematics: "$" from a config stays a dollar
+        figure.suptitle(title, parse_math=False, fontsize=10)
+    return figure, figure.subplots(rows, columns, squeeze=False, **shared).ravel()
+
+
+def bands(
+    axis: Any, arms: Iterable[ArmResult], styles: dict[str, Look], x: str, y: str, positive: bool = False
+) -> None:
+    """A band of each arm: what its cells call y against what they call x."""
+    for arm in arms:
+        band(axis, *common(arm, x, y), styles[arm.name], arm.name, positive=positive)
+
+
 def axes(rows: int, title: str, height: float = 3.4):
     """A figure of so many panels, one above the other, and its axes."""
     figure = new_figure(figsize=(6.4, height), layout="constrained")
@@ -183,3 +198,47 @@ def band(axis, x, values, look: Look, label: str, positive: bool = False, marker
         sd = values.std(axis=0, ddof=1)
         low = np.maximum(mean - sd, 0.1 * mean) if positive else mean - sd
         axis.fill_between(x, low, mean + sd, color=look.colour, alpha=0.25, linewidth=0)
+
+
+MOST_LINES = 10
+
+
+def faults(figure: Any) -> list[str]:
+    """The faults of a drawn figure, a phrase each."""
+    shown = [axis for axis in figure.axes if axis.axison]
+    empty = [k for k, axis in enumerate(shown, 1) if not _shows_data(axis)]
+    found = [f"axis {k} of {len(shown)} shows no data" for k in empty]
+    labels = {label for axis in shown for label in axis.get_legend_handles_labels()[1]}
+    if len(labels) > MOST_LINES:
+        found.append(f"{len(labels)} labelled lines, of which {MOST_LINES} at most can be told apart")
+    return found
+
+
+def _shows_data(axis: Any) -> bool:
+    """Whether something measured lies within the axis' limits; a line across all of it is no data."""
+    if axis.images or axis.texts:
+        return True
+    points: list[Any] = [line.get_xydata() for line in axis.lines if _in_data(line, axis)]
+    points += [path.vertices for drawn in axis.collections for path in _paths(drawn, axis)]
+    points += [patch.get_path().transformed(patch.get_patch_transform()).vertices for patch in axis.patches]
+    return any(_within(axis, np.ma.filled(np.ma.asarray(one, dtype=float), np.nan)) for one in points)
+
+
+def _within(axis: Any, points: np.ndarray) -> bool:
+    """Whether one of these points, (n, 2), lies within the axis' limits; what is no number does not."""
+    (left, right), (low, high) = sorted(axis.get_xlim()), sorted(axis.get_ylim())
+    x, y = points.reshape(-1, 2).T
+    return bool(((x >= left) & (x <= right) & (y >= low) & (y <= high)).any())
+
+
+def _in_data(artist: Any, axis: Any) -> bool:
+    return all(artist.get_transform().contains_branch_seperately(axis.transData))
+
+
+def _paths(drawn: Any, axis: Any) -> list[Any]:
+    """Outlines in the axis' own numbers: of markers, where they stand."""
+    from matplotlib.path import Path  # late, as in figures
+
+    if not _in_data(drawn, axis):  # markers are drawn in points about their places
+        return [Path(np.ma.filled(drawn.get_offsets(), np.nan))]
+    return list(drawn.get_paths())

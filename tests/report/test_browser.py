@@ -14,7 +14,7 @@ import pytest
 
 from flyrun.report.build import build
 from flyrun.report.document import Document
-from flyrun.report.html import page as page_of
+from flyrun.report.document import as_html as page_of
 from flyrun.report.sections import coefficients
 from tests.stored import write_three_arms
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.figure_faults import faults
+from flyrun.report.figures import faults
 from flyrun.report.illustrations import by_processors
 
 pytestmark = pytest.mark.figures

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.report.figure_faults import faults
+from flyrun.report.figures import faults
 from flyrun.report.illustrations import error_regimes, stopping_rule
 from flyrun.report.illustrations.error_regimes import GRID, TARGET
 

@@ -5,8 +5,7 @@ import pytest
 
 from flyrun.compare.publish import publish
 from flyrun.errors import StoreError
-from flyrun.report.figure_faults import MOST_LINES, faults
-from flyrun.report.figures import new_figure
+from flyrun.report.figures import MOST_LINES, faults, new_figure
 from flyrun.report.sections import cost
 from tests.stored import write_three_arms
 

@@ -2,12 +2,12 @@
 
 import io
 import re
-from html.parser import HTMLParser
 
 import pytest
+from document.parser import HTMLParser
 from rich.console import Console
 
-from flyrun.report import html, render
+from flyrun.report import document, render
 from flyrun.report.build import build
 from flyrun.report.document import Document
 from flyrun.report.metrics import Metric, table
@@ -65,7 +65,7 @@ def test_deltas_are_coloured_by_whether_they_lie_within_the_uncertainty():
     ]
     view = table("t", columns, rows)
     assert view.deltas == {(0, 1): ("−9 %", True), (1, 1): ("−50 %", False), (2, 1): ("+0 %", True)}
-    text = html.page(Document("t", [], [], [view], [], {}, "", {}, {}, ""))
+    text = document.as_html(Document("t", [], [], [view], [], {}, "", {}, {}, ""))
     assert '<span class="near">−9 %</span>' in text
     assert '<span class="far">−50 %</span>' in text
 

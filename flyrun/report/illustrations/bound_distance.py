@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, KNOWN
-from flyrun.report.figures import INK
+from flyrun.report.figures import INK, grid
 from flyrun.runner.store import swept
 
 # Maclaurin & Adams (2014), Table 1: what the MAP-tuned OPV arm queries of what the regular one does; data.
@@ -26,17 +25,16 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
     """
     if not (points := distances(run)):
         return None
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = grid((6.4, 3.8))
     k, mean, sd = (np.array(column) for column in zip(*points, strict=True))
     n_data = next(arm.fact("n_data") for arm in run.arms if arm.done)
     at_map = mean[k == 0]
     if at_map.size:
-        grid = np.concatenate([np.linspace(0, 1, 41), np.geomspace(1, k.max(), 80)[1:]])
-        theory = at_map[0] * (1 + grid**2)
+        shown = np.concatenate([np.linspace(0, 1, 41), np.geomspace(1, k.max(), 80)[1:]])
+        theory = at_map[0] * (1 + shown**2)
         near = theory < 0.03 * n_data
         label = "(1 + k²) × the count at the MAP"
-        axis.plot(grid[near], theory[near], color=INK, linewidth=1.0, linestyle="--", label=label)
+        axis.plot(shown[near], theory[near], color=INK, linewidth=1.0, linestyle="--", label=label)
     colour = KNOWN["firefly_hmc"]
     axis.errorbar(k, mean, sd, color=colour, marker="o", capsize=3, linewidth=1.5, label="measured")
     axis.axhline(PAPER_SHARE * n_data, color=BLUE, linewidth=1.2, linestyle=":")

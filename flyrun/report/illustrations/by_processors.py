@@ -7,14 +7,9 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import BLUE, GREEN, ORANGE, styles_of
-from flyrun.report.figures import INK, legend_below, new_figure
+from flyrun.report.figures import INK, grid, legend_below
 from flyrun.report.render import known
 from flyrun.report.sections import prefetching
-
-
-def _axis(height: float = 3.2) -> tuple[Any, Any]:
-    figure = new_figure(figsize=(6.4, height), layout="constrained")
-    return figure, figure.subplots()
 
 
 def bias(run: Run, run_dir: Path) -> Any:
@@ -30,7 +25,7 @@ def bias(run: Run, run_dir: Path) -> Any:
             lines.setdefault(arm.setting("model", "beta"), []).append(arm)
     if not any(len(arms) > 1 for arms in lines.values()):
         return None
-    figure, axis = _axis()
+    figure, (axis,) = grid((6.4, 3.2))
     axis.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
     for (beta, arms), colour in zip(sorted(lines.items()), (BLUE, GREEN, ORANGE), strict=False):
         arms = sorted(arms, key=_processors)
@@ -60,7 +55,7 @@ def perplexity(run: Run, run_dir: Path) -> Any:
     shards = [arm for arm in told if known(arm.fact_mean("critical_per_round"))]
     if len(shards) < 2:
         return None
-    figure, axis = _axis()
+    figure, (axis,) = grid((6.4, 3.2))
     for arm in (arm for arm in told if arm not in shards):
         mean, sd = _ends(arm)
         axis.axhspan(mean - sd, mean + sd, color=INK, alpha=0.15, linewidth=0)
@@ -90,7 +85,7 @@ def seconds(run: Run, run_dir: Path) -> Any:
     alone = next((arm for arm in arms if arm.setting("sampler", "workers") == 1), None)
     if alone is None or len(arms) < 2:
         return None
-    figure, axis = _axis(1.0 + 0.3 * len(arms))
+    figure, (axis,) = grid((6.4, 1.0 + 0.3 * len(arms)))
     styles, base = styles_of(run.arms), alone.each("prefetch_seconds").mean()
     for place, arm in enumerate(reversed(arms)):
         spent = arm.each("prefetch_seconds")

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import PALETTE
-from flyrun.report.figures import INK
+from flyrun.report.figures import INK, grid
 from flyrun.report.sections.coefficients import UNITS, effect_per
 
 MOST = 40
@@ -31,8 +30,7 @@ def intervals(run: Run, run_dir: Path) -> Any:
     shown = sorted(largest, key=lambda name: -largest[name])[:MOST]
     classes = list(dict.fromkeys(row["class"] for row in rows))
     height = 1.1 + 0.2 * len(shown) * max(1.0, 0.6 * len(classes))
-    figure = Figure(figsize=(6.4, height), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = grid((6.4, height))
     for k, one in enumerate(classes):
         mine = {row["coefficient"]: row for row in rows if row["class"] == one}
         place = np.arange(len(shown)) + (k - (len(classes) - 1) / 2) * 0.7 / len(classes)

@@ -7,7 +7,7 @@ import numpy as np
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import styles_of
-from flyrun.report.figures import legend_below, new_figure
+from flyrun.report.figures import grid, legend_below
 from flyrun.report.sections import accuracy, weights
 
 #: what tells of an arm's cost, and by which name
@@ -33,8 +33,7 @@ def against_size(run: Run, run_dir: Path) -> Any:
     lines = {base: points for base, points in lines.items() if len({point[0] for point in points}) > 1}
     if not lines:
         return None
-    figure = new_figure(figsize=(8.6, 4.6), layout="constrained")
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    figure, panels = grid((8.6, 4.6), columns=2, sharex=True, sharey=True)
     for base, points in lines.items():
         points.sort(key=lambda point: point[0])
         first = points[0][1]

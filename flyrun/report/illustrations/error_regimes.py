@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, GREEN, ORANGE
-from flyrun.report.figures import INK, legend_below, new_figure
+from flyrun.report.figures import INK, grid, legend_below
 
 GRID = np.linspace(-8.0, 3.0, 111)
 STEP, NOISE = 0.4, 1.5  # sds of a proposal, and of the error of a log ratio that few data give
@@ -122,19 +122,13 @@ def _kinds(axis: Any) -> None:
         axis.plot([], [], color=INK, linestyle=line, linewidth=1.1, label=label)
 
 
-def _panels() -> tuple[Any, Any, Any]:
-    figure = new_figure(figsize=(6.8, 5.0), layout="constrained")
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.5))
-    return figure, top, bottom
-
-
 def estimators(run: Run, run_dir: Path) -> Any:
     """What errors of a chain's estimates are made of (Angelino, Johnson & Adams 2016, Figures 2.1 and 2.2):
     the laws of the iterates come to the target (above; thin dashed lines: its quantiles), squared bias and
     variance of averages of all iterates, of the last half (2.41), and of the last one alone (2.40) (below).
     Worked out from the transition matrix of a random walk on a skew target, started far off.
     """
-    figure, top, bottom = _panels()
+    figure, (top, bottom) = grid((6.8, 5.0), rows=2, sharex=True, height_ratios=(1, 1.5))
     steps, at = doubled(exact(), DOUBLINGS), 2.0 ** np.arange(DOUBLINGS)
     _marginals(top, at, laws(steps), BLUE, "")
     _target(top)
@@ -152,7 +146,7 @@ def by_time(run: Run, run_dir: Path) -> Any:
     falls sooner to a bias that stays (below; averages of the last half). An exact iteration takes a
     millisecond; worked out from transition matrices, the approximate one's log ratio with normal noise.
     """
-    figure, top, bottom = _panels()
+    figure, (top, bottom) = grid((6.8, 5.0), rows=2, sharex=True, height_ratios=(1, 1.5))
     for label, matrix, share, colour in (
         ("exact", exact(), 1.0, BLUE),
         ("approximate", approximate(), SHARE, ORANGE),

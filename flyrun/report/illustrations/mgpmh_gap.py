@@ -30,12 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy import stats
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, ORANGE
-from flyrun.report.figures import INK
+from flyrun.report.figures import INK, grid
 
 BATCHES = np.geomspace(1.0, 1024.0, 31)
 
@@ -70,8 +69,7 @@ def gap_against_batch(run: Run, run_dir: Path) -> Any:
     series, against the mean batch. From λ = 7 on the bound recalled for Theorem 4 is above the measured ratio
     and so fails; the one derived in flyrun/report/illustrations/mgpmh_gap.py is below throughout.
     """
-    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
-    top, bottom = figure.subplots(2, 1, sharex=True)
+    figure, (top, bottom) = grid((6.4, 5.2), rows=2, sharex=True)
     measured = np.array([gap_ratio(batch) for batch in BATCHES])
     recalled = np.array([recalled_mgpmh_bound(1.0, batch) for batch in BATCHES])
     shown = BATCHES[BATCHES >= 2.0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
-from flyrun.report.figures import band, legend_below, new_figure, round_numbers
+from flyrun.report.figures import band, grid, legend_below, round_numbers
 from flyrun.report.sections import prefetching
 
 _LABELS = {
@@ -28,8 +28,7 @@ def by_workers(run: Run, run_dir: Path) -> Any:
     shown = {key: found for key, found in shown.items() if len({_place(arm, key) for arm in found}) > 1}
     if not shown:
         return None
-    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    figure, panels = grid((8.0, 3.6), columns=len(shown))
     for panel, (key, found) in zip(panels, shown.items(), strict=True):
         for name, points in _lines(found, key).items():
             _draw(panel, key, name, points, styles.get(name, styles[points[0].name]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, ORANGE
-from flyrun.report.figures import INK, legend_below, new_figure
+from flyrun.report.figures import INK, grid, legend_below
 
 N_DATA, BATCH, GROWTH = 100_000, 100, 1.5
 MEAN, THRESHOLD, DELTA = 0.05, -0.07, 0.01
@@ -39,8 +39,7 @@ def stopping(run: Run, run_dir: Path) -> Any:
     """
     m, mean, reach = np.array(rounds()).T
     decided = int(np.argmax(np.abs(mean - THRESHOLD) > reach))
-    figure = new_figure(figsize=(6.4, 3.2), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = grid((6.4, 3.2))
     axis.fill_between(m, mean - reach, mean + reach, color=BLUE, alpha=0.25, linewidth=0, label="± c")
     axis.plot(m, mean, color=BLUE, linewidth=1.4, label="mean log ratio of the data read")
     axis.axhline(mean[-1], color=INK, linewidth=0.8, linestyle=":", label="of all data")

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from flyrun.report.arms import Run
 from flyrun.report.colours import KNOWN
-from flyrun.report.figures import INK, round_numbers
+from flyrun.report.figures import INK, grid, round_numbers
 from flyrun.report.sections import cost as of_cost
 from flyrun.runner.store import swept
 
@@ -36,8 +35,7 @@ def against_size(run: Run, run_dir: Path) -> Any:
         return None
     table = pd.DataFrame(rows).sort_values("n_data")
     sizes = table["n_data"].to_numpy(dtype=float)
-    figure = Figure(figsize=(6.8, 5.0), layout="constrained")
-    (cost, speed), (setup, memory) = figure.subplots(2, 2, sharex=True)
+    figure, (cost, speed, setup, memory) = grid((6.8, 5.0), "", 2, 2, sharex=True)
     for axis, name, label in (
         (cost, "queries_per_ess", "likelihood queries\nper effective sample"),
         (speed, "ess_per_s", "effective samples\nper second"),

@@ -13,7 +13,7 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import axes, band, common, legend_below, new_figure, round_numbers
+from flyrun.report.figures import axes, band, bands, common, grid, legend_below, round_numbers
 from flyrun.report.metrics import EXACT, Metric, Value, word
 from flyrun.report.metrics import by_seed as cell
 from flyrun.report.render import plain
@@ -208,13 +208,10 @@ def _one_mode(run: Run, arm: ArmResult) -> list[str]:
 
 def _against_cost(of: str, label: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        figure = new_figure(figsize=(6.4, 6.6), layout="constrained")
-        panels = figure.subplots(2, 1)
+        figure, panels = grid((6.4, 6.6), rows=2)
         panels[0].set_title(title, parse_math=False, wrap=True)
         for panel, cost in zip(panels, _COSTS, strict=True):
-            for arm in arms:
-                x, values = common(arm, f"curve_{cost}", f"curve_{of}")
-                band(panel, x, values, styles[arm.name], arm.name, positive=True)
+            bands(panel, arms, styles, f"curve_{cost}", f"curve_{of}", positive=True)
             if of == "tv":
                 panel.axhline(arms[0].pooled.tv_floor[0], color="grey", linewidth=0.8, linestyle=":")
             across = {"visits": "rows read", "queries": "likelihood queries"}[cost]
@@ -251,8 +248,7 @@ def _densities(arms: list[ArmResult], styles: dict[str, Look], title: str) -> An
     shown = [("posterior", truth), *((arm.name, np.array(arm.pooled.density_shown)) for arm in arms)]
     columns = 4
     rows = -(-len(shown) // columns)
-    figure = new_figure(figsize=(7.2, 1.9 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, panels = grid((7.2, 1.9 * rows), "", rows, columns, sharex=True, sharey=True)
     (x, column), (y, row) = (np.unique(one.round(6), return_inverse=True) for one in points.T)
     for panel, (name, density) in zip(panels, shown, strict=False):
         image = np.full((len(y), len(x)), np.nan)

@@ -21,7 +21,7 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import INK, band, legend_below, new_figure
+from flyrun.report.figures import INK, band, grid, legend_below
 from flyrun.report.metrics import Metric, per_cent, put, table
 from flyrun.report.metrics import by_seed as cell
 from flyrun.report.render import View, known, number, plain
@@ -271,9 +271,7 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     courses = {arm.name: course(run, arm) for arm in arms}
     if not any(one.error.shape[1] or one.off.shape[1] for one in courses.values()):
         return None
-    figure = new_figure(figsize=(10.0, 3.8), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    left, middle, right = figure.subplots(1, 3)
+    figure, (left, middle, right) = grid((10.0, 3.8), title, columns=3)
     for arm in arms:
         one, look = courses[arm.name], styles[arm.name]
         for axis, costs, values in (
@@ -304,9 +302,7 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
     lines = {base: points for base, points in lines.items() if len({size for size, _ in points}) > 2}
     if not lines:
         return None
-    figure = new_figure(figsize=(8.0, 3.6), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = grid((8.0, 3.6), title, columns=2)
     for base, points in lines.items():
         look = (
             styles.get(base)

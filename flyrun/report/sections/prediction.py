@@ -8,7 +8,7 @@ from flyrun.accuracy.posterior_errors import Answer, Truth, errors
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.figures import INK, band, common, legend_below, new_figure, round_numbers
+from flyrun.report.figures import INK, band, common, grid, legend_below, round_numbers
 from flyrun.report.metrics import Metric, put
 from flyrun.report.render import plain
 from flyrun.report.section import Row, Section
@@ -116,9 +116,7 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Error of predictions at test rows against rows read and against likelihood queries (rows times sets of
     inducing inputs); bands: one sd over seeds; dots: arms of one step.
     """
-    figure = new_figure(figsize=(8.0, 3.4), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = grid((8.0, 3.4), title, columns=2, sharey=True)
     for axis, cost in zip(panels, _COSTS, strict=False):
         for arm in arms:
             x, values = common(arm, f"curve_{cost}", "curve_rmse")
@@ -154,9 +152,7 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         return None
     across = min(3, len(shown))
     rows = -(-len(shown) // across)
-    figure = new_figure(figsize=(9.0, 0.4 + 2.4 * rows), layout="constrained")
-    figure.suptitle(title, parse_math=False, fontsize=10)
-    panels = figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, panels = grid((9.0, 0.4 + 2.4 * rows), title, rows, across, sharex=True, sharey=True)
     for axis, arm in zip(panels, shown, strict=False):
         predicted = [arm.cells[0].final_prediction, arm.cells[0].final_sd]
         _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(own, arm))
@@ -175,9 +171,8 @@ def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         return None
     arm, base = own[0], _exact(arms, own[0])
     rows = -(-len(arm.cells[0].early) // 3)
-    figure = new_figure(figsize=(9.0, 0.4 + 2.4 * rows), layout="constrained")
-    figure.suptitle(f"{title}: {arm.name.replace('_', ' ')}", parse_math=False, fontsize=10)
-    panels = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).ravel()
+    title = f"{title}: {arm.name.replace('_', ' ')}"
+    figure, panels = grid((9.0, 0.4 + 2.4 * rows), title, rows, 3, sharex=True, sharey=True)
     for axis, (step, *predicted) in zip(panels, arm.cells[0].early, strict=False):
         _drawn(axis, arm, predicted, styles[arm.name].colour, base)
         axis.set_title(f"after {step} step{'s' * (step > 1)}", fontsize=9)

@@ -14,7 +14,7 @@ import numpy as np
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
-from flyrun.report.figures import axes, legend_below, new_figure
+from flyrun.report.figures import axes, grid, legend_below
 from flyrun.report.metrics import Metric, table, word
 from flyrun.report.render import View, number, plus_minus
 from flyrun.report.section import Row, Section
@@ -244,9 +244,9 @@ def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """
     lines = swept(arms)
     columns = [name for name in PARAMETERS if any(parameter == name for _, parameter in lines)]
-    figure = new_figure(figsize=(max(6.4, 2.4 * len(columns) + 0.6), 5.6), layout="constrained")
-    panels = figure.subplots(2, len(columns), sharex="col", sharey="row", squeeze=False)
-    figure.suptitle(title, parse_math=False, fontsize=10)
+    size = (max(6.4, 2.4 * len(columns) + 0.6), 5.6)
+    figure, panels = grid(size, title, 2, len(columns), sharex="col", sharey="row")
+    panels = panels.reshape(2, -1)
     for parameter, pair in zip(columns, panels.T, strict=True):
         ticks: set[float] = set()
         for own in (own for (_, grows), own in lines.items() if grows == parameter):

@@ -17,7 +17,7 @@ from flyrun.models import passes
 from flyrun.models.problem import Problem
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.approximations import method
-from flyrun.samplers.approximations.steps import averaged, size_of
+from flyrun.samplers.approximations.stochastic import averaged, size_of
 from flyrun.samplers.batches import batches_of, rows_of
 from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.on_data import OnData

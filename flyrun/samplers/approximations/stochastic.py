@@ -17,20 +17,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler.streamed import ByBatches
 from flyrun.errors import FlyrunError
 from flyrun.models import mixture, passes
 from flyrun.models.factors import Factors, Gaussians, Projection, touching
 from flyrun.models.features import Features, gram, pulled
 from flyrun.models.problem import Problem
+from flyrun.numerics.batches import Batches
 from flyrun.numerics.state import generator, generator_state
 from flyrun.samplers.approximations.ep import Ep
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
 from flyrun.samplers.approximations.kl_gaussian import KlGaussian
 from flyrun.samplers.approximations.method import StreamedGaussian
 from flyrun.samplers.approximations.sites import Rule, Sites
-from flyrun.samplers.approximations.steps import averaged, size_of
 from flyrun.samplers.batches import batches_of
 from flyrun.samplers.method import Arm, Method, Records, State
+
+
+def size_of(options: ByBatches, batches: Batches, step: int) -> float:
+    """rate·(delay + t)^−decay of step t, counted from 0; a rate of None is a batch's share of the rows."""
+    rate = batches.size / batches.n_data if options.rate is None else options.rate
+    return rate * (options.delay + step) ** -options.decay
+
+
+def averaged(before: np.ndarray, value: np.ndarray, step: int, share: float) -> np.ndarray:
+    """The average of t values, t counted from 1, given that of those before: weights are ∝ t^(1/share − 1).
+
+    So it needs neither their number nor the values themselves; most of the weight is on the last share.
+    Shamir & Zhang (2013).
+    """
+    return before + min(1.0, 1.0 / (share * step)) * (value - before)
+
 
 _HALVINGS = 6
 

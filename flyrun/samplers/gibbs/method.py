@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
-from flyrun.samplers.gibbs.marginals import no_marginals
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
 from flyrun.samplers.method import Arm, Facts, Records, State
 from flyrun.samplers.on_graph import OnGraph
 

@@ -9,8 +9,7 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.reference import arm_of
 from flyrun.models.factors import Gaussians
 from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
-from flyrun.samplers.approximations.steps import averaged, size_of
-from flyrun.samplers.approximations.stochastic import Sep
+from flyrun.samplers.approximations.stochastic import Sep, averaged, size_of
 from flyrun.samplers.batches import rows_of
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits

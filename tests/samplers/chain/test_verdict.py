@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain.brightness.verdict import lit_among
+from flyrun.samplers.chain.brightness.base import lit_among
 from flyrun.samplers.chain.targets.firefly import TIGHT
 
 

@@ -13,8 +13,7 @@ from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
 from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, run_sweeps
-from flyrun.samplers.gibbs.marginals import no_marginals
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs

@@ -14,7 +14,7 @@ from flyrun.models.graphs.pair_factors import sparse_pairs
 from flyrun.models.graphs.potts import potts
 from flyrun.numerics.counters import uniform
 from flyrun.samplers.hogwild import chromatic
-from flyrun.samplers.hogwild.graph_colouring import classes
+from flyrun.samplers.hogwild.chromatic import classes
 from tests.exactness.enumeration import outcomes
 from tests.exactness.planted import Planted
 from tests.exactness.small_graphs import interpret
