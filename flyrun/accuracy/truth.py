@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,7 @@ class Arm(Protocol):
         """What arms of one posterior share."""
 
     @property
-    def infos(self) -> Sequence[dict[str, Any]]:
+    def infos(self) -> Sequence[Mapping[str, Any]]:
         """What was stored of each finished cell."""
 
     @property

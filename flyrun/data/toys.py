@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset.row_data import Toy
+from flyrun.config.dataset import row_data as options
 from flyrun.data import archive
 from flyrun.data.dataset import Dataset, Task
 from flyrun.data.feature_cache import with_bias
@@ -16,7 +16,7 @@ Drawn = tuple[np.ndarray, np.ndarray, tuple[str, ...], dict[str, Any]]
 _RECIPES: dict[str, tuple[str, Task, tuple[Any, ...], tuple[str, ...], Callable[..., Drawn]]] = {}
 
 
-def load(config: Toy) -> Dataset:
+def load(config: options.Toy) -> Dataset:
     """The rows of a recipe, with no test rows but those that it draws."""
     title, task, _, _, draw = _RECIPES[config.name]
     features, target, names, more = draw(config)
@@ -25,7 +25,7 @@ def load(config: Toy) -> Dataset:
     return Dataset(config.name, features, target, feature_names=names, sha256=fingerprint(config), **rows)
 
 
-def fingerprint(config: Toy) -> str:
+def fingerprint(config: options.Toy) -> str:
     """Digest of the recipe's numbers."""
     _, _, constants, settings, _ = _RECIPES[config.name]
     return archive.recipe(config.name, *constants, *(getattr(config, one) for one in settings))
@@ -53,7 +53,7 @@ MEAN, SHARE, VARIANCE = 2.0, 0.5, 10.0  # of the clutter problem; a variance
     "seed",
     constants=(MEAN, SHARE, VARIANCE),
 )
-def clutter(config: Any) -> Drawn:
+def clutter(config: options.Clutter) -> Drawn:
     """Numbers about a mean, half of which is clutter: Minka's (2001) problem, any number of times.
 
     y ~ ½N(2, 1) + ½N(0, 10); n_data of them for each of n_sets means. Set k is column k of the features, ones
@@ -68,7 +68,7 @@ def clutter(config: Any) -> Drawn:
 
 
 @_recipe("A rare class", "binary", "n_data", "events", "seed")
-def few_events(config: Any) -> Drawn:
+def few_events(config: options.FewEvents) -> Drawn:
     """Two classes, one of them rare: the posterior is skewed however many rows there are.
 
     x a standard normal; the `events` rows with the largest x + 2·e, e standard normals, are +1.
@@ -81,7 +81,7 @@ def few_events(config: Any) -> Drawn:
 
 
 @_recipe("Numbers, {law}", "regression", "n_data", "law", "log_sd", "seed")
-def gaussian_toy(config: Any) -> Drawn:
+def gaussian_toy(config: options.GaussianToy) -> Drawn:
     """Numbers: normal, as their model has it, or lognormal, whose few largest tell most.
 
     x_n = z_n, or e^{sd·z_n}, z standard normals (Bardenet, Doucet & Holmes 2017, §2, who take 10⁵). Features
@@ -97,7 +97,7 @@ CENTRES = (1.0, -1.0)  # of the mixture
 
 
 @_recipe("A mixture of two normals", "regression", "sd", "n_data", "seed", constants=(CENTRES,))
-def mixture(config: Any) -> Drawn:
+def mixture(config: options.Mixture) -> Drawn:
     """Numbers from a mixture of two normals that share a parameter. Features are ones.
 
     x_n ~ ½N(θ1, σ²) + ½N(θ1 + θ2, σ²), θ = (1, −2) (Welling & Teh 2011, §5.1, with the σ = 2.5 of Dai et al.
@@ -118,7 +118,7 @@ def curve(x: np.ndarray) -> np.ndarray:
 
 
 @_recipe("A curve with noise", "regression", "n_data", "noise", "seed")
-def noisy_curve(config: Any) -> Drawn:
+def noisy_curve(config: options.NoisyCurve) -> Drawn:
     """A function of one variable seen with noise: where a Gaussian process can be worked out exactly.
 
     y = sin 3x + ½ cos 10x + noise·e, x uniform on (-1, 1), e standard normals. Test rows: 401 places spaced
@@ -133,7 +133,7 @@ def noisy_curve(config: Any) -> Drawn:
 
 
 @_recipe("Rare features", "binary", "n_data", "dense", "rare", "least", "seed")
-def rare_features(config: Any) -> Drawn:
+def rare_features(config: options.RareFeatures) -> Drawn:
     """Logistic regression with features that few rows have: tall data that tell little of these.
 
     A bias, `dense` standard normals, and `rare` indicators that are 1 with probabilities from 0.1 down to
@@ -151,7 +151,7 @@ def rare_features(config: Any) -> Drawn:
 
 
 @_recipe("Two classes of points in the plane", "binary", "n_data", "seed", "separation")
-def toy_2d(config: Any) -> Drawn:
+def toy_2d(config: options.Toy2d) -> Drawn:
     """Two classes of points in the plane, to look at: the toy data of Maclaurin & Adams (2014), Figure 2.
 
     t = +1 for the even rows, -1 for the odd ones; x ~ N(t·separation/2·u, I), u = (1, 1)/√2.
@@ -164,7 +164,7 @@ def toy_2d(config: Any) -> Drawn:
 
 
 @_recipe("Two groups of a quantity", "regression", "n_data", "low", "seed")
-def two_modes(config: Any) -> Drawn:
+def two_modes(config: options.TwoModes) -> Drawn:
     """Two groups of a quantity: with a Student-t likelihood of small scale the posterior has two modes.
 
     y = ±1 + 0.4·x + 0.1·e, `low` rows below and the others above; x and e standard normals.

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.runner.store import CellInfo
+
 BASELINE = "regular"
 
 
@@ -20,7 +22,7 @@ class ArmResult:
 
     name: str
     wanted: int
-    infos: tuple[dict[str, Any], ...]
+    infos: tuple[CellInfo, ...]
     cells: tuple[SimpleNamespace, ...]
     pooled: Any
     states: dict[int, str]

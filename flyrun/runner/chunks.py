@@ -185,7 +185,7 @@ class _Run:
             self.tell("note", text=f"{text}; another sampler may cost far less")
             self.log.write(text)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> store.CellInfo:
         """Write posterior.nc, cell.json and done, in this order; then the chunks go. Returns cell.json.
 
         Chains that can be extended keep their chunks; one that is longer than asked ends where asked.
@@ -247,7 +247,7 @@ class _Run:
         where = "by the set-up alone" if self.allowed <= 0 else where
         return ConfigError(f"{key}={given:g}: is spent {where}; take {key}={_round_up(enough)}")
 
-    def info(self, facts: Facts, means: dict[str, float], length: int) -> dict[str, Any]:
+    def info(self, facts: Facts, means: dict[str, float], length: int) -> store.CellInfo:
         """What cell.json holds."""
         cell, protocol = self.cell, self.protocol
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started

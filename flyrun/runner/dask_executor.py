@@ -31,7 +31,8 @@ from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.runner import slurm, store
 from flyrun.runner.cell import Task, cell_key
 from flyrun.runner.chunks import run_cell
-from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
+from flyrun.runner.events import Display
+from flyrun.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 from flyrun.runner.work_left import finished
 
 _SETTINGS = {
@@ -50,10 +51,10 @@ _LOOK_EVERY_S = 1.0
 _SAY_AFTER_S, _SAY_EVERY_S = 3.0, 30.0
 
 
-class DaskPool:
+class DaskPool(Executor):
     """The workers of one Dask cluster, for one run."""
 
-    def __init__(self, settings: Dask, cells: int, display: Any):
+    def __init__(self, settings: Dask, cells: int, display: Display):
         self.settings, self.cells, self.display = settings, cells, display
         self._run = f"flyrun-{uuid.uuid4().hex[:12]}"
         self._stopped, self._ended = threading.Event(), threading.Event()
@@ -123,7 +124,6 @@ class DaskPool:
             self.display.say(f"waiting: {what}")
 
     def stop(self) -> None:
-        """End cells at their next chunk border; start no other."""
         self._stopped.set()
 
     def kill(self) -> None:

@@ -20,14 +20,37 @@ Every object has event and time (UTC) besides.
 import json
 import threading
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from flyrun.runner import store
 from flyrun.runner.outcomes import Outcome
 from flyrun.runner.work_left import Planned
 
 
-class Events:
+class Display(Protocol):
+    """What is shown while cells run."""
+
+    def planned(self, run_dir: Path, planned: list[Planned]) -> None:
+        """Say what will be done with every cell, and why."""
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Say one line."""
+
+    def part(self, text: str, done: int, total: int, detail: str) -> None:
+        """Say how much of a piece of work is done."""
+
+    def event(self, event: dict) -> None:
+        """Take an event of a running cell: note, start or chunk."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """Take the end of a cell."""
+
+    def close(self) -> None:
+        """Show nothing more."""
+        return
+
+
+class Events(Display):
     """Takes the place of a console: what is shown there goes into a stream as events."""
 
     def __init__(self, stream: TextIO):
@@ -45,7 +68,6 @@ class Events:
             self._stream.flush()
 
     def planned(self, run_dir: Path, planned: list[Planned]) -> None:
-        """Say what will be done with every cell."""
         cells = [
             {"arm": one.cell.arm.name, "seed": one.cell.seed, "action": one.action, "reason": one.reason}
             for one in planned
@@ -53,15 +75,12 @@ class Events:
         self.write("started", name=run_dir.name, run_dir=run_dir, cells=cells)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Write a note."""
         self.write("note", text=text)
 
     def part(self, text: str, done: int, total: int, detail: str) -> None:
-        """Write how much of a piece of work is done."""
         self.write("part", text=text, done=done, total=total, detail=detail)
 
     def event(self, event: dict) -> None:
-        """Take an event of a running cell: note, start or chunk."""
         cell = {"arm": event["arm"], "seed": event["seed"]}
         with self._lock:
             if event["kind"] == "note":
@@ -76,7 +95,6 @@ class Events:
                     self.write("progress", **cell, **where, **pace)
 
     def finished(self, outcome: Outcome) -> None:
-        """Take the end of a cell."""
         cell = {"arm": outcome.cell.arm.name, "seed": outcome.cell.seed}
         folder, info = outcome.cell.folder, outcome.info
         with self._lock:
@@ -89,6 +107,3 @@ class Events:
                 self.write("cell_stopped", **cell, text=outcome.message)
             else:
                 self.write("cell_failed", **cell, text=outcome.message, log=folder / store.LOG)
-
-    def close(self) -> None:
-        """Nothing is held back."""

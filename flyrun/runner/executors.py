@@ -1,8 +1,4 @@
-"""Where cells run: in this process, in worker processes of this machine, or on a Dask cluster.
-
-An executor has outcomes(tasks), an iterator in order of finishing; stop(), after which cells end at
-their next chunk border; and kill(), which ends them at once. It loses nothing that was stored.
-"""
+"""Where cells run: in this process, in worker processes of this machine, or on a Dask cluster."""
 
 import contextlib
 import importlib.util
@@ -28,7 +24,8 @@ from flyrun.errors import ConfigError
 from flyrun.runner import slurm
 from flyrun.runner.cell import Task
 from flyrun.runner.chunks import run_cell
-from flyrun.runner.outcomes import RESTARTS, Outcome, died, failed, gave_up
+from flyrun.runner.events import Display
+from flyrun.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 
 Report = Callable[[dict], None]
 # A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
@@ -50,7 +47,7 @@ def check(settings: Any) -> None:
         slurm.check(settings.slurm)
 
 
-def executor(settings: Any, cells: int, display: Any) -> Any:
+def executor(settings: Any, cells: int, display: Display) -> Executor:
     """Make the executor that the configuration names, for that many cells, which tells the display."""
     if settings.name == "dask":
         from flyrun.runner.dask_executor import DaskPool  # late: an extra
@@ -60,7 +57,7 @@ def executor(settings: Any, cells: int, display: Any) -> Any:
     return InProcess(display.event) if workers <= 1 else WorkerPool(workers, display.event)
 
 
-class InProcess:
+class InProcess(Executor):
     """One cell after another, here."""
 
     workers = 1
@@ -69,7 +66,6 @@ class InProcess:
         self.report, self._stopped = report, False
 
     def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
-        """Run the tasks in order."""
         programs: dict[str, Any] = {}
         for task in tasks:
             if self._stopped:
@@ -77,14 +73,12 @@ class InProcess:
             yield run_cell(task, self.report, lambda: self._stopped, programs)
 
     def stop(self) -> None:
-        """End the cell at its next chunk border; start no other."""
         self._stopped = True
 
-    def kill(self) -> None:
-        """End at once: the caller's KeyboardInterrupt does."""
+    kill = stop  # the caller's KeyboardInterrupt ends it at once
 
 
-class WorkerPool:
+class WorkerPool(Executor):
     """`workers` slots, each a thread with a worker process of its own.
 
     A pool of one process each, so that a killed worker takes no other down and it is known whose it was.
@@ -104,7 +98,6 @@ class WorkerPool:
         multiprocessing.resource_tracker.ensure_running()
 
     def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
-        """Run the tasks, in order of their start, `workers` at a time."""
         self._tasks.extend(tasks)
         listener = threading.Thread(target=self._listen, daemon=True)
         each = range(self.workers)
@@ -127,11 +120,9 @@ class WorkerPool:
             listener.join()
 
     def stop(self) -> None:
-        """End cells at their next chunk border; start no other."""
         self._flag.value = 1
 
     def kill(self) -> None:
-        """End the workers at once."""
         self._killed = True
         self.stop()
         for process in list(self._workers.values()):

@@ -23,8 +23,9 @@ from flyrun.paths import cache_dir
 from flyrun.runner import environment, executors, progress, store
 from flyrun.runner.cell import Cell, Task, cells, run_dir
 from flyrun.runner.draws import DrawStore
+from flyrun.runner.events import Display
 from flyrun.runner.lock import locked
-from flyrun.runner.outcomes import Outcome, RunResult, failed
+from flyrun.runner.outcomes import Executor, Outcome, RunResult, failed
 from flyrun.runner.work_left import finished, plan
 from flyrun.samplers.method import prepare as default_prepare
 
@@ -95,7 +96,7 @@ class _Launch:
 
     job: Job
     console: Any
-    screen: Any
+    screen: Display
     result: RunResult
     terse: bool
 
@@ -258,7 +259,7 @@ def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[floa
 
 
 @contextlib.contextmanager
-def _interruptible(executor: Any, result: RunResult, say: Callable) -> Iterator[None]:
+def _interruptible(executor: Executor, result: RunResult, say: Callable) -> Iterator[None]:
     """First Ctrl-C, or another of ENDING: stop at the next chunk borders. Second: at once."""
 
     def handle(number: int, frame: Any) -> None:

@@ -2,16 +2,18 @@
 
 import contextlib
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from flyrun import files
 from flyrun.config.arm import Arm
 from flyrun.errors import FlyrunError, StoreError
 from flyrun.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
 from flyrun.runner import store
-from flyrun.runner.cell import Cell, CellLog
+from flyrun.runner.cell import Cell, CellLog, Task
+from flyrun.runner.store import CellInfo
 
 #: how a cell can end -> the exit code that it gives its run
 ENDS = {
@@ -35,7 +37,7 @@ class Outcome:
     cell: Cell
     state: str
     message: str = ""
-    info: dict[str, Any] = field(default_factory=dict)
+    info: CellInfo = field(default_factory=CellInfo)
 
 
 @dataclass
@@ -70,6 +72,20 @@ class RunResult:
         kept = f"{len(self.of('cached', 'done'))} of {len(self.outcomes)} cells are finished"
         what = "interrupted; finished cells" if self.interrupted else f"cut short; {kept}, checkpoints"
         return f"{what} are kept. To go on: {self.resume_command}"
+
+
+class Executor(Protocol):
+    """Where cells run. It loses nothing that was stored."""
+
+    def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
+        """Run the tasks, in order of their start; how each ended, in order of finishing."""
+        ...
+
+    def stop(self) -> None:
+        """End cells at their next chunk border; start no other."""
+
+    def kill(self) -> None:
+        """End them at once."""
 
 
 def failed(cell: Cell, error: Exception) -> Outcome:

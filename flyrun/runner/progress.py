@@ -6,7 +6,7 @@ Workers send small events after each chunk; showing them costs the chains nothin
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from flyrun.runner import store, work_left
-from flyrun.runner.events import Events
+from flyrun.runner.events import Display, Events
 from flyrun.runner.outcomes import Outcome
 from flyrun.runner.work_left import Planned
 
@@ -23,7 +23,7 @@ _PLAIN_EVERY_S = 10.0
 SLOW_S = 1.0
 
 
-class Lines:
+class Lines(Display):
     """Plain lines: one per finished cell, one about the running cells every ten seconds."""
 
     def __init__(self, console: Console, cells: int, terse: bool = False):
@@ -35,21 +35,17 @@ class Lines:
         self._last = time.monotonic()
 
     def planned(self, run_dir: Path, planned: list[Planned]) -> None:
-        """Say what will be done with the cells, and why."""
         for line in [] if self._terse else work_left.describe(planned):
             self.say(line)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print one line."""
         if self._console is not None:
             self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def part(self, text: str, done: int, total: int, detail: str) -> None:
-        """Say how much of a piece of work is done."""
         self.say(f"{text}: {100 * done / total:.0f} %, {detail}")
 
     def event(self, event: dict) -> None:
-        """Take an event of a running cell: note, start or chunk."""
         with self._lock:
             cell = (event["arm"], event["seed"])
             if event["kind"] == "note":
@@ -59,7 +55,6 @@ class Lines:
                 self._show(cell, event)
 
     def finished(self, outcome: Outcome) -> None:
-        """Take the end of a cell and print its line."""
         with self._lock:
             cell = (outcome.cell.arm.name, outcome.cell.seed)
             self._ended.add(cell)
@@ -68,9 +63,6 @@ class Lines:
             fine = outcome.state in ("done", "stopped")
             if not (self._terse and fine):
                 self.say(summary(outcome), None if fine else "red")
-
-    def close(self) -> None:
-        """Nothing more will be shown."""
 
     def _show(self, cell: tuple[str, int], event: dict) -> None:
         if time.monotonic() - self._last >= _PLAIN_EVERY_S:
@@ -123,7 +115,7 @@ def _bar(console: Console) -> Any:
     )
 
 
-def display(console: Console, cells: int, terse: bool = False, bars: bool = False) -> Any:
+def display(console: Console, cells: int, terse: bool = False, bars: bool = False) -> Display:
     """Lines, or on a terminal bars if asked for; a console of None shows nothing, Events shows itself.
 
     terse: no line for a cell that ended well.
@@ -218,7 +210,7 @@ def _plural(unit: str) -> str:
     return f"{unit}es" if unit.endswith("s") else f"{unit}s"
 
 
-def _short(told: dict) -> str:
+def _short(told: Mapping[str, Any]) -> str:
     return "it" if told["unit"] == "iteration" else _plural(told["unit"])
 
 
@@ -227,7 +219,7 @@ class _Number(float):
         return super().__format__(spec) if spec else _figure(self)
 
 
-def _means(told: dict) -> list[str]:
+def _means(told: Mapping[str, Any]) -> list[str]:
     """What the method shows of its records' means; a line that names another is left out."""
     means = {name: _Number(value) for name, value in told["means"].items()}
     names = {line: [name for _, name, *_ in Formatter().parse(line) if name] for line in told["shown"]}

@@ -5,7 +5,6 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from flyrun import files, paths
 from flyrun.config import plugins
@@ -13,6 +12,7 @@ from flyrun.config.arm import Arm
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import Choice
 from flyrun.numerics import code_digest
+from flyrun.runner.store import CellInfo
 from flyrun.samplers.method import Facts
 
 
@@ -30,15 +30,11 @@ def judged(arm: Arm, facts: Facts) -> Facts:
     return replace(facts, exact=True if awaited and all(map(passed, awaited)) else None, more=more)
 
 
-def settled(info: dict[str, Any]) -> dict[str, Any]:
+def settled(info: CellInfo) -> CellInfo:
     """A cell's cell.json, exact where the proofs that it hangs on have passed since."""
     facts = info.get("facts", {})
-    if (
-        "exact" in facts
-        and facts["exact"] is None
-        and facts.get("proofs")
-        and all(map(passed, facts["proofs"]))
-    ):
+    awaited = facts.get("proofs") if facts.get("exact", False) is None else None
+    if awaited and all(map(passed, awaited)):
         return {**info, "facts": {**facts, "exact": True}}
     return info
 

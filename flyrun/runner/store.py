@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from flyrun import files
 from flyrun.config.catalogue import options
@@ -31,6 +31,31 @@ if TYPE_CHECKING:
 
 RUN, CELL, DONE, FAILED = "run.json", "cell.json", "done", "failed"
 LOG, POSTERIOR = "log.txt", "posterior.nc"
+
+
+class CellInfo(TypedDict, total=False):
+    """cell.json, of a finished cell. settings: resolved, by group.  facts: of its method, flat."""
+
+    experiment: str
+    name: str
+    arm: str
+    seed: int
+    key: str
+    settings: dict[str, Any]
+    answers: str
+    facts: dict[str, Any]
+    tuning: dict[str, float]
+    iterations: int
+    burn_in: int
+    thin: int
+    means: dict[str, float]
+    unit: str
+    shown: tuple[str, ...]
+    environment: dict[str, Any]
+    timings: dict[str, float]
+    memory: dict[str, int | None]
+    sessions: int
+    finished: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +72,7 @@ class StoredCell:
     key: str
     folder: Path
     state: str
-    info: dict[str, Any] = field(default_factory=dict)
+    info: CellInfo = field(default_factory=CellInfo)
     iterations_done: int = 0
     message: str = ""
 
@@ -208,7 +233,7 @@ def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:
         state = "failed"
         with contextlib.suppress(files.DamagedFile, KeyError, TypeError):
             message = files.read_json(folder / FAILED)["message"]
-    return StoredCell(arm, seed, key, folder, state, {}, iterations, message)
+    return StoredCell(arm, seed, key, folder, state, CellInfo(), iterations, message)
 
 
 def open_folder(folder: Path) -> StoredCell:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flyrun.config.protocol import Protocol
 from flyrun.runner import store
@@ -24,7 +23,7 @@ def plan(cells: Iterable[Cell], run_dir: Path, fresh: bool = False) -> list[Plan
     return [Planned(cell, *_decide(cell, run_dir, fresh)) for cell in cells]
 
 
-def finished(cell: Cell) -> dict[str, Any] | None:
+def finished(cell: Cell) -> store.CellInfo | None:
     """cell.json of a cell that is finished and as long as is asked for; else None."""
     stored, protocol = store.open_folder(cell.folder), cell.arm.protocol
     if stored.state != "done" or (protocol.extend and _length(stored, protocol) != protocol.iterations):

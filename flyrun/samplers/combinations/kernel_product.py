@@ -11,10 +11,11 @@ shards are Gaussian all weights are nearly alike.
 """
 
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler.combinations import Combination
 from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.combinations.moments import covariances, product
 from flyrun.samplers.combinations.rules import Rule
@@ -31,12 +32,12 @@ class Shards(NamedTuple):
     parametric: bool  # whether the product of Gaussians is told apart, and kernels make the rest
 
 
-def nonparametric(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def nonparametric(draws: np.ndarray, config: Combination, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return walked(shards_of(draws, False), rng)[0]
 
 
-def semiparametric(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def semiparametric(draws: np.ndarray, config: Combination, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
     return walked(shards_of(draws, True), rng)[0]
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.sampler import combinations as options
 from flyrun.samplers.combinations.moments import covariances, product, root, transport
 
 _ITERATIONS, _CLOSE = 200, 1e-10  # of the barycentre
@@ -23,7 +24,7 @@ class Rule(NamedTuple):
     moments: bool = False  # whether it asks for the shards' moments alone
 
 
-def consensus(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def consensus(draws: np.ndarray, config: options.Consensus, rng: np.random.Generator) -> np.ndarray:
     """Consensus Monte Carlo (Scott et al. 2016): weighted averages of the shards' draws, one of each."""
     weights = _weights(config.weights, covariances(draws))
     total = np.einsum("jpq,jtq->tp", weights, draws)
@@ -42,12 +43,12 @@ def _weights(kind: str, covariance: np.ndarray) -> np.ndarray:
     return np.linalg.inv(covariance)
 
 
-def gaussian_product(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def gaussian_product(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """Product of the Gaussians with the shards' moments (Angelino, Johnson & Adams 2016, Algorithm 13)."""
     return product(draws).draws(rng, draws.shape[1])
 
 
-def pie(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def pie(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """PIE (Li, Srivastava & Dunson 2017): quantiles of a coordinate, averaged over shards.
 
     Of subposteriors whose likelihood is raised to J, each as wide as the posterior. It says nothing of how
@@ -58,7 +59,7 @@ def pie(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
     return np.take_along_axis(quantiles, ranks, axis=0)
 
 
-def swiss(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def swiss(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """SwISS (Vyner, Nemeth & Sherlock 2023): draws stretched and moved to the product's moments.
 
     A_j takes N(μ_j, C_j) to the Gaussian product's N(m, P⁻¹) without turning more than it must; all draws are
@@ -68,7 +69,7 @@ def swiss(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarra
     return _pooled(draws, covariances(draws), np.linalg.inv(target.precision), target.mean)
 
 
-def wasp(draws: np.ndarray, config: Any, rng: np.random.Generator) -> np.ndarray:
+def wasp(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """WASP (Srivastava, Li & Dunson 2018), of distributions that differ in place and scale: their barycentre.
 
     Of subposteriors whose likelihood is raised to J; every shard's draws are transported to it

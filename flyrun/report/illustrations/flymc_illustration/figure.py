@@ -14,6 +14,7 @@ from flyrun.report.colours import BLUE, GREEN, ORANGE, PINK, SKY
 from flyrun.report.figures import INK
 from flyrun.report.illustrations.flymc_illustration import one_datum, replay
 from flyrun.runner import store
+from flyrun.runner.store import CellInfo
 
 # Blue and orange as in the paper: bound and remainder, or the two classes.
 _WEIGHTS = (("x1", GREEN, "-"), ("x2", PINK, "--"), ("bias", SKY, "-."))
@@ -120,7 +121,7 @@ def telling_step(theta: np.ndarray, bright: np.ndarray) -> int:
     return int(np.argmax(score))
 
 
-def _drawable(info: dict[str, Any]) -> bool:
+def _drawable(info: CellInfo) -> bool:
     """Whether this cell is a Firefly chain on two features and a bias."""
     names = info.get("facts", {}).get("feature_names") or []
     bright = (info.get("settings", {}).get("brightness") or {}).get("name", "none")
