@@ -70,6 +70,16 @@ class Verb(argparse.ArgumentParser):
             self._offers[action.dest] = offers or (lambda words: choices)
         return action
 
+    def takes_run(self, *names: str, **settings: Any) -> None:
+        """Declare a run that is stored; Tab offers those of the usual folder."""
+
+        def stored(words: list[str]) -> Iterable[str]:
+            from flyrun.runner.store import runs  # late: verbs of no run need not wait
+
+            return runs("results")
+
+        self.takes(*names, **{"metavar": "RUN", "offers": stored, **settings})
+
     def takes_results_dir(self) -> None:
         """Declare where results are."""
         self.takes(

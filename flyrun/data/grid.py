@@ -6,6 +6,7 @@ import numpy as np
 
 from flyrun.config import dataset as options
 from flyrun.data.archive import no_file as fingerprint  # noqa: F401
+from flyrun.data.lattice import lattice_edges
 
 
 class Grid(NamedTuple):
@@ -32,7 +33,4 @@ def gaussian_kernel(side: int, gamma: float) -> np.ndarray:
 
 def grid_edges(side: int) -> np.ndarray:
     """(2·side·(side − 1), 2) int32: the pairs of nearest neighbours."""
-    number = np.arange(side * side, dtype=np.int32).reshape(side, side)
-    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
-    down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
-    return np.concatenate([across, down])
+    return lattice_edges(side, side).astype(np.int32)

@@ -8,7 +8,7 @@ from flyrun.cli.verbs.gold import names as references
 from flyrun.config.catalogue import options
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run, read_run, runs
+from flyrun.runner.store import find_run, read_run
 
 
 def _names() -> list[str]:
@@ -101,10 +101,5 @@ _SCORE.takes(
     "--queries", metavar="N", type=_positive, help="likelihood queries that they cost, as their maker says"
 )
 _SCORE.takes("--seconds", metavar="S", type=_positive, help="seconds that they cost, as their maker says")
-_SCORE.takes(
-    "--run",
-    metavar="RUN",
-    offers=lambda words: runs("results"),
-    help="list them on that run's page, apart from what flyrun ran and metered",
-)
+_SCORE.takes_run("--run", help="list them on that run's page, apart from what flyrun ran and metered")
 _SCORE.takes_results_dir()

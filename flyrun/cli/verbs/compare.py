@@ -7,7 +7,6 @@ from flyrun.cli.verb import Verb, number, path, text
 from flyrun.compare import LEVEL, MARGIN, VERDICTS
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
-from flyrun.runner.store import runs
 
 _VERDICTS = {one.replace(" ", "_"): one for one in VERDICTS}
 
@@ -78,12 +77,8 @@ VERB = Verb(
     ),
 )
 for side in "AB":
-    VERB.takes(
-        side.lower(),
-        metavar=side,
-        offers=lambda words: runs("results"),
-        help="a run, a table, a commit, or runs of the same, as below",
-    )
+    what = "a run, a table, a commit, or runs of the same, as below"
+    VERB.takes_run(side.lower(), metavar=side, help=what)
 VERB.takes("--all", action="store_true", help="list what is the same or identical, too")
 VERB.takes(
     "--fail-on",

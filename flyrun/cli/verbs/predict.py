@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from flyrun.cli.verb import Verb, number, path, whole
-from flyrun.runner.store import find_run, runs
+from flyrun.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
@@ -38,12 +38,7 @@ VERB = Verb(
         "flyrun predict breast_cancer new.csv --kind response --interval 50 --out predictions.csv",
     ),
 )
-VERB.takes(
-    "run_name",
-    metavar="RUN",
-    offers=lambda words: runs("results"),
-    help="the fit's name, by default its file's, or its folder",
-)
+VERB.takes_run("run_name", help="the fit's name, by default its file's, or its folder")
 VERB.takes("file", metavar="FILE", type=path, help="new rows, of the kinds that fit reads")
 VERB.takes(
     "--kind",

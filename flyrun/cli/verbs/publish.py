@@ -3,7 +3,7 @@
 import argparse
 
 from flyrun.cli.verb import Verb, path
-from flyrun.runner.store import find_run, runs
+from flyrun.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
@@ -25,12 +25,6 @@ VERB = Verb(
     A run is refused where a figure has an axis without data or more than ten labelled lines.""",
     examples=("flyrun publish mnist_logreg", "flyrun publish mnist_logreg toy_flymc --out kept"),
 )
-VERB.takes(
-    "runs",
-    metavar="RUN",
-    nargs="+",
-    offers=lambda words: runs("results"),
-    help="a run's name or folder; every cell of it must be finished",
-)
+VERB.takes_run("runs", nargs="+", help="a run's name or folder; every cell of it must be finished")
 VERB.takes_results_dir()
 VERB.takes("--out", metavar="FOLDER", type=path, default="results/measured", help="folder to copy to")

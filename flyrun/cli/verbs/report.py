@@ -4,7 +4,7 @@ import argparse
 
 from flyrun.cli.verb import Verb, path
 from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run, runs
+from flyrun.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
@@ -48,13 +48,7 @@ VERB = Verb(
         "flyrun report mnist_logreg small_q other_q",
     ),
 )
-VERB.takes(
-    "runs",
-    metavar="RUN",
-    nargs="*",
-    offers=lambda words: runs("results"),
-    help="a run's name, by default its experiment's, or its folder",
-)
+VERB.takes_run("runs", nargs="*", help="a run's name, by default its experiment's, or its folder")
 VERB.takes_results_dir()
 VERB.takes("--name", metavar="RUN", help="the same as RUN")
 VERB.takes("--out", metavar="FOLDER", type=path, help="where the report of several runs goes")
