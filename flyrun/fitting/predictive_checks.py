@@ -48,7 +48,10 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
     several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
     each = np.broadcast_to(trials, len(rows)).astype(np.float64)
     found: dict[str, Any] = {"rows": len(rows), "draws": len(fitted.beta)}
-    found["calibration"] = [{"class": name, **_calibrated(*values, each)} for name, *values in several]
+    found["calibration"] = [
+        {"class": name, **_calibrated(expected, again, there, each)}
+        for name, expected, again, there in several
+    ]
     if layout.task in ("counts", "regression", "positive"):
         found["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.task == "counts")
     return found

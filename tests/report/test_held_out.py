@@ -78,7 +78,7 @@ def _arm(name, means, errors, draws=False):
         "draws_mean": [], "draws_sd": [],
     }  # fmt: skip
     if draws:
-        cell |= {"draws_mean": [0.0, 0.0], "draws_sd": [1.0, 1.0], "ess": [100.0, 100.0], "square": [50.0, 50.0]}
+        cell |= {"draws_mean": [0.0, 0.0], "draws_sd": [1.0, 1.0], "ess": [100.0] * 2, "square": [50.0] * 2}
     info = {"facts": {"exact": draws, "update": name}, "answers": "draws" if draws else "density"}
     return ArmResult(name, 1, (info,), (SimpleNamespace(**cell),), SimpleNamespace(), {}, {}, {})
 
