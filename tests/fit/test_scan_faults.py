@@ -9,7 +9,7 @@ import pytest
 
 from flyrun import files
 from flyrun.cli.main import main
-from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights, stages
+from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, stages
 from tests.fit.test_scan import rewrite, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -91,7 +91,7 @@ def test_a_file_of_no_bytes_is_named(shards, refused):
 
 def test_a_pattern_that_no_file_matches(refused):
     said = refused(["fit", "shards/*.pq", "--target", "y", "--quiet"])
-    assert "shards/*.pq: no file has such a name" in said
+    assert "shards/*.pq: no Parquet file has such a name" in said
     assert "'folder/*.parquet'" in said
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_may_not_be_read_is_named(shards, refused, monkeypatch):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return open(path, *words)
 
-        monkeypatch.setattr(row_groups, "open", opened, raising=False)
+        monkeypatch.setattr(addresses, "open", opened, raising=False)
     assert "part-1.parquet: cannot be read (Permission denied)" in refused()
 
 

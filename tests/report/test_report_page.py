@@ -2,9 +2,9 @@
 
 import io
 import re
+from html.parser import HTMLParser
 
 import pytest
-from document.parser import HTMLParser
 from rich.console import Console
 
 from flyrun.report import document, render
