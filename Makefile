@@ -136,9 +136,13 @@ bench_blas: $(VENV)/dev.stamp ## speed against a BLAS product on this machine
 bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tests compare with
 	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
-bench_peers: $(VENV)/dev.stamp ## NumPyro, BlackJAX and ours on identical posteriors, into results/measured/peers (half an hour or more)
+PEERS = $(VENV)/bin/flyrun --config-dir tools/peers
+bench_peers: $(VENV)/dev.stamp ## NumPyro, nutpie, BlackJAX and ours on MNIST, tall data, molecules; published (an hour)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
-	$(VENV)/bin/python -m tools.peers --out $(MEASURED)/peers $(ARGS)
+	$(PEERS) experiment=peers_mnist $(ARGS)
+	$(PEERS) experiment=peers_tall $(ARGS)
+	$(PEERS) experiment=peers_qm9 $(ARGS)
+	$(FLYRUN) publish peers_mnist peers_tall peers_qm9 out=$(MEASURED)
 
 bench_answers: $(VENV)/dev.stamp ## a file to an answer: scikit-learn, statsmodels, bambi, flyrun fit; into results/measured/answers (20 minutes)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'

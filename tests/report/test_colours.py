@@ -16,11 +16,6 @@ from flyrun.report.sections import chains
 from tests.stored import write_three_arms
 
 # fmt: off
-PEERS = [
-    "nuts_dense", "nuts_diagonal", "nuts_dense_model", "hmcecs", "blackjax_random_walk", "blackjax_mala",
-    "regular_random_walk", "regular_mala", "regular_hmc_by_bound", "regular_hmc_by_hessian", "independence",
-    "firefly_random_walk", "firefly_elliptical_slice", "firefly_hmc_tight", "firefly_hmc",
-]
 ONLY = {
     # of the many arms that are alike but for the graph, those of two graphs
     "gibbs_cost": ["only=[gibbs,min,local,mgpmh,double,poisson,gibbs_edges,local_edges,poisson_edges]"],
@@ -52,32 +47,23 @@ def drawn():
     return found
 
 
-def test_an_arm_has_one_colour_in_all_experiments_and_among_the_peers(drawn):
-    from tools.peers.figure import _styles
-
+def test_an_arm_has_one_colour_in_all_experiments(drawn):
     colours: dict[str, set[str]] = {}
     for _, found, _ in drawn.values():
         for arm, look in found.items():
             colours.setdefault(arm, set()).add(look.colour)
-    for arm, style in _styles(PEERS).items():
-        colours.setdefault(arm, set()).add(style["color"])
     assert {arm: one for arm, one in colours.items() if len(one) > 1} == {}
     assert {"regular", "untuned", "map_tuned", "independence", "firefly_hmc", "mgpmh_1"} < colours.keys()
     # a method under another name
-    assert colours["regular"] == colours["regular_random_walk"] == colours["blackjax_random_walk"]
     assert colours["mgpmh"] == colours["mgpmh_1"] == colours["mgpmh_4"] == {KNOWN["mgpmh"]}
     assert colours["gibbs"] == {KNOWN["gibbs"]}
 
 
 def test_no_two_arms_of_a_figure_look_alike(drawn):
-    from tools.peers.figure import _styles
-
     for arms, found, shown in drawn.values():
         for graph in {arm.problem for arm in arms}:
             names = [arm.name for arm in arms if arm.problem == graph and arm.name in shown]
             assert len({found[name] for name in names}) == len(names)
-    styles = _styles(PEERS)
-    assert len({(one["color"], one["linestyle"]) for one in styles.values()}) == len(styles) == len(PEERS) - 1
 
 
 def test_colours_do_not_depend_on_the_order_of_known_arms_or_on_which_are_there():

@@ -1,5 +1,6 @@
 """Published runs that are older than their experiment: what they were set to beside what it says now."""
 
+import argparse
 import json
 import shlex
 from pathlib import Path
@@ -22,7 +23,11 @@ def changes(folder: Path) -> list[str] | None:
     except FileNotFoundError:
         return None
     then = {name: stored["all"] | own for name, own in stored["arms"].items()}
-    now = {arm.name: arm for arm in compose_job(shlex.split(stored["command"])[1:]).arms}
+    words = argparse.ArgumentParser()
+    words.add_argument("--config-dir", action="append", default=[])
+    further, typed = words.parse_known_args(shlex.split(stored["command"])[1:])
+    folders = [published.MEASURED.parents[1] / folder for folder in further.config_dir]
+    now = {arm.name: arm for arm in compose_job(typed, folders).arms}
     found = [f"{name}: no longer an arm" for name in then if name not in now]
     found += [f"{name}: not published" for name in now if name not in then]
     found += _without_spread(folder)

@@ -1,1 +1,0 @@
-"""NumPyro, BlackJAX and ours on identical posteriors: python -m tools.peers."""
