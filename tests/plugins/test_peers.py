@@ -61,10 +61,10 @@ def test_peers_are_given_the_posterior_in_whitened_coordinates(model, prior, tmp
     table = ["dataset=table", f"dataset.path={tmp_path / 'rows.csv'}", "dataset.target=y"]
     made = prepare(arm_of(*table, f"model={model}", f"prior={prior}", "sampler=nuts_numpyro"), tmp_path)
     w = np.random.default_rng(1).normal(size=made.n_params)
-    _, slope = jax.value_and_grad(made.at.log_density)(w.astype(np.float32))
-    exact = made.at.root.T @ scores(made.arm, made.problem, made.at.theta(w[None]))[0]
+    _, slope = jax.value_and_grad(made.whitened.log_density)(w.astype(np.float32))
+    exact = made.whitened.root.T @ scores(made.arm, made.problem, made.whitened.theta(w[None]))[0]
     assert np.allclose(slope, exact, rtol=1e-3, atol=1e-3 * np.abs(exact).max())
-    assert np.allclose(made.at.white(made.at.theta(w[None])[0]), w)
+    assert np.allclose(made.whitened.white(made.whitened.theta(w[None])[0]), w)
 
 
 @pytest.mark.parametrize(
