@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.report.arena_errors import AFTER, PASSES, errors_of, held
 from flyrun.report.arms import ArmResult
 from flyrun.report.colours import BLACK, LINES, PALETTE, SKY, Look
-from flyrun.report.figures import INK, grid, legend_below, round_numbers
+from flyrun.report.figures import INK, MOST_LINES, grid, legend_below, round_numbers
 
 Z = 1.64  # of a two-sided level of 10 %
 
@@ -99,7 +99,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """What errors of posterior means are made of: squared bias (dashed, where seeds tell it) and variance
     over seeds (dotted). Left: the exact chain that forgets its start last, all iterations and, as elsewhere,
     the last half of them (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it
-    (Figure 6.2), but those that answer once.
+    (Figure 6.2), the first six, but those that answer once.
     """
     chains = [arm for arm in held(arms) if arm.exact is True and arm.infos[0]["answers"] == "draws"]
     if not chains:
@@ -107,7 +107,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))
     figure, (left, right) = grid((10.0, 4.2), title, columns=2, sharey=True)
     name = exact.name.replace("_", " ")
-    shown = [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)]
+    shown = [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)][: MOST_LINES - 3]
     *colours, other = _apart([*(styles[arm.name].colour for arm in shown), SKY])
     _bias_and_variance(left, errors_of(exact)["early"], other, f"{name}, all iterations")
     for arm, colour in zip(shown, colours, strict=True):
