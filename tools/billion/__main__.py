@@ -88,13 +88,23 @@ def linked(folder: Path, times: int, to: Path) -> Path:
 def page(table: pd.DataFrame) -> str:
     """Markdown: what was done, a row a table and tool, and arithmetic for tables that were not read."""
     scans = table[table["tool"] == "flyrun fit"]
-    header = ("rows", "columns", "GB", "CPU s", "of looks", "ns a row", "times read", "rows travelled")
+    header = (
+        "rows",
+        "columns",
+        "GB",
+        "seconds",
+        "CPU s",
+        "of looks",
+        "ns a row",
+        "times read",
+        "rows travelled",
+    )
     header += ("MB moved", "effective draws", "bytes a draw", "MB a process", "row groups")
     cells = [
         (
             f"{row.rows:,}",
             str(row.columns),
-            *map(number, (row.gigabytes, row.seconds, row.scan_seconds)),
+            *map(number, (row.gigabytes, row.wall, row.seconds, row.scan_seconds)),
             f"{1e9 * row.scan_seconds / (row.rows * row.scans):,.0f}",
             f"{row.scans:.2f}",
             f"{row.travelled:,.0f}",
@@ -113,8 +123,8 @@ def page(table: pd.DataFrame) -> str:
     about = environment.describe()
     words = """\
 Logistic regression of generated normal columns, float32 with snappy; predictors of sd 1.5; 50 row
-groups or more, of at most 500,000 rows. "CPU s": of all
-processes of the command, from its start to the report. "Of looks": of reading and summing row groups alone.
+groups or more, of at most 500,000 rows. "Seconds": from the command's start to its report; "CPU s": of all
+its processes. "Of looks": of reading and summing row groups alone.
 "MB moved": sums and rows that came to the command. "Bytes a draw": of rows that travelled, an effective
 draw. "MB a process": the most that one process held. "Row groups": generated, or those of a shorter table
 under several names."""
@@ -152,7 +162,7 @@ def arithmetic(scans: pd.DataFrame) -> list[str]:
         own = scans[scans["columns"] == columns]
         if not len(own):
             continue
-        last = own.loc[own["rows"].idxmax()]
+        last = own.sort_values("rows").iloc[-1]
         each = last.scan_seconds / (last.rows * last.scans)
         hours = 1.06 * rows * each / 3600
         # κ falls as 1/√N: rows that travel for a draw by the best rate with κ², by ten times κ with κ
