@@ -331,7 +331,7 @@ def test_what_was_read_and_moved_is_told(tmp_path, monkeypatch, capsys):
     assert [one["path"] for one in fit["scan"]["files"]] == [f"shards/part-{k}.parquet" for k in range(4)]
     told = " ".join(fit["lines"])
     assert f"CPU-seconds of {environment.blas_kernels()}" in told
-    assert re.search(r"[\d,]+ rows travelled .*: [\d,]+ kept exactly \(1[0-2] for rare\), ", told)
+    assert re.search(r"[\d,]+ rows travelled .*: [\d,]+ kept exactly \(11 for rare\), ", told)
     report = (tmp_path / "results/runs/shards/report.md").read_text()
     assert fit["scan"]["files"][3]["footer"][:12] in report
     assert "as two halves of the sample tell (at most 1)" in report
