@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.row_groups import Block, head, pieces
@@ -229,3 +230,20 @@ class PilotLook:
         small = x.astype(np.float32)
         share = chance[picked] * (len(y) / block.rows)
         return Sample(small if (small == x).all() else x, y[picked], beside, share, len(y))
+
+
+def layout_of(encoding: Encoding, rows: int) -> Layout:
+    """The columns of so many rows as `flyrun predict` and reports read them."""
+    numbers = iter(zip(encoding.mean.tolist(), encoding.sd.tolist(), encoding.two.tolist(), strict=True))
+    columns = []
+    for name, texts in zip(encoding.columns, encoding.texts, strict=True):
+        if texts:
+            columns.append(Column(name, list(texts), text=True))
+            _ = [next(numbers) for _ in texts[1:]]
+        else:
+            mean, sd, two = next(numbers)
+            columns.append(Column(name, mean=mean, sd=sd, low=mean * two, high=(mean + sd) * two))
+    words = dict(encoding.levels).get(encoding.target)
+    levels = list(words) if words else [plain(value) for value in encoding.values] or None
+    target = Column(encoding.target, levels, bool(words), mean=encoding.target_mean, sd=encoding.target_sd)
+    return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))

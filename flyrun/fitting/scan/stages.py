@@ -20,7 +20,7 @@ from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.scan import pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded
+from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded, layout_of
 from flyrun.fitting.scan.row_groups import Block, Shards
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
@@ -177,7 +177,7 @@ class Scan:
             return self._by_sums(encoding, one)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.shards.given)
-        told = self._priors(_layout(encoding, self.shards.rows))
+        told = self._priors(layout_of(encoding, self.shards.rows))
         self.parts, self.chance = encoding.parts, pilot.chance
         start = Posterior(one, rows, coefficient_prior(one, levels, told), levels)
         at, likelihood = mode.find(start)
@@ -360,7 +360,7 @@ class Scan:
             target_mean=encoding.target_mean + target[1] * encoding.target_sd,
             target_sd=encoding.target_sd * target[0],
         )
-        layout = _layout(exact, whole.rows)
+        layout = layout_of(exact, whole.rows)
         layout.dropped, layout.copies = whole.dropped, n
         layout.beside = {role: Column(name) for role, name in self.beside.items()}
         return layout, (ratio, away, target)
@@ -385,19 +385,3 @@ def _doubts(found: Found) -> str:
 
 def _root(covariance: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
-
-
-def _layout(encoding: Encoding, rows: int) -> Layout:
-    numbers = iter(zip(encoding.mean.tolist(), encoding.sd.tolist(), encoding.two.tolist(), strict=True))
-    columns = []
-    for name, texts in zip(encoding.columns, encoding.texts, strict=True):
-        if texts:
-            columns.append(Column(name, list(texts), text=True))
-            _ = [next(numbers) for _ in texts[1:]]
-        else:
-            mean, sd, two = next(numbers)
-            columns.append(Column(name, mean=mean, sd=sd, low=mean * two, high=(mean + sd) * two))
-    words = dict(encoding.levels).get(encoding.target)
-    levels = list(words) if words else [plain(value) for value in encoding.values] or None
-    target = Column(encoding.target, levels, bool(words), mean=encoding.target_mean, sd=encoding.target_sd)
-    return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
