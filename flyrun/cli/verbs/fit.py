@@ -138,7 +138,7 @@ def _budget(text: str) -> Budget:
 def _model(word: str) -> str:
     """A model by its name. Other programs' names for it are told."""
     if (ours := _ELSEWHERE.get(word.lower())) is not None:
-        raise argparse.ArgumentTypeError(f"{word}: is called {ours} here")
+        raise argparse.ArgumentTypeError(f"{word}: is called {ours} here; type --model {ours}")
     return one_of(for_tables())(word)
 
 
