@@ -263,9 +263,9 @@ def _legend(run: Run) -> list[str]:
 
 
 def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """Test error at E θ against rows read (left); errors of means, in sds, and ratios of sds against
-    likelihood queries (middle, right). Set-up is included; lines are means over seeds, bands one sd, and
-    ratios below 0.01 are not shown.
+    """Test error at E θ against rows read, above in passes (left); errors of means, in sds, and ratios of sds
+    against likelihood queries (middle, right). Set-up is included; lines are means over seeds, bands one sd,
+    and ratios below 0.01 are not shown.
     """
     run, arms = Run({}, tuple(arms), ""), [arm for arm in arms if arm.sweep is None]
     courses = {arm.name: course(run, arm) for arm in arms}
@@ -282,6 +282,9 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
             if values.shape[1]:
                 band(axis, costs, values, look, arm.own_name, positive=True)
     left.set(xscale="log", yscale="log", xlabel="rows read", ylabel="test error, %")
+    if len(sizes := {arm.fact("n_data", 0) for arm in arms}) == 1 and (size := sizes.pop()):
+        passes = left.secondary_xaxis("top", functions=(lambda rows: rows / size, lambda times: times * size))
+        passes.set_xlabel("passes")
     middle.set(xscale="log", yscale="log", xlabel="likelihood queries", ylabel="off, posterior sds")
     right.set(xscale="log", yscale="log", xlabel="likelihood queries", ylabel="sd ratio")
     # weights on one particle have no width: where that is does not matter
