@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
-from tools.results import gallery, published
+from tools.results import gallery, inventory, published
 
 ROOT = conf_dir().parent
 _HERE = Path(__file__).parent
@@ -28,6 +28,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals |= {"arm": published.arm, "arms": published.arms, "row": published.row}
+_TEMPLATES.globals["inventory"] = inventory.sections
 _TEMPLATES.filters |= {
     "sig": published.sig,
     "ratio": published.ratio,
