@@ -1,7 +1,7 @@
 """Figures of errors against cost, and of what errors are made of."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,10 +10,13 @@ from flyrun.report.arms import ArmResult
 from flyrun.report.colours import BLACK, LINES, PALETTE, SKY, Look
 from flyrun.report.figures import INK, MOST_LINES, grid, legend_below, round_numbers
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Z = 1.64  # of a two-sided level of 10 %
 
 
-def _panel(axis: Any, arms: list[ArmResult], styles: dict[str, Look], which: int, cost: str) -> None:
+def _panel(axis: "Axes", arms: list[ArmResult], styles: dict[str, Look], which: int, cost: str) -> None:
     """One error against a cost: a line an arm, named at its end, a kind of line a reference."""
     golds = list(dict.fromkeys(errors_of(arm)["gold"] for arm in arms))
     ends = []
@@ -45,7 +48,7 @@ def _panel(axis: Any, arms: list[ArmResult], styles: dict[str, Look], which: int
     axis.set_ylim(bottom=low)
     if floor > low:
         axis.axhspan(low, floor, color=INK, alpha=0.2, linewidth=0)
-        where = {"xycoords": ("axes fraction", "data"), "fontsize": 7, "va": "top"}
+        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "fontsize": 7, "va": "top"}
         axis.annotate("noise of the reference", (0.02, floor), **where)
     left, right = axis.get_xlim()
     axis.set_xlim(left, right * (right / left) ** 0.45)  # room for the names
@@ -54,7 +57,7 @@ def _panel(axis: Any, arms: list[ArmResult], styles: dict[str, Look], which: int
     worth.set_ylabel("as good as so many independent draws")
 
 
-def _name_ends(axis: Any, ends: list[tuple[float, float, str, str]]) -> None:
+def _name_ends(axis: "Axes", ends: list[tuple[float, float, str, str]]) -> None:
     """Names beside the ends of lines, moved apart where they would lie on each other."""
     (low, high), (left, right) = np.log(axis.get_ylim()), np.log(axis.get_xlim())
     gap, wide = (high - low) / 32, (right - left) / 4
@@ -66,7 +69,12 @@ def _name_ends(axis: Any, ends: list[tuple[float, float, str, str]]) -> None:
                 height = taken + gap
         placed.append((math.log(x), height))
         where = (x, math.exp(height))
-        style = {"textcoords": "offset points", "fontsize": 7, "va": "center", "color": colour}
+        style: dict[str, Any] = {
+            "textcoords": "offset points",
+            "fontsize": 7,
+            "va": "center",
+            "color": colour,
+        }
         axis.annotate(name, where, (5, 0), **style)
 
 
@@ -133,7 +141,7 @@ def _of(arm: ArmResult) -> list[Any]:
     return [errors_of(arm)["bias"], errors_of(arm)["spread"]]
 
 
-def _bias_and_variance(axis: Any, parts: list[Any], colour: str, label: str) -> None:
+def _bias_and_variance(axis: "Axes", parts: list[Any], colour: str, label: str) -> None:
     bias, spread = np.array(parts, float)
     whole = bias + spread
     there = ~np.isnan(whole) & np.append(True, np.diff(whole) != 0)  # a line ends where its arm does

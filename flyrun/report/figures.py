@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from flyrun.paths import illustrations
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
 from flyrun.report.section import Plot, Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 # Text and axes are drawn in this colour, which a page replaces by its own.
 INK = "#4d4d4c"
@@ -114,7 +119,7 @@ def _drawn(plot: Callable[[], Any], path: Path) -> tuple[str, list[str]]:
     return text, faults(figure)
 
 
-def saved(figure: Any) -> tuple[bytes, str]:
+def saved(figure: "Figure") -> tuple[bytes, str]:
     """A figure as PNG and as the text of an SVG, which is transparent.
 
     A letter that the font lacks is a box there, without a warning: the page's tables have the name.
@@ -139,7 +144,7 @@ def grid(size: tuple[float, float], title: str = "", rows: int = 1, columns: int
 
 
 def bands(
-    axis: Any, arms: Iterable[ArmResult], styles: dict[str, Look], x: str, y: str, positive: bool = False
+    axis: "Axes", arms: Iterable[ArmResult], styles: dict[str, Look], x: str, y: str, positive: bool = False
 ) -> None:
     """A band of each arm: what its cells call y against what they call x."""
     for arm in arms:
@@ -155,7 +160,7 @@ def axes(rows: int, title: str, height: float = 3.4):
     return figure, list(panels)
 
 
-def legend_below(figure: Any, *panels: Any) -> None:
+def legend_below(figure: "Figure", *panels: Any) -> None:
     """One legend of these panels under the figure, which grows by it: lines may run anywhere."""
     lines: dict[str, Any] = {}
     for panel in panels:
@@ -168,7 +173,7 @@ def legend_below(figure: Any, *panels: Any) -> None:
     figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=columns, fontsize=8)
 
 
-def round_numbers(axis: Any) -> None:
+def round_numbers(axis: "Axis") -> None:
     """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, on a long one at these, written out."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # late
 
@@ -203,7 +208,7 @@ def band(axis, x, values, look: Look, label: str, positive: bool = False, marker
 MOST_LINES = 10
 
 
-def faults(figure: Any) -> list[str]:
+def faults(figure: "Figure") -> list[str]:
     """The faults of a drawn figure, a phrase each."""
     shown = [axis for axis in figure.axes if axis.axison]
     empty = [k for k, axis in enumerate(shown, 1) if not _shows_data(axis)]
@@ -214,7 +219,7 @@ def faults(figure: Any) -> list[str]:
     return found
 
 
-def _shows_data(axis: Any) -> bool:
+def _shows_data(axis: "Axes") -> bool:
     """Whether something measured lies within the axis' limits; a line across all of it is no data."""
     if axis.images or axis.texts:
         return True
@@ -224,18 +229,18 @@ def _shows_data(axis: Any) -> bool:
     return any(_within(axis, np.ma.filled(np.ma.asarray(one, dtype=float), np.nan)) for one in points)
 
 
-def _within(axis: Any, points: np.ndarray) -> bool:
+def _within(axis: "Axes", points: np.ndarray) -> bool:
     """Whether one of these points, (n, 2), lies within the axis' limits; what is no number does not."""
     (left, right), (low, high) = sorted(axis.get_xlim()), sorted(axis.get_ylim())
     x, y = points.reshape(-1, 2).T
     return bool(((x >= left) & (x <= right) & (y >= low) & (y <= high)).any())
 
 
-def _in_data(artist: Any, axis: Any) -> bool:
+def _in_data(artist: Any, axis: "Axes") -> bool:
     return all(artist.get_transform().contains_branch_seperately(axis.transData))
 
 
-def _paths(drawn: Any, axis: Any) -> list[Any]:
+def _paths(drawn: Any, axis: "Axes") -> list[Any]:
     """Outlines in the axis' own numbers: of markers, where they stand."""
     from matplotlib.path import Path  # late, as in figures
 

@@ -6,7 +6,7 @@ kept, P(X_n = y), E[S; X_n = y] and E[S²; X_n = y]; those of 2n steps are produ
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -14,6 +14,9 @@ from scipy.stats import norm
 from flyrun.report.arms import Run
 from flyrun.report.colours import BLUE, GREEN, ORANGE
 from flyrun.report.figures import INK, grid, legend_below
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 GRID = np.linspace(-8.0, 3.0, 111)
 STEP, NOISE = 0.4, 1.5  # sds of a proposal, and of the error of a log ratio that few data give
@@ -97,18 +100,18 @@ def _quantiles(laws: np.ndarray, at: float) -> np.ndarray:
     return np.array([np.interp(at, np.cumsum(law), GRID) for law in laws])
 
 
-def _marginals(axis: Any, x: np.ndarray, laws: np.ndarray, colour: str, label: str) -> None:
+def _marginals(axis: "Axes", x: np.ndarray, laws: np.ndarray, colour: str, label: str) -> None:
     axis.fill_between(x, _quantiles(laws, 0.05), _quantiles(laws, 0.95), color=colour, alpha=0.2, linewidth=0)
     axis.plot(x, _quantiles(laws, 0.5), color=colour, linewidth=1.4, label=label)
 
 
-def _target(axis: Any) -> None:
+def _target(axis: "Axes") -> None:
     for at in (0.05, 0.5, 0.95):
         axis.axhline(_quantiles(TARGET[None], at)[0], color=INK, linewidth=0.8, linestyle=(0, (5, 5)))
     axis.set_ylabel("law of the iterate:\nmedian, 90 %")
 
 
-def _errors(axis: Any, x: np.ndarray, found: Errors, colour: str, label: str) -> None:
+def _errors(axis: "Axes", x: np.ndarray, found: Errors, colour: str, label: str) -> None:
     for line, values in zip(_LINES.values(), (*found, found.bias + found.variance), strict=True):
         width = 1.6 if line == "-" else 1.1
         axis.plot(
@@ -117,7 +120,7 @@ def _errors(axis: Any, x: np.ndarray, found: Errors, colour: str, label: str) ->
     axis.set(xscale="log", yscale="log", ylabel="squared error of the mean", ylim=(1e-4, 60.0))
 
 
-def _kinds(axis: Any) -> None:
+def _kinds(axis: "Axes") -> None:
     for label, line in _LINES.items():
         axis.plot([], [], color=INK, linestyle=line, linewidth=1.1, label=label)
 

@@ -1,7 +1,7 @@
 """How far prefetching gets by the number of workers, and what messages leave of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look, styles_of
 from flyrun.report.figures import band, grid, legend_below, round_numbers
 from flyrun.report.sections import prefetching
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LABELS = {
     "workers": ("workers", "steps a round"),
@@ -53,7 +56,7 @@ def _lines(arms: list[ArmResult], key: str) -> dict[str, list[ArmResult]]:
     return lines
 
 
-def _draw(panel: Any, key: str, name: str, points: list[ArmResult], look: Look) -> None:
+def _draw(panel: "Axes", key: str, name: str, points: list[ArmResult], look: Look) -> None:
     fewest, places = min(arm.done for arm in points), [_place(arm, key) for arm in points]
     if key == "workers":
         told = [arm.each("prefetch_steps")[:fewest] for arm in points]

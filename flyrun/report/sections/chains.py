@@ -1,7 +1,7 @@
 """How chains run: the log posterior from their start, queries by iteration, autocorrelation."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, axes, band, common, legend_below, round_numbers
 from flyrun.report.section import Row, Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CURVE_BINS = 240
 _SHORT_LAGS, _LONG_LAGS = 100, 250
@@ -102,7 +105,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
     return figure
 
 
-def _deficit_scale(axis: Any, plotted: list[np.ndarray]) -> None:
+def _deficit_scale(axis: "Axes", plotted: list[np.ndarray]) -> None:
     """Linear around the values of the settled chains, logarithmic below: a prior draw is far away."""
     finite = np.concatenate([np.empty(0), *(values[np.isfinite(values)] for values in plotted)])
     if finite.size == 0:

@@ -1,7 +1,7 @@
 """Error of running marginals, and factor evaluations of an update (De Sa et al. 2018, Figures 1 and 2)."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from flyrun.report.metrics import by_seed as cell
 from flyrun.report.render import View, number, plain
 from flyrun.report.section import Plot, Row, Section
 from flyrun.report.sections import arms as heads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CURVE_POINTS = 160
 # What the options batch, second_batch of a sampler are multiples of.
@@ -180,14 +183,14 @@ def mean_curve(arm: ArmResult, name: str) -> np.ndarray:
     return common(arm, "curve_updates", name)[1].mean(axis=0)
 
 
-def plot_error(axis: Any, arm: ArmResult, x: str, look: Look) -> Any:
+def plot_error(axis: "Axes", arm: ArmResult, x: str, look: Look) -> Any:
     """An arm's error against the curve x, as a band; returns its line."""
     _, error = common(arm, "curve_updates", "curve_error")
     band(axis, mean_curve(arm, x), error, look, label(arm), positive=True)
     return axis.lines[-1]
 
 
-def error_axes(axis: Any) -> None:
+def error_axes(axis: "Axes") -> None:
     """The scales of the error against something, and its name."""
     axis.set(xscale="log", yscale="log", ylabel="error: mean ℓ2 distance\nof marginals to uniform")
     round_numbers(axis.yaxis)

@@ -1,6 +1,6 @@
 """How well functions are predicted: errors at test rows against cost, and the band beside the exact one's."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from flyrun.report.figures import INK, band, common, grid, legend_below, round_n
 from flyrun.report.metrics import Metric, put
 from flyrun.report.render import plain
 from flyrun.report.section import Row, Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SCORES = ("rmse", "log_density", "equal_rmse", "equal_log_density", "effective")
 _COSTS = ("visits", "queries", "seconds")
@@ -129,7 +132,7 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     return figure
 
 
-def _drawn(axis: Any, arm: ArmResult, predicted: list, colour: str, base: ArmResult | None) -> None:
+def _drawn(axis: "Axes", arm: ArmResult, predicted: list, colour: str, base: ArmResult | None) -> None:
     """A prediction, its mean and sd, over the exact arm's where there is one, and the truth."""
     x, lines = np.array(arm.fact("test_inputs")), [(predicted, colour, "-")]
     if base is not None:

@@ -4,7 +4,7 @@ Figure 2 runs a few iterations of a stored chain once more, for the brightness o
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,6 +15,10 @@ from flyrun.report.figures import INK
 from flyrun.report.illustrations.flymc_illustration import one_datum, replay
 from flyrun.runner import store
 from flyrun.runner.store import CellInfo
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Blue and orange as in the paper: bound and remainder, or the two classes.
 _WEIGHTS = (("x1", GREEN, "-"), ("x2", PINK, "--"), ("bias", SKY, "-."))
@@ -128,7 +132,7 @@ def _drawable(info: CellInfo) -> bool:
     return bright != "none" and len(names) == 3 and names[-1] == "bias"
 
 
-def _scene(axis: Any, points: np.ndarray, labels: np.ndarray, bright: np.ndarray, changed: Any) -> None:
+def _scene(axis: "Axes", points: np.ndarray, labels: np.ndarray, bright: np.ndarray, changed: Any) -> None:
     for label, (colour, mark, _) in _MARKS.items():
         for filled, face in ((False, "none"), (True, colour)):
             x, y = points[(labels == label) & (bright == filled), :2].T
@@ -140,7 +144,7 @@ def _scene(axis: Any, points: np.ndarray, labels: np.ndarray, bright: np.ndarray
     axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$x_1$")
 
 
-def _class_line(axis: Any, theta: np.ndarray, **style: Any) -> None:
+def _class_line(axis: "Axes", theta: np.ndarray, **style: Any) -> None:
     """Where both classes are equally likely: θ₁x₁ + θ₂x₂ + θ₃ = 0."""
     weights = theta[:2]
     foot = -theta[2] * weights / (weights @ weights)
@@ -149,7 +153,7 @@ def _class_line(axis: Any, theta: np.ndarray, **style: Any) -> None:
     axis.plot(ends[:, 0], ends[:, 1], color=INK, zorder=1, **style)
 
 
-def _legend(figure: Any) -> None:
+def _legend(figure: "Figure") -> None:
     """Four marks in a row that is theirs alone."""
     from matplotlib.lines import Line2D  # late
 
