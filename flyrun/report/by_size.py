@@ -1,7 +1,6 @@
 """Errors of means and ratios of sds against the number of rows, or of shards, of arms run at several."""
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,19 @@ FEWEST = 3
 _FEW, _LARGE = 8, 10_000  # so many sizes, so small, are ticks
 
 
-def lines_of(arms: list[ArmResult], rows: Callable[[ArmResult], float]) -> dict[str, list[ArmResult]]:
+def lines_of(
+    arms: list[ArmResult], rows: Callable[[ArmResult], float], first: Collection[str] = ()
+) -> dict[str, list[ArmResult]]:
     """Arms that differ in their number of rows alone, by name, fewest rows first; FEWEST of them at least.
 
-    Of as many names as can be told apart in a figure, beside a floor.
+    Of as many names as can be told apart in a figure, beside a floor: those in `first` before others.
     """
     lines: dict[str, list[ArmResult]] = {}
     for arm in sorted(arms, key=rows):
         lines.setdefault(arm.sweep["arm"] if arm.sweep else arm.name, []).append(arm)
-    long = (name for name, points in lines.items() if len({rows(arm) for arm in points}) >= FEWEST)
-    return {name: lines[name] for name in itertools.islice(long, MOST_LINES - 1)}
+    long = [name for name, points in lines.items() if len({rows(arm) for arm in points}) >= FEWEST]
+    long.sort(key=lambda name: name not in first)
+    return {name: lines[name] for name in long[: MOST_LINES - 1]}
 
 
 def draw(

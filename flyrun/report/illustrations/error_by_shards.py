@@ -33,7 +33,8 @@ def against_shards(run: Run, run_dir: Path) -> Any:
     floor = {}
     if exact in told and truths[exact.name].source != f"arm {exact.name}":  # type: ignore[union-attr]
         floor = {_shards(arm): float(values(exact)[0].mean()) for arm in arms}
-    lines, labels = by_size.lines_of(arms, _shards), ("shards", "off, sds", "sd ratio")
+    lines = by_size.lines_of(arms, _shards, run.info.get("drawn") or ())
+    labels = ("shards", "off, sds", "sd ratio")
     title = str(run.info.get("title") or "")
     return by_size.draw(
         lines, _shards, values, styles_of(run.arms), labels, title, floor, "the exact chain itself"
