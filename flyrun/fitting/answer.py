@@ -4,15 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flyrun.errors import ConfigError, FlyrunError
 from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.fitting import by_weights, ratios, read_table, table_posterior
+from flyrun.fitting import by_weights, level_fits, ratios, read_table, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import many_files
-from flyrun.fitting.second_process import SecondProcess, reporting
+from flyrun.fitting.second_process import SecondProcess, report, reporting
 from flyrun.models.family import family
-from flyrun.report import document
+from flyrun.report import document, render
+from flyrun.report.summaries import read_fit
 from flyrun.runner import progress
 
 # From so many rows on chains that are needed are Firefly's, where it has the model: compiled, they read few
@@ -21,14 +23,53 @@ _FIREFLY = ("logistic", "softmax")
 _FIREFLY_PAYS = 5_000
 _LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
 
-Report = Callable[[Path], document.Document]
+Report = Callable[[Path], Any]
 
 
 def fit(request: Request, clock: Clock, screen: Any) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    if request.by is not None:
+        return _fit_levels(request, clock, screen)
     path = Path(request.file).expanduser()
     with reporting(beside=path.is_file() and path.stat().st_size >= _LONG_TO_READ) as report:
         return _fit(request, clock, screen, report)
+
+
+def _fit_levels(request: Request, clock: Clock, screen: Any) -> int:
+    """A fit a level of a column; exit code. ConfigError, once all else is written, where some have none."""
+    say, unseen = progress.display(screen.console, 0).say, level_fits.Unseen()
+    if many_files.wanted(request):
+        levels, found = many_files.answers(request, screen.console)
+    else:
+        levels, found = level_fits.of_table(request), {}
+    make = report if len(levels) <= level_fits.MOST_REPORTS else lambda folder: None
+    codes, failed = dict[str, int](), dict[str, FlyrunError]()
+    for level, own in levels.items():
+        try:
+            made = found.get(level)
+            if isinstance(made, FlyrunError):
+                raise made
+            if made is None:
+                codes[level] = _fit(own, Clock(), unseen, make)
+            else:
+                codes[level] = _finish(own, unseen, clock, make, {}, *made)
+        except FlyrunError as error:
+            failed[level] = error
+            continue
+        told = read_fit(read_table.folder_of(own))
+        say(f"{request.by}={level}: {told['layout']['rows']:,} rows; {told['how']}")
+    fitted = {level: own for level, own in levels.items() if level in codes}
+    path = level_fits.write(request, fitted)
+    if screen.tables is not None:
+        render.print_views(screen.tables, level_fits.views(request, fitted))
+    names = f"flyrun predict and report know them by {next(iter(levels.values())).name} and its like"
+    say(f"{len(fitted):,} posteriors in {path.parent.parent}; {names}; {clock.seconds():.1f} s in all")
+    screen.tell("table", path, csv=path)
+    if failed:
+        level, why = next(iter(failed.items()))
+        others = f", and {len(failed) - 1:,} more levels" if len(failed) > 1 else ""
+        raise ConfigError(f"--by {request.by}: no posterior of {level}{others}, because {why}")
+    return max(codes.values())
 
 
 def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:

@@ -64,6 +64,7 @@ class Request:
     fresh: bool = False
     check: bool = False
     exp: bool = False
+    by: str | None = None
     overrides: tuple[str, ...] = ()
     groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()

@@ -57,14 +57,14 @@ def write(folder, columns, files=4, group=500):
     return folder
 
 
-def scan(folder, model="logistic", seed=0, mapper=None, said=None):
+def scan(folder, model="logistic", seed=0, mapper=None, said=None, **settings):
     """The scan of a folder, in this process."""
 
     def in_turn(look, groups, words):
         return [mappers.run_group(look, group).result for group in groups]
 
     found = row_groups.find(str(folder))
-    request = Request(str(folder), "y", model)
+    request = Request(str(folder), "y", model, **settings)
     task = schema("model", model).task
     columns = row_groups.chosen(found, "y", None, (), {})
     made = Scan(request, found, columns, typed_table(request), mapper or in_turn, (said or []).append, seed)

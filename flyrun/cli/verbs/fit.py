@@ -83,6 +83,8 @@ def parse(words: Sequence[str]) -> Request:
     groups: tuple[Bar, ...] = ()
     if given.formula is not None:
         target, table, groups = merged(given.formula, table)
+    if given.by is not None and given.check:
+        raise ConfigError("--by: --check looks at all rows together; leave one of the two out")
     if groups and given.settings:
         raise ConfigError(f"{given.settings[0]}: no chains are run with {groups[0]}; leave settings out")
     same = (
@@ -96,6 +98,7 @@ def parse(words: Sequence[str]) -> Request:
         "fresh",
         "check",
         "exp",
+        "by",
     )
     return Request(
         **{key: getattr(given, key) for key in same},
@@ -168,8 +171,8 @@ VERB = Verb(
     run,
     raw=True,
     usage="FILE FORMULA | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
-    about="""Draws from a regression's exact posterior; writes report.html, table.csv and posterior.nc to
-    results/runs/NAME. Exit code 0: done. 3: not to be trusted yet. 2: something for you to mend.""",
+    about="""Draws from a regression's exact posterior, into results/runs/NAME. Exit code 0: done. 3: not to
+    be trusted yet. 2: for you to mend.""",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     too_many=" (a formula stands in quotes: 'died ~ age + sex')",
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
@@ -214,6 +217,7 @@ _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years"
 _takes("--trials", "COLUMN", "column of how many trials the target counts the successes")
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _list("--features", "A,B", "columns that explain it (default: all others)")
+_takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
 _list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")

@@ -50,6 +50,7 @@ class Table(Rows):
     task: Literal["auto", "binary", "classes", "regression", "counts", "successes", "positive", "ordered"] = (
         setting("auto", "what the target is; auto: what the model is for")
     )
+    where: str | None = setting(None, "use only rows of a column's value, as 'region=north'")
     limit: int | None = setting(None, "use only the first rows", at_least=1)
     sha256: str | None = setting(
         None, "digest that the file must have, as where it is read again", shared=True
@@ -90,7 +91,7 @@ class Table(Rows):
 
     def settings(self) -> dict[str, Any]:
         """As in the base class; the file's digest is in no key twice, and no role that no column has."""
-        unused = dict.fromkeys((*ROLES, "formula")) | {"ones": 1.0, "log_target": False}
+        unused = dict.fromkeys((*ROLES, "formula", "where")) | {"ones": 1.0, "log_target": False}
         found = super().settings()
         unsaid = {"sha256", *(key for key, value in unused.items() if found[key] == value)}
         return {key: value for key, value in found.items() if key not in unsaid}

@@ -10,6 +10,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ def pieces(
     A piece's attrs[text_table.ZEROS] are columns of a CSV file in which a cell may begin with a zero and
     a digit, or text_table.ALL.
     """
+    if options.where is not None:
+        yield from _of_level(path, columns, options, text)
+        return
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
         rows = min(rows, options.limit)
@@ -64,6 +68,17 @@ def pieces(
             chosen = piece if list(piece.columns) == list(columns) else piece[list(columns)]
             chosen = chosen if not text and numbers_alone(chosen) else _tidied(chosen, text)
             yield _without(options.na, chosen) if options.na else chosen
+
+
+def _of_level(
+    path: Path, columns: Sequence[str], options: Table, text: Collection[str]
+) -> Iterator[pd.DataFrame]:
+    """Those rows of the pieces that options.where asks for."""
+    by, _, level = str(options.where).partition("=")
+    every = replace(options, where=None, limit=None)
+    for piece in pieces(path, [*dict.fromkeys([*columns, by])], every, {*text, by}):
+        if len(found := piece[(piece[by] == level).to_numpy(bool, na_value=False)]):
+            yield found if by in text else found[[*columns]]
 
 
 def cell(what: Path | str, row: int, column: str, options: Table) -> str:

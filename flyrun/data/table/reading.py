@@ -118,6 +118,7 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
     asked = {"features": config.features or (), "drop": config.drop}
     asked |= {"categorical": config.categorical, "numeric": config.numeric}
+    asked |= {"where": (config.where.partition("=")[0],)} if config.where else {}
     aside = {"target": (config.target,)} | {role: (name,) for role, name in config.beside.items()}
     for key, names in (*aside.items(), *asked.items()):
         for name in names:

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
-from flyrun.fitting.scan.row_groups import Block
+from flyrun.fitting.scan.row_groups import Block, Part, parts
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
@@ -92,8 +92,29 @@ class Intensity:
     core: float
 
 
+class Look:
+    """Of encoded rows, a part of a row group at a time."""
+
+    encoding: Encoding
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns as they are read."""
+        return self.encoding.all_columns
+
+    def __call__(self, block: Block) -> Any:
+        """DataError for files and values that cannot be used."""
+        each = parts(block, self.names, dict(self.encoding.levels))
+        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+            return tree([self.of(block, part) for part in each])
+
+    def of(self, block: Block, part: Part) -> Any:
+        """As a call, of some rows of a row group."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class SumLook:
+class SumLook(Look):
     """Sum a row group about a centre; see the module."""
 
     encoding: Encoding
@@ -103,12 +124,8 @@ class SumLook:
     intensity: Intensity
     seed: int
 
-    def __call__(self, block: Block) -> Sums:
-        """DataError for files and values that cannot be used."""
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-            return self._sums(block)
-
-    def _sums(self, block: Block) -> Sums:
+    def of(self, block: Block, part: Part) -> Sums:
+        """As a call, of some rows of a row group."""
         width = len(self.encoding.mean) + self.encoding.ones
         sites = Sites(self.model, width, self.levels, self.centre)
         linear, size = sites.posterior.linear, sites.posterior.size
@@ -116,15 +133,16 @@ class SumLook:
         total, square, other = np.zeros(width), np.zeros(width), np.zeros(width, bool)
         y_sums, n, dropped, copies = np.zeros(2), 0, 0, 0.0
         two = np.flatnonzero(self.encoding.two)
-        rng = np.random.default_rng([self.seed, 1 + self.centre.stage, block.number])
+        key = [self.seed, 1 + self.centre.stage, block.number, part.number]
+        rng = np.random.default_rng(key if part.number else key[:3])
         found = []
-        for x, y, beside, own, lost in self.encoding.batches(block):
+        for x, y, beside, place, own, lost in self.encoding.batches(block, part):
             a, bend, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
             index, count, intensity, core = self._pick(left, rng)
             kappa += float(left[~core].sum())
             if len(index):
                 kept = (a[:, index].T, bend[:, index].T)
-                number = block.first + n + dropped + index
+                number = block.first + place[index]
                 found.append((number, x[:, index].T, y[index], beside[:, index].T, count, intensity, *kept))
             if core.any():
                 a[:, core], bend[:, core] = 0.0, 0.0
@@ -247,22 +265,21 @@ class Products(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GramLook:
+class GramLook(Look):
     """Sum products of a row group's columns."""
 
     encoding: Encoding
 
-    def __call__(self, block: Block) -> Products:
+    def of(self, block: Block, part: Part) -> Products:
         """In float64: noise far smaller than the target is a difference of sums."""
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
-            size = len(self.encoding.mean) + self.encoding.ones + 1
-            gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
-            two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
-            for x, y, beside, _, lost in self.encoding.batches(block):
-                both = np.concatenate([x, y[None]], dtype=np.float64)
-                each = self.encoding.copies(beside)
-                gram += both @ both.T if each is None else (both * each) @ both.T
-                copies += len(y) if each is None else float(each.sum())
-                other[two] |= _other(x[two])
-                n, dropped = n + len(y), dropped + lost
+        size = len(self.encoding.mean) + self.encoding.ones + 1
+        gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
+        two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
+        for x, y, beside, _, _, lost in self.encoding.batches(block, part):
+            both = np.concatenate([x, y[None]], dtype=np.float64)
+            each = self.encoding.copies(beside)
+            gram += both @ both.T if each is None else (both * each) @ both.T
+            copies += len(y) if each is None else float(each.sum())
+            other[two] |= _other(x[two])
+            n, dropped = n + len(y), dropped + lost
         return Products(n, dropped, copies, gram, other)

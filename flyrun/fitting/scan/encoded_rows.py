@@ -9,7 +9,7 @@ import numpy as np
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
-from flyrun.fitting.scan.row_groups import Block, head, pieces
+from flyrun.fitting.scan.row_groups import Block, Part, head
 
 BATCH = 8_192
 _FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
@@ -52,8 +52,8 @@ class Encoding(NamedTuple):
         """As they are read: features, those beside, the target."""
         return (*self.columns, *(name for _, name in self.beside), self.target)
 
-    def batches(self, block: Block) -> Iterator["Batch"]:
-        """The rows, at most BATCH at a time, which share their room."""
+    def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
+        """The rows of a part, at most BATCH at a time, which share their room."""
         where = f"{block.file.path}: row group {block.group}"
         width, texts = len(self.columns), self.texts
         room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
@@ -61,46 +61,32 @@ class Encoding(NamedTuple):
         scale = (1.0 / self.sd).astype(np.float32)
         # float32 loses digits of what is far from 0
         near = np.abs(self.mean) < 16 * self.sd
-        done = 0
-        for *columns, target in pieces(block, self.all_columns, dict(self.levels)):
-            columns, others = columns[:width], columns[width:]
-            for first in range(0, len(target), BATCH):
-                y = target[first : first + BATCH].astype(np.float64)
-                x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
-                d = 0
-                for column, levels in zip(columns, texts, strict=True):
-                    own = column[first : first + BATCH]
-                    if levels:
-                        x[d : d + len(levels) - 1] = one_hot(own, len(levels)).T
-                        d += len(levels) - 1
-                        continue
-                    kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
-                    np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
-                    x[d] *= scale[d]
-                    d += 1
-                total = x.sum(axis=1)
-                beside = np.array([one[first : first + BATCH] for one in others], np.float64)
-                beside = beside.reshape(len(others), len(y))
-                if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
-                    kept = self._kept(x, y, beside, where, done + first)
-                    x, y, beside = np.ascontiguousarray(x[:, kept]), y[kept], beside[:, kept]
-                    total = x.sum(axis=1)
-                dropped = min(BATCH, len(target) - first) - len(y)
-                beside = self.others(beside, where)
-                yield Batch(x, self.targets(y, where, beside), beside, total, dropped)
-            done += len(target)
-
-    def _kept(self, x: np.ndarray, y: np.ndarray, beside: np.ndarray, where: str, first: int) -> np.ndarray:
-        """Which rows lack no value, (n,)."""
-        if np.isinf(x).any() or np.isinf(y).any() or np.isinf(beside).any():
-            raise DataError(f"{where} holds an infinite number; leave its column out with --drop")
-        kept = np.isfinite(x).all(axis=0) & np.isfinite(y) & np.isfinite(beside).all(axis=0)
-        if not kept.all() and self.missing != "drop":
-            raise DataError(
-                f"{where}, row {first + int(np.argmin(kept))}: a value is missing; leave out, and count, "
-                "such rows with --missing drop"
-            )
-        return kept
+        *columns, target = part.columns
+        columns, others = columns[:width], columns[width:]
+        for first in range(0, len(target), BATCH):
+            rows = slice(first, first + BATCH)
+            y, place = target[rows].astype(np.float64), part.place[rows]
+            x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
+            d = 0
+            for column, levels in zip(columns, texts, strict=True):
+                own = column[rows]
+                if levels:
+                    x[d : d + len(levels) - 1] = one_hot(own, len(levels)).T
+                    d += len(levels) - 1
+                    continue
+                kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
+                np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
+                x[d] *= scale[d]
+                d += 1
+            total = x.sum(axis=1)
+            beside = np.array([one[rows] for one in others], np.float64).reshape(len(others), len(y))
+            if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
+                kept = complete(x, y, beside, where, place, self.missing)
+                x, y, place = np.ascontiguousarray(x[:, kept]), y[kept], place[kept]
+                beside, total = beside[:, kept], x.sum(axis=1)
+            dropped = min(BATCH, len(target) - first) - len(y)
+            beside = self.others(beside, where)
+            yield Batch(x, self.targets(y, where, beside), beside, place, total, dropped)
 
     def others(self, beside: np.ndarray, where: str) -> np.ndarray:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
@@ -152,15 +138,31 @@ class Encoding(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some rows. x: (D, n), column by column; y: (n,); beside: (B, n); total: Σ of x, (D,); dropped: rows
-    left out.
+    """Some rows. x: (D, n), column by column; y: (n,); beside: (B, n); place: (n,), numbers in the row group;
+    total: Σ of x, (D,); dropped: rows left out.
     """
 
     x: np.ndarray
     y: np.ndarray
     beside: np.ndarray
+    place: np.ndarray
     total: np.ndarray
     dropped: int
+
+
+def complete(
+    x: np.ndarray, y: np.ndarray, beside: np.ndarray, where: str, place: np.ndarray, missing: str
+) -> np.ndarray:
+    """Which rows of x (D, n) lack no value, (n,). DataError for infinite ones, or where none may."""
+    if np.isinf(x).any() or np.isinf(y).any() or np.isinf(beside).any():
+        raise DataError(f"{where} holds an infinite number; leave its column out with --drop")
+    kept = np.isfinite(x).all(axis=0) & np.isfinite(y) & np.isfinite(beside).all(axis=0)
+    if not kept.all() and missing != "drop":
+        raise DataError(
+            f"{where}, row {place[int(np.argmin(kept))]}: a value is missing; leave out, and count, such "
+            "rows with --missing drop"
+        )
+    return kept
 
 
 def one_hot(codes: np.ndarray, levels: int) -> np.ndarray:
@@ -211,25 +213,60 @@ class PilotLook:
     seed: int
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns as they are read."""
+        return (*self.columns, *self.beside, self.target)
+
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""
-        names = (*self.columns, *self.beside, self.target)
-        *columns, target = head(block, names, dict(self.levels), self.most)
+        return self.of(block, head(block, self.names, dict(self.levels), self.most))
+
+    def of(self, block: Block, part: Part) -> Sample:
+        """As a call, of some rows of a row group."""
+        *columns, target = part.columns
         y = target.astype(np.float64)
         values, place, count = np.unique(y, return_inverse=True, return_counts=True)
         if len(values) > _FEW_VALUES:
             place, count = np.zeros(len(y), int), np.array([len(y)])
         chance = np.minimum(1.0, self.most / len(count) / count)[place]
-        if len(y) < block.rows:  # the first rows stand for the others
+        if part.share < 1.0 and len(y) <= self.most:  # the first rows stand for the others
             chance = np.ones(len(y))
         picked = np.flatnonzero(np.random.default_rng([self.seed, 0, block.number]).random(len(y)) < chance)
         x = np.column_stack([column[picked] for column in columns]).astype(np.float64)
         kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
         x, picked = x[kept], picked[kept]
-        x, beside = x[:, : len(self.columns)], x[:, len(self.columns) :]
-        small = x.astype(np.float32)
-        share = chance[picked] * (len(y) / block.rows)
-        return Sample(small if (small == x).all() else x, y[picked], beside, share, len(y))
+        return _sample(x, len(self.columns), y[picked], chance[picked] * part.share, len(y))
+
+
+@dataclass(frozen=True)
+class RowsLook:
+    """Take all rows of a few, as they stand. missing: as it is typed."""
+
+    columns: tuple[str, ...]
+    beside: tuple[str, ...]
+    target: str
+    missing: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns as they are read."""
+        return (*self.columns, *self.beside, self.target)
+
+    def of(self, block: Block, part: Part) -> Sample:
+        """Of some rows of a row group; DataError for a value that is missing, or infinite."""
+        *columns, target = part.columns
+        x, y = np.column_stack(columns).astype(np.float64), target.astype(np.float64)
+        where = f"{block.file.path}: row group {block.group}"
+        kept = complete(x.T, y, x[:, :0].T, where, part.place, self.missing)
+        return _sample(x[kept], len(self.columns), y[kept], np.ones(int(kept.sum())), len(y))
+
+
+def _sample(x: np.ndarray, width: int, y: np.ndarray, chance: np.ndarray, read: int) -> Sample:
+    """Of columns x (n, D + B), of which so many are features."""
+    x, beside = x[:, :width], x[:, width:]
+    small = x.astype(np.float32)
+    return Sample(small if (small == x).all() else x, y, beside, chance, read)
 
 
 def layout_of(encoding: Encoding, rows: int) -> Layout:

@@ -13,6 +13,7 @@ import numpy as np
 from flyrun import files
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
+from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.text_levels import Texts
 
 
@@ -24,7 +25,9 @@ class Looked(NamedTuple):
     kernel: str
 
 
-_KINDS: dict[str, type] = {one.__name__: one for one in (Looked, Products, Sample, Sums, Texts, Travelled)}
+_KINDS: dict[str, type] = {
+    one.__name__: one for one in (Each, Levels, Looked, Products, Sample, Sums, Texts, Travelled)
+}
 
 
 class Kept:
@@ -72,11 +75,17 @@ class Kept:
 
 
 def _packed(result: Any, at: str) -> dict[str, np.ndarray]:
-    """A named tuple, and those in it, as arrays by name."""
+    """A named tuple, and those in it or in tuples of it, as arrays by name."""
     found = {f"{at}kind": np.array(type(result).__name__)}
     for name, value in zip(result._fields, result, strict=True):
-        nested = hasattr(value, "_fields")
-        found |= _packed(value, f"{at}{name}.") if nested else {f"{at}{name}": np.asarray(value)}
+        if hasattr(value, "_fields"):
+            found |= _packed(value, f"{at}{name}.")
+        elif isinstance(value, tuple):
+            found[f"{at}{name}.many"] = np.array(len(value))
+            for k, one in enumerate(value):
+                found |= _packed(one, f"{at}{name}.{k}.")
+        else:
+            found[f"{at}{name}"] = np.asarray(value)
     return found
 
 
@@ -86,6 +95,9 @@ def _unpacked(arrays: dict[str, np.ndarray], at: str) -> Any:
     for name in kind._fields:
         if f"{at}{name}.kind" in arrays:
             values.append(_unpacked(arrays, f"{at}{name}."))
+        elif f"{at}{name}.many" in arrays:
+            many = int(arrays[f"{at}{name}.many"])
+            values.append(tuple(_unpacked(arrays, f"{at}{name}.{k}.") for k in range(many)))
         else:
             value = arrays[f"{at}{name}"]
             values.append(value if value.ndim else value.item())

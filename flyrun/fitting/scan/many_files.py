@@ -11,10 +11,11 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
-from flyrun.errors import ConfigError
-from flyrun.fitting import by_weights, ratios, read_table
-from flyrun.fitting.request import Request, dashed
+from flyrun.errors import ConfigError, FlyrunError
+from flyrun.fitting import by_weights, level_fits, ratios, read_table
+from flyrun.fitting.request import Request, TypedTable, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
+from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
 from flyrun.models.family import Family, family
 from flyrun.runner import progress
@@ -55,36 +56,94 @@ def _dask(request: Request) -> Dask | None:
     return build("executor", {"name": "dask", **own})  # type: ignore[return-value]
 
 
-def answer(request: Request, console: Any) -> tuple[read_table.ReadTable, Any, by_weights.Answer, list[str]]:
+Made = tuple[read_table.ReadTable, Any, by_weights.Answer, list[str]]
+
+
+def answer(request: Request, console: Any) -> Made:
     """The table, posterior, answer and lines that tell of it. FlyrunError in one line."""
-    _refuse_options(request)
+    found, table, columns = _asked(request)
     say = progress.display(console, 0).say
-    found = row_groups.find(request.file)
-    table = read_table.typed_table(request)
-    columns = row_groups.chosen(found, request.target, table.features, table.drop, table.beside)
-    if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
-        raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
         scan = Scan(request, found, columns, table, mapper, say, _SEED)
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
-        model, task = _model(request, pilot.y)
-        one = family(model)
-        if request.exp:
-            ratios.name_of(one.link, request.target)
-        _refuse_beside(table, task, one)
-        read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
-        if not request.fresh:
-            settings = read_table.settings_of(request, read, model)
-            read_table.refuse_to_replace(read_table.folder_of(request), settings)
+        task, one = _model(request, table, pilot.y)
+        read = _to_replace(request, table, found, task, one)
         made = scan.run(pilot, scan.encoding(pilot, task, one), one)
+    return _told(request, found, read, made, _counts(found, made, mapper, len(pilot.y)), one)
+
+
+def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[str, Made | FlyrunError]]:
+    """Requests and answers, or why there is none, of the levels of a column, by one scan."""
+    found, table, columns = _asked(request)
+    say, by = progress.display(console, 0).say, str(request.by)
+    with _mapper(request, found, len(columns), console) as mapper:
+        say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
+        scans = LevelScans(request, found, columns, table, mapper, say, _SEED)
+        lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""
+        say(f"{len(scans.levels):,} levels of {by}{lost}")
+        y = scans.pilot()
+        task, one = _model(request, table, y)
+        own, read = level_fits.requests(request, scans.names), {}
+        for level in scans.open:
+            only = replace(table, where=level_fits.where(request, level))
+            read[level] = _to_replace(own[level], only, found, task, one)
+        made = scans.run(task, one)
+    told = dict[str, Made | FlyrunError]()
+    for level, one_of_them in made.items():
+        if isinstance(one_of_them, FlyrunError):
+            told[level] = one_of_them
+        else:
+            whole = replace(one_of_them, rows_read=scans.rows_read)
+            counts = _counts(found, whole, mapper, len(y)) | {"level": level, "levels": len(scans.levels)}
+            told[level] = _told(own[level], found, read[level], whole, counts, one)
+    times = scans.rows_read / found.rows
+    count = sum(not isinstance(one, FlyrunError) for one in told.values())
+    say(f"read {times:.2f} times, {count:,} posteriors; {mapper.seconds:,.0f} CPU-seconds")
+    return own, told
+
+
+def _asked(request: Request) -> tuple[row_groups.Shards, TypedTable, list[str]]:
+    """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
+    _refuse_options(request)
+    found, table = row_groups.find(request.file), read_table.typed_table(request)
+    drop = table.drop
+    if request.by is not None:
+        level_fits.refuse(request, found.kinds)
+        if found.kinds[request.by] == "other":
+            raise ConfigError(f"--by {request.by}: holds neither text nor numbers; name another column")
+        drop = (*drop, request.by)
+    columns = row_groups.chosen(found, request.target, table.features, drop, table.beside)
+    if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
+        raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
+    return found, table, columns
+
+
+def _to_replace(
+    request: Request, table: TypedTable, found: row_groups.Shards, task: str, one: Family
+) -> read_table.ReadTable:
+    """The table of a fit whose folder may be written. ConfigError where other results are there."""
+    read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
+    if not request.fresh:
+        settings = read_table.settings_of(request, read, one.name)
+        read_table.refuse_to_replace(read_table.folder_of(request), settings)
+    return read
+
+
+def _told(
+    request: Request,
+    found: row_groups.Shards,
+    read: read_table.ReadTable,
+    made: Found,
+    counts: dict[str, Any],
+    one: Family,
+) -> Made:
+    """As `answer`; counts: as of `_counts`."""
     read = read._replace(layout=made.layout)
-    counts = _counts(found, made, mapper, len(pilot.y))
     own = by_weights.by_weights(read, made.posterior, made.answer.found)
     told = replace(own, how=_how(made), scan=counts)
-    lines = [*_lines(request, found, made, one.words), *_moved(made, counts)]
-    return read, made.posterior, told, lines
+    return read, made.posterior, told, [*_lines(request, found, made, one.words), *_moved(made, counts)]
 
 
 @contextlib.contextmanager
@@ -102,6 +161,8 @@ def _mapper(
             run = stack.enter_context(mappers.local(mappers.processes(request.workers, found.rows * columns)))
         yield mappers.Mapper(run, kept, say, show, found.size / found.rows)
     kept.clear()
+    with contextlib.suppress(OSError):
+        kept.folder.parent.rmdir()  # where nothing else is in it
 
 
 def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
@@ -115,8 +176,8 @@ def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
     return dask_mapper.on_dask(settings, workers, say)
 
 
-def _model(request: Request, y: Any) -> tuple[str, str]:
-    """The model that was asked for and its task; of two values the usual one."""
+def _model(request: Request, table: TypedTable, y: Any) -> tuple[str, Family]:
+    """The model that was asked for and its target's task; of two values the usual one."""
     typed = next((str(one.value) for one in read_table.typed_words(request) if one.key == "model"), None)
     model = request.model or typed
     if model is None and "trials" in request.table:
@@ -128,7 +189,11 @@ def _model(request: Request, y: Any) -> tuple[str, str]:
                 "--model poisson of counts or --model gaussian of numbers"
             )
         model = "logistic"
-    return model, schema("model", model).task  # type: ignore[attr-defined]
+    task, one = schema("model", model).task, family(model)  # type: ignore[attr-defined]
+    if request.exp:
+        ratios.name_of(one.link, request.target)
+    _refuse_beside(table, task, one)
+    return task, one
 
 
 def _refuse_beside(table: read_table.TypedTable, task: str, one: Family) -> None:
@@ -211,9 +276,10 @@ def _counts(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot
 def _moved(made: Found, told: dict[str, Any]) -> list[str]:
     """What was read, by whom, and which rows travelled. told: as of `_counts`."""
     times, pilot = told["rows_read"] / told["rows"], told["pilot"]
+    for_all = f" for all {told['levels']:,} posteriors" if "levels" in told else ""
     read = (
         f"read {times:.2f} times: {_bytes(times * told['bytes'])} in {told['seconds']:,.0f} CPU-seconds of "
-        f"{listing(told['kernels'])}; {_bytes(told['moved_bytes'])} moved here"
+        f"{listing(told['kernels'])}; {_bytes(told['moved_bytes'])} moved here{for_all}"
     )
     if len(told["kernels"]) > 1:
         read += ", and last bits depend on who looked at which row group"
@@ -249,11 +315,13 @@ def _how(made: Found) -> str:
     own, weighted = made.answer, made.answer.found
     if weighted.independent:
         return f"{len(weighted.x):,} independent draws in closed form"
+    if not own.travelled:
+        return by_weights.how(made.posterior, weighted)
     mean, covariance = weighted.moments()
-    by_weights = np.abs(mean - weighted.x.mean(axis=0)) / np.sqrt(np.diag(covariance))
+    moved = np.abs(mean - weighted.x.mean(axis=0)) / np.sqrt(np.diag(covariance))
     return (
         f"{len(weighted.x):,} weighted draws, {weighted.effective:,.0f} effective "
         f"({own.planned * len(weighted.x):,.0f} planned); log weights vary by {own.variance:.2g}, as two "
         f"halves of the sample tell (at most {MOST_VARIANCE:g}); weights moved no mean by more than "
-        f"{by_weights.max():.2g} sd"
+        f"{moved.max():.2g} sd"
     )

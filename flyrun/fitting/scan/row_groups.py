@@ -50,6 +50,18 @@ class Block(NamedTuple):
     first: int
 
 
+class Part(NamedTuple):
+    """Some rows of a row group. columns: (n,) each, numbers as they stand, of text the numbers of its levels,
+    NaN for what is missing; place: (n,), the rows' numbers in the row group; number: of parts before it;
+    share: of the row group's rows, where the part stands for them all.
+    """
+
+    columns: list[np.ndarray]
+    place: np.ndarray
+    number: int = 0
+    share: float = 1.0
+
+
 class Shards(NamedTuple):
     """A table. given: as it was named; kinds: of each column, "number", "boolean", "text" or "other"."""
 
@@ -244,37 +256,68 @@ def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def pieces(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[list[np.ndarray]]:
-    """Columns of a row group, (n,) each, numbers as they stand, of text the numbers of its levels, NaN for
-    what is missing; all rows at once where they are not too many.
+def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:
+    """Columns of a row group as words, each once, and their numbers, (n,); −1 for what is missing."""
+    import pyarrow  # late: an extra
+
+    named, inside = dict(block.file.named), _inside(block, columns)
+    with _opened(block, inside) as file:
+        table = file.read_row_group(block.group, columns=inside, use_threads=False)
+    found = []
+    for name in columns:
+        if name in named:
+            word = named[name]
+            found.append(([word or ""], np.full(block.rows, -1 if word is None else 0)))
+            continue
+        column = table.column(name)
+        if pyarrow.types.is_floating(column.type):
+            column = pyarrow.compute.if_else(pyarrow.compute.is_nan(column), None, column)
+        if not pyarrow.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        whole = column.unify_dictionaries().combine_chunks()
+        words = whole.dictionary.cast(pyarrow.string()).to_pylist()
+        found.append((words, whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)))
+    return found
+
+
+def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Part]:
+    """Columns of a row group; all rows at once where they are not too many.
 
     Raises DataError where the file has changed, or cannot be read.
     """
     names = _inside(block, columns)
     with _opened(block, _inside(block, levels)) as file:
         if 4 * block.rows * len(names) <= _LARGE:
-            parts: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
+            found: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
         else:
-            parts = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
-        for part in parts:
-            yield _columns(block, columns, levels, part)
+            found = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
+        first = 0
+        for number, part in enumerate(found):
+            yield Part(_columns(block, columns, levels, part), np.arange(first, first + len(part)), number)
+            first += len(part)
 
 
-def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int) -> list[np.ndarray]:
+def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: tuple[str, ...] = ()) -> Part:
     """The first rows of a row group where they look like the others: in each column of numbers they span half
-    of what the file says of all. Else all rows. Columns and errors as of `pieces`.
+    of what the file says of all, in those of `by` all of it. Else all rows. Errors as of `parts`.
     """
     if most < block.rows:
         with _opened(block, _inside(block, levels)) as file:
             said = _spans(file.metadata.row_group(block.group))
-            parts = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
-            found = _columns(block, columns, levels, next(parts))
-        told = {name for name in _inside(block, columns) if name not in levels}
-        both = zip(columns, found, strict=True)
-        if all(_spanned(values, said.get(name)) for name, values in both if name in told):
-            return found
-    parts = list(pieces(block, columns, levels))
-    return [np.concatenate(both) for both in zip(*parts, strict=True)]
+            some = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
+            found = _columns(block, columns, levels, next(some))
+        inside = {*_inside(block, columns)}
+        if all(
+            _has_ends(values, said.get(name), levels[name])
+            if name in by
+            else _spanned(values, said.get(name))
+            for name, values in zip(columns, found, strict=True)
+            if name in inside and (name in by or name not in levels)
+        ):
+            return Part(found, np.arange(len(found[-1])), share=len(found[-1]) / block.rows)
+    each = list(parts(block, columns, levels))
+    both = [np.concatenate(own) for own in zip(*(part.columns for part in each), strict=True)]
+    return Part(both, np.arange(block.rows))
 
 
 def _inside(block: Block, columns: Iterable[str]) -> list[str]:
@@ -298,20 +341,28 @@ def _columns(block: Block, columns: tuple[str, ...], levels: Levels, part: Any) 
     return found
 
 
-def _spans(about: Any) -> dict[str, tuple[float, float]]:
+def _spans(about: Any) -> dict[str, tuple[Any, Any]]:
     """Of a row group's columns: the least and the greatest value."""
     found = {}
     for k in range(about.num_columns):
         column = about.column(k)
         if (told := column.statistics) is not None and told.has_min_max:
-            with contextlib.suppress(TypeError, ValueError):
-                found[column.path_in_schema] = float(told.min), float(told.max)
+            found[column.path_in_schema] = told.min, told.max
     return found
 
 
-def _spanned(values: np.ndarray, span: tuple[float, float] | None) -> bool:
+def _spanned(values: np.ndarray, span: tuple[Any, Any] | None) -> bool:
+    """Whether numbers span half of that."""
     finite = values[np.isfinite(values)]
-    return span is not None and len(finite) > 0 and float(np.ptp(finite)) >= 0.5 * (span[1] - span[0])
+    try:
+        return span is not None and len(finite) > 0 and np.ptp(finite) >= 0.5 * (span[1] - span[0])
+    except TypeError:  # of what are no numbers
+        return False
+
+
+def _has_ends(codes: np.ndarray, span: tuple[Any, Any] | None, levels: tuple[str, ...]) -> bool:
+    """Whether numbers of levels have the least and the greatest among them."""
+    return {str(one) for one in span or ("",)} <= {levels[int(k)] for k in np.unique(codes[codes >= 0])}
 
 
 @contextlib.contextmanager

@@ -248,6 +248,18 @@ def draw(post: Surrogate, rows: Travelled, centres: list[np.ndarray], kappa: flo
     return Answer(found, planned, variance, len(rows.copies) - len(thin), len(thin), rows.nbytes)
 
 
+def by_chains(post: Surrogate, seed: int) -> Answer:
+    """Draws of a surrogate that is the posterior itself, as where all rows are in it."""
+    rng = np.random.default_rng([seed, 1_000_000])
+    at, likelihood = mode.find(post)
+    proposal = Mixture.of(at, mode.covariance(likelihood.curvature + post.prior_at(at).curvature), 0.0, 0.0)
+    x, independent = _of_surrogate(post, proposal, rng)
+    found = Weighted(x, np.zeros(len(x)), np.ones(len(x)), -math.inf, 1, proposal, 0.0)
+    return Answer(
+        replace(found, why="" if independent > 400 else "chains mix badly"), 1.0, 0.0, len(post.rows), 0, 0
+    )
+
+
 def _of_surrogate(post: Surrogate, proposal: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Draws (S, P), in random order, and how many independent ones they are worth."""
     if post.gaussian:

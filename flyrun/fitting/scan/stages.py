@@ -5,22 +5,32 @@ groups gives the centre for the next twentieth, and so on; what comes last is th
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from flyrun.data.dataset import LABELS
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError, FlyrunError
-from flyrun.fitting import gaussian_noise, mode, priors
+from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.scan import pilot_rows, row_weights, text_levels
-from flyrun.fitting.scan.block_sums import LEAST_SHARE, GramLook, Intensity, Products, SumLook, Sums, tree
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded, layout_of
+from flyrun.fitting.scan.block_sums import (
+    LEAST_SHARE,
+    GramLook,
+    Intensity,
+    Products,
+    SumLook,
+    Sums,
+    Travelled,
+    tree,
+)
+from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, RowsLook, Sample, expanded, layout_of
 from flyrun.fitting.scan.row_groups import Block, Shards
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
@@ -41,7 +51,9 @@ _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
-_MOST_BYTES = 1 << 28  # of rows that travel
+_MOST_BYTES, _LEAST_BYTES = 1 << 28, 1 << 24  # of rows that travel, and of a level's among many
+_PILOT_OF_LEVELS = 400_000  # rows of all levels
+_FLAT = 10.0  # sds per sd of a column, from where on a prior says next to nothing
 _MOST_CLASSES = 20
 _MOST_LEVELS = 100  # of a column of text
 _GROUPS = 128  # of row groups, at least, where there are so many
@@ -49,6 +61,8 @@ _GROUP_ROWS = 2_000_000
 
 #: runs a look over groups of blocks, each one's parts added in a fixed order: (look, groups, words) → parts
 Mapper = Callable[[Any, list[list[Block]], str], list[Any]]
+#: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
+Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
 
 
 @dataclass
@@ -64,8 +78,16 @@ class Found:
     moved: list[float]
 
 
+class Own(NamedTuple):
+    """A level's rows in a table. rows: how many; given: how they are named; levels: how many share a scan."""
+
+    rows: int
+    given: str
+    levels: int
+
+
 class Scan:
-    """One table under one model."""
+    """One table, or a level's rows in it, under one model."""
 
     def __init__(
         self,
@@ -76,7 +98,9 @@ class Scan:
         mapper: Mapper,
         say: Callable[[str], None],
         seed: int,
+        own: Own | None = None,
     ):
+        self.rows, self.given, self.share = own or (shards.rows, shards.given, 1)
         self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
         self.columns, self.target, self.table = tuple(columns), request.target, table
         self.beside = table.beside
@@ -93,22 +117,13 @@ class Scan:
         read = {*texts} - {name for name, _ in self.shards.files[0].named}
         self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
         n = len(self.blocks)
-        self.width = width = 1 + sum(len(dict(self.levels).get(name, "ab")) - 1 for name in self.columns)
-        wanted = min(max(self.shards.rows // 100, _PILOT_LEAST), _PILOT_MOST)
-        done, ahead = 0, min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
-        most, parts = max(wanted // ahead, 1), list[Sample]()
+        table_posterior.refuse_many(self.width)
+        done, ahead, parts = 0, self.first_of_pilot, list[Sample]()
+        look = self.pilot_look()
         while True:
-            look = PilotLook(
-                self.columns, tuple(self.beside.values()), self.target, most, self.seed, self.levels
-            )
             parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
             done, found = ahead, tree(list(parts))
-            values, count = np.unique(found.y, return_counts=True)
-            if (
-                done == n
-                or len(values) > _MOST_CLASSES
-                or (len(values) > 1 and count.min() >= _EACH_CLASS * width)
-            ):
+            if done == n or self.met(found.y):
                 break
             ahead = min(n, 2 * done)
         met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
@@ -116,6 +131,32 @@ class Scan:
         if not len(found.y):
             raise DataError(f"{self.shards.given}: every row looked at lacks a value")
         return found._replace(chance=found.chance * met)
+
+    @property
+    def width(self) -> int:
+        """Columns that rows have, with that of ones."""
+        return 1 + sum(len(dict(self.levels).get(name, "ab")) - 1 for name in self.columns)
+
+    @property
+    def first_of_pilot(self) -> int:
+        """Row groups that a pilot looks at first."""
+        n = len(self.blocks)
+        return min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
+
+    def pilot_look(self) -> PilotLook:
+        """What a pilot takes of a row group."""
+        wanted = min(max(self.rows // 100, _PILOT_LEAST), _PILOT_MOST)
+        if self.share > 1:
+            wanted = min(wanted, max(_PILOT_OF_LEVELS // self.share, 2 * _EACH_CLASS * self.width))
+        most = max(wanted // self.first_of_pilot, 1)
+        return PilotLook(self.columns, tuple(self.beside.values()), self.target, most, self.seed, self.levels)
+
+    def met(self, y: np.ndarray) -> bool:
+        """Whether a pilot's targets are of enough rows of each class, or of no classes."""
+        values, count = np.unique(y, return_counts=True)
+        return len(values) > _MOST_CLASSES or (
+            len(values) > 1 and bool(count.min() >= _EACH_CLASS * self.width)
+        )
 
     def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
         """What the pilot's columns become."""
@@ -173,33 +214,59 @@ class Scan:
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
         """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
+        steps, parts = self.steps(pilot, encoding, one), None
+        try:
+            while True:
+                look, (begun, end), words = steps.send(parts)
+                parts = self.mapper(look, self.groups[begun:end], words)
+        except StopIteration as stop:
+            return stop.value
+
+    def first_ends(self, seen: float) -> list[int]:
+        """Groups of row groups by the end of each stage of a first scan; seen: share of rows that a pilot
+        stands for.
+        """
+        return _ends(len(self.groups), seen)
+
+    def seen(self, pilot: Sample) -> float:
+        """Rows that a pilot's are worth, by all."""
+        return pilot_rows.effective(pilot.chance) / self.rows
+
+    def steps(self, pilot: Sample, encoding: Encoding, one: Family, ends: Sequence[int] = ()) -> Steps:
+        """As `run`, by who looks on its own. ends: of the first scan's stages, as of `first_ends`."""
+        table_posterior.refuse_many(one.linear(len(encoding.values)) * (self.width - 1 + one.intercept))
         if one.by_sums:
-            return self._by_sums(encoding, one)
+            return (yield from self._by_sums(encoding, one))
+        self._refuse_few(pilot, encoding)
         levels = len(encoding.values)
-        rows = pilot_rows.rows_of(pilot, encoding, self.shards.given)
-        told = self._priors(layout_of(encoding, self.shards.rows))
+        rows = pilot_rows.rows_of(pilot, encoding, self.given)
+        told = self._priors(layout_of(encoding, self.rows))
         self.parts, self.chance = encoding.parts, pilot.chance
         start = Posterior(one, rows, coefficient_prior(one, levels, told), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
-        seen = pilot_rows.effective(pilot.chance) / self.shards.rows
-        self.moved: list[float] = []
+        known = seen = self.seen(pilot)
+        self.moved = [0.0]
         why, sampled = "", True
         for number in range(1, _SCANS + 1):
-            ends = _ends(len(self.groups), seen)
+            ends = (ends or self.first_ends(seen)) if number == 1 else [len(self.groups)]
             centres, parts, begun = list[np.ndarray](), list[Sums](), 0
             for stage, end in enumerate(ends):
-                again = stage == 0 and len(ends) > 1 and end <= _LOOKED_AT_AGAIN * len(self.groups)
+                again = self._again(stage, ends)
                 to_come = [] if again else [one_end / len(self.groups) for one_end in (begun, *ends[stage:])]
                 look = self._look(
                     start, at, curvature, min(seen, 1.0), encoding, len(centres), number, to_come
                 )
                 words = f"scan {number}, stage {stage + 1} of {len(ends)}"
-                own = tree(self.mapper(look, self.groups[begun:end], words))
+                if not (found := (yield look, (begun, end), words)):  # no row of a level
+                    begun = begun if again else end
+                    continue
+                own = tree(found)
                 self.rows_read += own.rows + own.dropped
                 centres, parts = [*centres, at], [*parts, own]
-                at, curvature, seen = self._moved(one, levels, told, centres, parts)
-                self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
+                if sum(part.rows + part.dropped for part in parts) >= 0.99 * known * self.rows:
+                    at, curvature, seen = self._moved(one, levels, told, centres, parts)
+                    self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
                 if again:
                     centres, parts = [], []
                 else:
@@ -207,14 +274,14 @@ class Scan:
                     sampled = look.intensity.rate > 0 and (len(centres) == 1 or sampled)
             why = "its first centre was too far off"
             if sampled:
-                found = self._answer(one, encoding, centres, parts)
-                found.scans = number
-                if not (why := _doubts(found)):
-                    return found
+                made = self._answer(one, encoding, centres, parts)
+                made.scans = number
+                if not (why := _doubts(made)):
+                    return made
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
         raise FlyrunError(
-            f"{self.shards.given}: no posterior is written, because after {_SCANS} scans "
+            f"{self.given}: no posterior is written, because after {_SCANS} scans "
             f"{why}; use fewer columns with --drop, or more rows"
         )
 
@@ -248,7 +315,7 @@ class Scan:
             mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
             core = max(_CORE_LEAST, _CORE * mean)
         rate = self._rate(mean * (1.0 + LEAST_SHARE), seen, to_come, number) if to_come else 0.0
-        if number == _SCANS and self.shards.rows <= _ALL_ROWS:
+        if number == _SCANS and self.rows <= _ALL_ROWS:
             core = -1.0  # of all rows, whose likelihoods then are summed as they are
         elif number > 1:
             core *= 0.1
@@ -262,22 +329,22 @@ class Scan:
         One rate for all stages takes the fewest rows for a variance.
         """
         stages = list(pairwise(to_come))
-        kappa = self.shards.rows * sum(
+        kappa = self.rows * sum(
             mean * (end - begin) * (min(1.0, seen / begin) if k else 1.0)
             for k, (begin, end) in enumerate(stages)
         )
         many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
         each = max(kappa / _NOISE, many)
-        travelling = each * kappa * row_weights.DRAWS * 4 * (self.width + 8)
-        if travelling <= _MOST_BYTES:
+        copies = min(each * kappa * row_weights.DRAWS, self.rows)  # a row of many travels once
+        travelling = copies * 4 * (self.width + 8)
+        if travelling <= max(_MOST_BYTES // self.share, _LEAST_BYTES * (self.share > 1)):
             if not to_come[0]:  # of the whole scan
-                rows = f"{each * kappa * row_weights.DRAWS:,.0f} rows ({travelling / 1e6:.2g} MB)"
-                self.say(f"about {rows} will come here as they stand")
+                self.say(f"about {copies:,.0f} rows ({travelling / 1e6:.2g} MB) will come here as they stand")
             return row_weights.DRAWS * each
         if number < _SCANS and seen < 1.0:
             return 0.0
         raise ConfigError(
-            f"{self.shards.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
+            f"{self.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
             "in all; use fewer columns with --drop, or more rows"
         )
 
@@ -285,7 +352,7 @@ class Scan:
         self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """The next centre, the curvature of all rows there, and the share of rows that tell it."""
-        share = sum(part.rows + part.dropped for part in parts) / self.shards.rows
+        share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
         rows = tree(list(parts)).travelled
         prior = coefficient_prior(one, levels, told)
@@ -299,7 +366,7 @@ class Scan:
     def _answer(self, one: Family, encoding: Encoding, centres: list[np.ndarray], parts: list[Sums]) -> Found:
         """In units of the whole table's means and sds."""
         whole = tree(list(parts))
-        layout, scales = self._exact(one, encoding, whole)
+        layout, scales, _ = self._exact(one, encoding, whole)
         told, levels = self._priors(layout), len(encoding.values)
         prior = coefficient_prior(one, levels, told)
         rows = whole.travelled
@@ -315,12 +382,12 @@ class Scan:
             counts = dict(zip(encoding.values, (whole.copies - whole.y[0], whole.y[0]), strict=True))
         return Found(layout, post, answer, counts, self.rows_read, 1, self.moved)
 
-    def _by_sums(self, encoding: Encoding, one: Family) -> Found:
+    def _by_sums(self, encoding: Encoding, one: Family) -> Steps:
         """Of normal noise: sums of products are all that the posterior needs."""
-        parts = self.mapper(GramLook(encoding), self.groups, "sums")
+        parts = yield GramLook(encoding), (0, len(self.groups)), "sums"
         whole: Products = tree(parts)
         self.rows_read += whole.rows + whole.dropped
-        layout, scales = self._exact(one, encoding, whole)
+        layout, scales, _ = self._exact(one, encoding, whole)
         prior = coefficient_prior(one, 0, self._priors(layout))
         nothing = np.zeros(len(layout.names) + 1)
         summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
@@ -333,10 +400,69 @@ class Scan:
         answer = row_weights.Answer(found, 1.0, 0.0, 0, 0, 0)
         return Found(layout, post, answer, {}, self.rows_read, 1, [])
 
+    def whole(self, task: str, one: Family, ends: Sequence[int]) -> Steps:
+        """As `steps`, of few rows: all come here, and no pilot is needed. ends: of stages of others' scan."""
+        look = RowsLook(self.columns, tuple(self.beside.values()), self.target, self.table.missing)
+        parts, begun = list[Sample](), 0
+        for stage, end in enumerate(ends):
+            found = yield look, (begun, end), f"scan 1, stage {stage + 1} of {len(ends)}"
+            if not self._again(stage, ends):
+                parts, begun = parts + found, end
+        sample: Sample = tree(parts)
+        if not len(sample.y):
+            raise DataError(f"{self.given}: every row lacks a value")
+        encoding = self.encoding(sample, task, one)
+        levels = len(encoding.values)
+        table_posterior.refuse_many(one.linear(levels) * (self.width - 1 + one.intercept))
+        self._refuse_few(sample, encoding)
+        rows = pilot_rows.rows_of(sample, encoding, self.given)
+        each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
+        none = np.zeros(x.shape[1], bool)
+        empty = Travelled(*(np.empty((0, 0)) for _ in Travelled._fields))
+        sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
+        lost = sample.read - len(y)
+        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, empty)
+        layout, _, exact = self._exact(one, encoding, whole)
+        rows = pilot_rows.rows_of(sample, exact, self.given)
+        prior = coefficient_prior(one, levels, self._priors(layout))
+        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+            draws = weighted_draws.fit(Posterior(one, rows, prior, levels), self.seed)
+        size = len(draws.x.T)
+        nothing = Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
+        post = row_weights.Surrogate(one, rows, prior, levels, summed=nothing, parts=encoding.parts)
+        answer = row_weights.Answer(draws, 1.0, 0.0, len(y), 0, sample.x.nbytes)
+        if draws.why:
+            answer = replace(row_weights.by_chains(post, self.seed), core=len(y), nbytes=sample.x.nbytes)
+        if answer.found.why:
+            raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
+        values, count = np.unique(sample.y, return_counts=True)
+        counts = dict(zip(values.tolist(), count.tolist(), strict=True))
+        return Found(layout, post, answer, counts, sample.read, 1, [])
+
+    def _again(self, stage: int, ends: Sequence[int]) -> bool:
+        """Whether a stage is for a centre alone."""
+        return stage == 0 and len(ends) > 1 and ends[0] <= _LOOKED_AT_AGAIN * len(self.groups)
+
+    def _refuse_few(self, pilot: Sample, encoding: Encoding) -> None:
+        """ConfigError where a class has too few rows for priors that say next to nothing."""
+        if not encoding.values or self.request.prior_scale < _FLAT:
+            return
+        classes, count = np.searchsorted(encoding.values, pilot.y), 1.0 / pilot.chance
+        each = np.bincount(classes, count, minlength=len(encoding.values))
+        if (least := each.min()) < 2 * self.width:
+            value = (dict(self.levels).get(self.target) or [*map(plain, encoding.values)])[int(each.argmin())]
+            raise ConfigError(
+                f"{self.given}: {least:.0f} rows have {self.target} = {value}, too few for {self.width} "
+                f"coefficients whose prior says next to nothing; choose a --prior-scale below {_FLAT:g}, or "
+                "leave columns out with --drop"
+            )
+
     def _exact(
         self, one: Family, encoding: Encoding, whole: Sums | Products
-    ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]]]:
-        """The layout by means and sds of all rows; and, as of `Units.of`, what these are by the pilot's."""
+    ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]], Encoding]:
+        """The layout by means and sds of all rows; as of `Units.of`, what these are by the pilot's; and an
+        encoding by them.
+        """
         n, columns = whole.copies, slice(0, len(encoding.mean))
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
@@ -345,7 +471,7 @@ class Scan:
             name for name, texts in zip(self.columns, encoding.texts, strict=True) for _ in texts[1:] or "a"
         ]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
-            raise text_levels.constant(self.shards, constant[0])
+            raise text_levels.constant(self.given, constant[0])
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not one.intercept:
             away = np.zeros_like(away)
@@ -363,7 +489,7 @@ class Scan:
         layout = layout_of(exact, whole.rows)
         layout.dropped, layout.copies = whole.dropped, n
         layout.beside = {role: Column(name) for role, name in self.beside.items()}
-        return layout, (ratio, away, target)
+        return layout, (ratio, away, target), exact
 
 
 def _ends(groups: int, seen: float) -> list[int]:

@@ -71,20 +71,31 @@ def find(
 
     Raises DataError for a column of one level, or of too many, and for a reference that there is not.
     """
+    refuse_references(shards, names, options)
+    if not names:
+        return ()
+    return ordered(tree(mapper(TextLook(names), groups, "levels of text")), names, options, shards.given)
+
+
+def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTable) -> None:
+    """DataError for a reference of what is no column of text."""
     for said in options.reference:
         if not any(said.startswith(f"{name}=") for name in names):
             held = " holds numbers" if said.partition("=")[0] in shards.kinds else ": no such column"
             name = said.partition("=")[0]
             raise DataError(f"--reference {said}: {name}{held}; name a column of text, or leave it out")
-    if not names:
-        return ()
-    found = tree(mapper(TextLook(names), groups, "levels of text"))
+
+
+def ordered(
+    found: Texts, names: tuple[str, ...], options: TypedTable, given: str
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """As of `find`, from the columns' values; given: the table as it is named."""
     columns = [Column(name, list(found.of(name))) for name in names]
     for name, levels, *_ in map(astuple, columns):
         if len(levels) > _MOST:
-            raise _too_many(shards.given, name)
+            raise _too_many(given, name)
         if len(levels) < 2:
-            raise constant(shards, name)
+            raise constant(given, name)
     if options.reference:
         from flyrun.data.table.columns import against_references  # late: pandas takes half a second
 
@@ -92,7 +103,7 @@ def find(
     return tuple((one.name, tuple(one.levels or ())) for one in columns)
 
 
-def constant(shards: Shards, name: str) -> DataError:
+def constant(given: str, name: str) -> DataError:
     """A column that explains nothing."""
-    said = f"{shards.given}: {name} has one value alone in all rows"
+    said = f"{given}: {name} has one value alone in all rows"
     return DataError(f"{said}; leave it out with --drop {quoted(name)}, or choose another --target")

@@ -1,0 +1,152 @@
+"""`flyrun fit … --by COLUMN`: which fits, one a level of the column, and their coefficients side by side."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import flyrun.data
+from flyrun import files
+from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.errors import ConfigError, DataError
+from flyrun.fitting import read_table
+from flyrun.fitting.request import Request
+from flyrun.fitting.scan.one_look import MOST, too_many
+from flyrun.report.render import View
+from flyrun.report.summaries import read_fit
+
+MOST_REPORTS = 20  # levels whose reports are made at once
+_COLUMNS, _LEVELS = 5, 40  # of coefficients beside each other, and levels that are printed
+_MOST_NAMED = 12
+TABLE = "levels.csv"
+
+
+class Unseen:
+    """A screen that shows nothing."""
+
+    console = tables = None
+
+    def warn(self, text: str) -> None:
+        """Nothing, as the others: what a fit is worth is told with its level."""
+
+    def tell(self, event: str, path: Any = None, **values: Any) -> None:
+        """Nothing."""
+
+    def table(self, folder: Path, **further: Path) -> None:
+        """Nothing."""
+
+    def failures(self, result: Any) -> None:
+        """Nothing."""
+
+
+def refuse(request: Request, known: Iterable[str]) -> None:
+    """ConfigError where a table of these columns has no such one, or it has a part in the model."""
+    by, known, given = str(request.by), list(known), f"--by {quoted(str(request.by))}"
+    if by not in known:
+        close = did_you_mean(by, known)
+        raise ConfigError(f"{given}: no such column{close}; there are {listing(known[:_MOST_NAMED])}")
+    beside = {"target": request.target} | read_table.typed_table(request).beside
+    if role := next((role for role, name in beside.items() if name == by), None):
+        raise ConfigError(f"{given}: is the {role}; name another column")
+    formula = str(request.table.get("formula", ""))
+    if by in (request.table.get("features") or ()) or by in re.findall(r"\w+", formula):
+        where = "the formula" if formula else "--features"
+        raise ConfigError(f"{given}: explains the target in {where}; leave it out there, or leave --by out")
+    if by in [one.group for one in request.groups]:
+        raise ConfigError(f"{given}: groups rows in the formula; leave it out there, or leave --by out")
+
+
+def requests(request: Request, levels: Iterable[str]) -> dict[str, Request]:
+    """A fit's request a level, named for it."""
+    base, taken, found = read_table.folder_of(request).name, set[str](), {}
+    for level in levels:
+        name = name_of = f"{base}-" + (re.sub(r"[^A-Za-z0-9._+-]+", "_", level)[:60] or "_")
+        number = 2
+        while name.lower() in taken:
+            name, number = f"{name_of}_{number}", number + 1
+        taken.add(name.lower())
+        found[level] = replace(request, name=name, by=None)
+    return found
+
+
+def where(request: Request, level: str) -> str:
+    """What tells a level's rows, as a table is asked for them."""
+    return f"{request.by}={level}"
+
+
+def of_table(request: Request) -> dict[str, Request]:
+    """A request for each level of one file. DataError where levels are missing, or too many."""
+    from flyrun.data.table import pieces  # late: pandas takes half a second
+
+    table, by, path = read_table.typed_table(request), str(request.by), Path(request.file).expanduser()
+    flyrun.data.fingerprint(table)
+    refuse(request, pieces.names(path, table))
+    count, missing = dict[str, int](), 0
+    for piece in pieces.pieces(path, [by], replace(table, limit=None), {by}):
+        missing += int(piece[by].isna().sum())
+        for level, rows in piece[by].value_counts().items():
+            count[str(level)] = count.get(str(level), 0) + int(rows)
+        if len(count) > MOST:
+            raise too_many(request.file, by)
+    if missing and table.missing != "drop":
+        raise DataError(
+            f"{request.file}: {missing:,} rows lack a value of {by}; leave out, and count, such rows with "
+            "--missing drop"
+        )
+    if len(count) < 2:
+        raise ConfigError(f"--by {quoted(by)}: has one value alone in all rows; leave it out")
+    own, found = dict(request.table), dict[str, Request]()
+    if not {"formula", "features"} & own.keys():
+        own["drop"] = (*own.get("drop", ()), by)
+    for level, one in requests(request, sorted(count, key=in_order)).items():
+        found[level] = replace(one, table=own | {"where": where(request, level)})
+    return found
+
+
+def in_order(level: str) -> tuple[float, str]:
+    """By which levels are sorted: numbers by size, before words."""
+    try:
+        return float(level), level
+    except ValueError:
+        return float("inf"), level
+
+
+def write(request: Request, levels: dict[str, Request]) -> Path:
+    """The coefficients of all levels, a row each; the file's path."""
+    stream, kept = io.StringIO(), ("class", "coefficient", "mean", "sd", "q03", "q97", "ess")
+    rows = csv.writer(stream, lineterminator="\n")
+    rows.writerow([request.by, "run", *kept])
+    for level, own in levels.items():
+        for row in read_fit(read_table.folder_of(own))["coefficients"]:
+            rows.writerow([level, own.name, *(_cell(row.get(key)) for key in kept)])
+    path = read_table.folder_of(request) / TABLE
+    with files.writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text(path, stream.getvalue())
+    return path
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def views(request: Request, levels: dict[str, Request]) -> list[View]:
+    """Tables of some coefficients each: a row a level, mean ± sd a coefficient."""
+    cells = dict[str, dict[str, str]]()
+    for level, own in list(levels.items())[:_LEVELS]:
+        rows = read_fit(read_table.folder_of(own))["coefficients"]
+        cells[level] = {
+            " ".join(filter(None, (row["class"], row["coefficient"]))): f"{row['mean']:.3g} ± {row['sd']:.2g}"
+            for row in rows
+        }
+    names = list(dict.fromkeys(name for own in cells.values() for name in own))
+    title = f"The first {_LEVELS} levels; all are in {TABLE}" if len(levels) > _LEVELS else ""
+    found = []
+    for first in range(0, len(names), _COLUMNS):
+        part = names[first : first + _COLUMNS]
+        each = tuple((level, *(own.get(name, "-") for name in part)) for level, own in cells.items())
+        found.append(View(title, (str(request.by), *part), each))
+    return found
