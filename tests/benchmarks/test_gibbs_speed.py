@@ -20,7 +20,7 @@ from flyrun.models.graphs.potts import potts
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
 from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 
@@ -52,7 +52,8 @@ class Chain:
         """Seconds of an update, over SWEEPS sweeps."""
         draws = empty_sweeps(SWEEPS, N)
         began = time.perf_counter()
-        run_sweeps(self.rng, self.graph, self.kernel, self.x, self.marginals, self.clock, draws)
+        chain = self.rng, self.graph, self.kernel, self.x, self.marginals, self.clock
+        run_sweeps(*chain, draws, scan_of(N))
         return (time.perf_counter() - began) / (SWEEPS * N)
 
 

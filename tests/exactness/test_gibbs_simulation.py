@@ -8,7 +8,7 @@ from scipy import stats
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
@@ -43,7 +43,7 @@ def _chain(kernel, graph, seed, run=run_sweeps):
     marginals = no_marginals(3, 3)
     begin_chain(rng, graph, kernel, x)
     draws = empty_sweeps(THIN * DRAWS, 3)
-    run(rng, graph, kernel, x, marginals, clock, draws)
+    run(rng, graph, kernel, x, marginals, clock, draws, scan_of(3))
     return draws, marginals, x, int(clock[0])
 
 
@@ -90,7 +90,7 @@ def test_same_seed_same_chain_wherever_it_is_cut():
         marginals = no_marginals(3, 3)
         begin_chain(rng, graph, kernel, x)
         for piece in pieces:
-            run_sweeps(rng, graph, kernel, x, marginals, clock, piece)
+            run_sweeps(rng, graph, kernel, x, marginals, clock, piece, scan_of(3))
     for field in whole._fields:
         joined = np.concatenate([getattr(part, field) for part in parts])
         np.testing.assert_array_equal(joined, getattr(whole, field))

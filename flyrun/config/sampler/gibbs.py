@@ -1,5 +1,6 @@
 """Updates of graphs, a variable at a time."""
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
@@ -8,19 +9,23 @@ from flyrun.config.schema import option, setting
 Estimator = Literal["auto", "faithful", "superposed"]
 
 
+@dataclass(frozen=True)
 class SiteUpdate(Sampler):
     """An update of one variable of a graph at a time."""
 
     home: ClassVar[str] = "flyrun.samplers.gibbs"
     family: ClassVar[str] = "flyrun.samplers.gibbs.method"
     kinds: ClassVar[tuple[str, ...]] = ("weights", "tables", "pairs")
+    scan: Literal["random", "systematic", "permutation"] = setting(
+        "random", "variables drawn evenly; systematic: all in their order; permutation: in a new one a sweep"
+    )
 
 
 @option("sampler", "gibbs")
 class Gibbs(SiteUpdate):
-    """Gibbs sampling, one variable drawn evenly at a time."""
+    """Gibbs sampling, one variable at a time; scan=systematic is the survey's Algorithm 2."""
 
-    paper: ClassVar[str] = "Geman and Geman 1984"
+    paper: ClassVar[str] = "Geman and Geman 1984; Angelino, Johnson and Adams 2016, Algorithm 2"
 
 
 class Minibatched(SiteUpdate):

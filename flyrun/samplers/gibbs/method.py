@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
 from flyrun.samplers.method import Arm, Facts, Records, State
 from flyrun.samplers.on_graph import OnGraph
 
@@ -29,6 +29,7 @@ class SingleSite(OnGraph):
         super().__init__(arm)
         started, self.sampler = time.perf_counter(), arm.sampler.code
         self._kernel = self.sampler.build(arm.sampler, self.graph)
+        self._scan = scan_of(self.n, arm.sampler.scan)
         self._marginals = no_marginals(self.n, self.graph.bounds.n_values)
         self._setup_s += time.perf_counter() - started
 
@@ -68,7 +69,7 @@ class SingleSite(OnGraph):
         draws = empty_sweeps(n, self.n)
         first = int(clock[0]) // self.n
         started = time.perf_counter()
-        run_sweeps(rng, self.graph, kernel, x, marginals, clock, draws)
+        run_sweeps(rng, self.graph, kernel, x, marginals, clock, draws, self._scan)
         seconds = (time.perf_counter() - started) / n
         by_sweep = draws._asdict()
         states = by_sweep.pop("states")
@@ -85,9 +86,9 @@ class SingleSite(OnGraph):
 
     def facts(self, state: State | None = None) -> Facts:
         """What the report says of this arm: the graph's constants, exactness, batches, cost of setting up."""
-        bounds = self.graph.bounds
+        bounds, scan = self.graph.bounds, self.arm.sampler.scan
         return Facts(
-            update=self.sampler.LABEL,
+            update=self.sampler.LABEL + ("" if scan == "random" else f", {scan} scan"),
             exact=self.sampler.EXACT,
             coordinates=tuple(f"x{i}" for i in range(self.n)),
             setup_s=self._setup_s,

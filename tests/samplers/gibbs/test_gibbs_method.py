@@ -16,6 +16,8 @@ from flyrun.samplers.gibbs.method import prepare
 GRID = Grid(side=4, gamma=1.0)
 SAMPLERS = {
     "gibbs": Gibbs(),
+    "systematic": Gibbs(scan="systematic"),
+    "permutation": Gibbs(scan="permutation"),
     "min_gibbs": MinGibbs(),
     "local_minibatch": LocalMinibatch(batch=5),
     "mgpmh": Mgpmh(),
@@ -71,6 +73,7 @@ def choices_weight(program):
 def test_facts(tmp_path):
     facts = {name: _program(sampler, tmp_path).facts().plain() for name, sampler in SAMPLERS.items()}
     assert [name for name in facts if not facts[name]["exact"]] == ["local_minibatch"]
+    assert facts["systematic"]["update"] == "Gibbs, systematic scan"
     assert facts["double_min"]["estimator"] == "faithful + superposed"
     assert facts["mgpmh"]["estimator"] == "faithful"
     assert facts["min_gibbs"]["estimator"] == "superposed"

@@ -13,7 +13,7 @@ from flyrun.numerics.compiled import outer_jit
 from flyrun.samplers.gibbs.double_min import double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
 from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps
+from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
 from flyrun.samplers.gibbs.mgpmh import mgpmh
 from flyrun.samplers.gibbs.min_gibbs import min_gibbs
 from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
@@ -44,7 +44,8 @@ def _run(graph, kernel, sweeps=400, seed=3):
     rng, x, clock = np.random.default_rng(seed), np.zeros(n, np.int32), np.zeros(1, np.int64)
     begin_chain(rng, graph, kernel, x)
     draws = empty_sweeps(sweeps, n)
-    run_sweeps(rng, graph, kernel, x, no_marginals(n, graph.bounds.n_values), clock, draws)
+    marginals = no_marginals(n, graph.bounds.n_values)
+    run_sweeps(rng, graph, kernel, x, marginals, clock, draws, scan_of(n))
     return draws, x
 
 
