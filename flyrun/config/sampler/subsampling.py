@@ -1,5 +1,6 @@
 """Chains of their own whose steps read batches of rows."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
@@ -13,27 +14,22 @@ class Subsampling(Sampler):
     family: ClassVar[str] = "flyrun.samplers.subsampling.method"
 
 
-@option("sampler", "sgld")
-class Sgld(Subsampling):
-    """Stochastic gradient Langevin dynamics: gradients of a batch, noise, no acceptance test; biased.
+@dataclass(frozen=True)
+class ByGradients(Subsampling):
+    """A chain by gradients of batches, without a test of acceptance."""
 
-    Steps are step·(delay + t)^(-decay). metric=hessian shapes them as the posterior's curvature at the
-    MAP is. average=steps weighs positions by the steps.
-    """
-
-    paper: ClassVar[str] = "Welling and Teh 2011; Angelino, Johnson and Adams 2016, Algorithm 8"
     batch: int = setting(500, "rows of a batch", at_least=1)
     batches: Literal["epochs", "replacement"] = setting(
-        "epochs", "all rows dealt out in an order drawn anew; replacement: each row drawn anew"
+        "replacement", "each row drawn anew; epochs: all rows dealt out in an order drawn anew"
     )
-    step: float = setting(1e-4, "steps are step·(delay + t)^(-decay)", above=0)
-    delay: float = setting(1.0, "steps by which the schedule is late", above=0)
-    decay: float = setting(0.55, "0: all steps alike", at_least=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class Shaped(ByGradients):
+    """One whose steps may have the posterior's shape."""
+
     metric: Literal["identity", "hessian"] = setting(
         "identity", "hessian: steps shaped by the posterior's curvature at the MAP, in units of its variance"
-    )
-    average: Literal["even", "steps"] = setting(
-        "even", "steps: positions weighted by their steps, not draws; for decay above 0"
     )
 
     @property
@@ -41,16 +37,33 @@ class Sgld(Subsampling):
         return self.metric == "hessian"
 
 
+@option("sampler", "sgld")
+class Sgld(Shaped):
+    """Stochastic gradient Langevin dynamics: gradients of a batch, noise, no acceptance test; biased.
+
+    Steps are step·(delay + t)^(-decay). metric=hessian shapes them as the posterior's curvature at the
+    MAP is. average=steps weighs positions by the steps.
+    """
+
+    paper: ClassVar[str] = "Welling and Teh 2011; Angelino, Johnson and Adams 2016, Algorithm 8"
+    batches: Literal["epochs", "replacement"] = setting(
+        "epochs", "all rows dealt out in an order drawn anew; replacement: each row drawn anew"
+    )
+    step: float = setting(1e-4, "steps are step·(delay + t)^(-decay)", above=0)
+    delay: float = setting(1.0, "steps by which the schedule is late", above=0)
+    decay: float = setting(0.55, "0: all steps alike", at_least=0, at_most=1)
+    average: Literal["even", "steps"] = setting(
+        "even", "steps: positions weighted by their steps, not draws; for decay above 0"
+    )
+
+
 @option("sampler", "sgld_cv")
-class SgldCv(Subsampling):
+class SgldCv(ByGradients):
     """SGLD with control variates: a batch says by how much gradients differ from those at the MAP; biased."""
 
     at_map: ClassVar[bool] = True
     paper: ClassVar[str] = "Baker, Fearnhead, Fox and Nemeth 2019"
     batch: int = setting(10, "rows of a batch", at_least=1)
-    batches: Literal["epochs", "replacement"] = setting(
-        "replacement", "each row drawn anew; epochs: all rows dealt out in an order drawn anew"
-    )
     step: float = setting(0.2, "steps are step·(delay + t)^(-decay)", above=0)
     delay: float = setting(1.0, "steps by which the schedule is late", above=0)
     decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
@@ -61,6 +74,57 @@ class SgldCv(Subsampling):
     )
     average: Literal["even", "steps"] = setting(
         "even", "steps: positions weighted by their steps, not draws; for decay above 0"
+    )
+
+
+_OF_TIME = "time of a step; with metric=hessian in posterior sds at a speed of 1"
+
+
+@option("sampler", "sghmc")
+class Sghmc(Shaped):
+    """Stochastic gradient Hamiltonian Monte Carlo: a momentum with friction, no acceptance test; biased."""
+
+    paper: ClassVar[str] = "Chen, Fox and Guestrin 2014"
+    step: float = setting(0.01, _OF_TIME, above=0)
+    friction: float = setting(2.0, "of the momentum, by time", above=0)
+    noise: Literal["ignored", "estimated"] = setting(
+        "ignored", "of batches; estimated: taken off what is added, from the rows' own gradients"
+    )
+
+
+@option("sampler", "sgnht")
+class Sgnht(Shaped):
+    """Stochastic gradient Nosé-Hoover thermostat: friction learns the noise of batches; biased."""
+
+    paper: ClassVar[str] = "Ding, Fang, Babbush, Chen, Skeel and Neven 2014"
+    step: float = setting(0.01, _OF_TIME, above=0)
+    diffusion: float = setting(2.0, "noise that is added, and the first friction", above=0)
+
+
+@option("sampler", "sgfs")
+class Sgfs(ByGradients):
+    """Stochastic gradient Fisher scoring: steps by the scores' covariance, noise by batches; biased."""
+
+    paper: ClassVar[str] = "Ahn, Korattikara and Welling 2012"
+    batch: int = setting(500, "rows of a batch", at_least=2)
+    step: float = setting(1.0, "ε: the noise that is added is 4/ε of the batches' and more", above=0)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the prior's curvature makes its metric positive definite."""
+        if arm.prior is not None and not arm.prior.smooth:
+            return f"sampler={self.name}: its metric needs a smooth prior; choose prior=gaussian"
+        return super().unfit(arm)
+
+
+@option("sampler", "constant_sgd")
+class ConstantSgd(ByGradients):
+    """Stochastic gradient descent with a constant step as a sampler: batches make all its noise; biased."""
+
+    at_map: ClassVar[bool] = True
+    paper: ClassVar[str] = "Mandt, Hoffman and Blei 2017"
+    step: float = setting(1.0, "in units of the step of least KL", above=0)
+    preconditioner: Literal["scalar", "diagonal", "full"] = setting(
+        "full", "of least KL: the inverse of the gradient noise at the MAP; scalar: one step for all"
     )
 
 

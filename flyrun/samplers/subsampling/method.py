@@ -28,27 +28,34 @@ class SubsetChain(OnData):
 
     @abstractmethod
     def move(
-        self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray
+        self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray, beside: State
     ) -> tuple[np.ndarray, int]:
-        """The next θ, (P,), from this one and rows `index`, and the likelihood queries that it took."""
+        """The next θ, (P,), from this one and rows `index`, and the likelihood queries that it took.
+
+        beside: what else moves, as `companions` began it; put new arrays in, leave the old ones as they are.
+        """
+
+    def companions(self, rng: np.random.Generator) -> State:
+        """Arrays that move beside θ, such as a momentum, at the start."""
+        return {}
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """The starting point, and the key of the batches."""
         rng = seeded(seed, self.arm.method())
         key = rng.integers(2**63, size=1)
         own = {"step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
-        return {"theta": self.starting_point(seed), **own}
+        return {"theta": self.starting_point(seed), **self.companions(rng), **own}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps. Draws: theta (n // thin, P); by step queries, (n,)."""
         rng, theta = generator(state["rng"]), state["theta"]
         first, key, thin = int(state["step"][0]), int(state["key"][0]), self.arm.protocol.thin
-        queries, kept = np.zeros(n), []
+        queries, kept, beside = np.zeros(n), [], dict(state)
         for k in range(n):
             index = self.batches.rows(first + k, rng, key)
-            theta, queries[k] = self.move(rng, theta, first + k, index)
+            theta, queries[k] = self.move(rng, theta, first + k, index, beside)
             if (first + k + 1) % thin == 0:
                 kept.append(theta)
         draws = np.array(kept).reshape(-1, self.n_params)
         new = {"theta": theta.copy(), "step": state["step"] + n, "rng": generator_state(rng)}
-        return {**state, **new}, {"theta": draws, "queries": queries}
+        return {**beside, **new}, {"theta": draws, "queries": queries}

@@ -15,7 +15,8 @@ from flyrun.models.features import pulled
 from flyrun.models.problem import Problem
 from flyrun.models.shard_prior import priors_of
 from flyrun.samplers.batches import rows_of
-from flyrun.samplers.subsampling.sgld import Sgld, noise_of
+from flyrun.samplers.subsampling.gradient_chain import noise_of
+from flyrun.samplers.subsampling.sgld import Sgld
 
 
 class SgldCv(Sgld):
