@@ -1,7 +1,7 @@
 """Updates of graphs, a variable at a time."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, setting
@@ -76,3 +76,18 @@ class PoissonGibbs(SiteUpdate):
         "Zhang and De Sa 2019, Poisson-Minibatching for Gibbs Sampling with Convergence Rates"
     )
     batch: float = setting(1.0, "λ in units of L²", above=0)
+
+
+@option("sampler", "polya_gamma")
+class PolyaGamma(Sampler):
+    """Gibbs sampling of logistic regression by Pólya-Gamma variables, one a row; exact, nothing to tune."""
+
+    family: ClassVar[str] = "flyrun.samplers.gibbs.polya_gamma"
+    paper: ClassVar[str] = "Polson, Scott and Windle 2013"
+
+    def unfit(self, arm: Any) -> str:
+        if arm.model.name != "logistic":
+            return f"sampler={self.name} and model={arm.model.name} do not fit: choose model=logistic"
+        if arm.prior is not None and arm.prior.name != "gaussian":
+            return f"sampler={self.name}: θ is Gaussian given its variables; choose prior=gaussian"
+        return super().unfit(arm)
