@@ -14,7 +14,7 @@ from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs import poisson_estimator
 from flyrun.samplers.gibbs.double_min import DoubleMin, double_min
 from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.samplers.gibbs.local_minibatch import local_minibatch, local_poisson
 from flyrun.samplers.gibbs.mgpmh import Mgpmh, mgpmh, propose_energies
 from flyrun.samplers.gibbs.min_gibbs import MinGibbs, min_gibbs
 from flyrun.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
@@ -91,6 +91,60 @@ def test_local_minibatch_is_biased_unless_it_takes_all_factors(graph, monkeypatc
         bias = 0.5 * np.abs(own / own.sum() - pi).sum()
         low, high = (0.002, 0.05) if batch == 1 else (0.0, 1e-13)
         assert low <= bias <= high
+
+
+def _kept_law(matrix):
+    values, vectors = np.linalg.eig(matrix.T)
+    own = np.real(vectors[:, np.argmax(values.real)])
+    return own / own.sum()
+
+
+def test_local_minibatch_by_poisson_batches_is_biased_the_less_the_larger_they_are(monkeypatch):
+    interpret(monkeypatch)
+    graph, found = GRAPHS["two-valued"], []
+    pi = stationary(graph)
+    for batch, most in ((0.3, 5), (1.0, 7)):
+        matrix, left_out = transition_matrix(local_poisson(graph, batch), graph, most)
+        assert left_out < 1e-4
+        found.append(0.5 * np.abs(_kept_law(matrix) - pi).sum())
+    assert 0.3 > found[0] > 1.2 * found[1] > 0.01
+
+
+class OneByOne(Planted):
+    """Picks that no Poisson number announced: a branch each."""
+
+    def pick(self, probabilities):
+        return self.paths.choose(probabilities)
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+def test_min_gibbs_with_a_biased_estimate_samples_its_tilted_law(graph, monkeypatch):
+    """Theorem 1: x ∝ E e^ε, here by one pick of a factor, all of whose estimates are followed."""
+    interpret(monkeypatch)
+    kernel = min_gibbs(graph, 1.0, "biased")
+    laws = [_law(kernel.estimator, graph, x, -1, 0, 0, OneByOne)[0] for x in STATES]
+    states = [(row, value) for row, law in enumerate(laws) for value in law]
+    place = {state: k for k, state in enumerate(states)}
+    matrix = np.zeros((len(states), len(states)))
+
+    def run(rng, x, value, i):
+        y = x.copy()
+        kernel.memory.energy[0], kernel.memory.estimate[0] = 0.0, value
+        resample_site.methods[type(kernel)](kernel, OneByOne(rng), graph, y, i)
+        return number(y), round(float(kernel.memory.estimate[0]), 9)
+
+    for (row, value), k in place.items():
+        for i in range(3):
+            start = STATES[row], value, i
+            for probability, end in outcomes(lambda rng, s=start: run(rng, *s), most=0):
+                matrix[k, place[end]] += probability / 3.0
+    joint = np.array([laws[row][value] * exp(value) for row, value in states])
+    joint /= joint.sum()
+    np.testing.assert_allclose(joint @ matrix, joint, atol=1e-8)
+    tilted = np.array([sum(p * exp(value) for value, p in law.items()) for law in laws])
+    marginal = np.bincount([row for row, _ in states], joint)
+    np.testing.assert_allclose(marginal, tilted / tilted.sum(), atol=1e-12)
+    assert 0.5 * np.abs(marginal - stationary(graph)).sum() > 1e-3  # and that is not π
 
 
 class ExponentiatedTwice(NamedTuple):
@@ -189,14 +243,14 @@ def test_double_min_leaves_the_joint_of_x_and_estimate_invariant(graph, monkeypa
     np.testing.assert_allclose(flow, flow.T, atol=1e-16)
 
 
-def _law(drawn, graph, x, i, u, most):
+def _law(drawn, graph, x, i, u, most, planted=Planted):
     """Every value of an estimate (rounded, to merge equal ones) with its probability."""
     zeta = energies(graph)[number([u if j == i else x[j] for j in range(3)])]
     body = estimate.methods[type(drawn)]
     law: dict[float, float] = {}
 
     def run(rng):
-        return body(drawn, Planted(rng), graph, x, i, u, zeta, np.zeros(1))
+        return body(drawn, planted(rng), graph, x, i, u, zeta, np.zeros(1))
 
     for probability, value in outcomes(run, most):
         law[round(float(value), 9)] = law.get(round(float(value), 9), 0.0) + probability

@@ -39,7 +39,9 @@ class MinGibbs(Minibatched):
     """MIN-Gibbs (Algorithm 2); mean batch λ = batch·Ψ²."""
 
     batch: float = setting(1.0, "mean batch in units of Ψ²", above=0)
-    estimator: Estimator = setting("auto", "faithful | superposed | auto: superposed where it can")
+    estimator: Literal["auto", "faithful", "superposed", "biased"] = setting(
+        "auto", "faithful | superposed | auto: superposed where it can | biased: a plain mean of factors"
+    )
 
 
 @option("sampler", "local_minibatch")
@@ -47,6 +49,10 @@ class LocalMinibatch(Minibatched):
     """Local Minibatch Gibbs (Algorithm 3), biased: `batch` of a variable's factors stand for all."""
 
     batch: int = setting(40, "factors of the variable that stand for all", at_least=1)
+    batches: Literal["fixed", "poisson"] = setting(
+        "fixed",
+        "poisson: each factor as often as a Poisson number says, by its size; so many on average at most",
+    )
 
 
 @option("sampler", "mgpmh")

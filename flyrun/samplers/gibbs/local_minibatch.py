@@ -1,6 +1,7 @@
 """Local Minibatch Gibbs: Algorithm 3 of De Sa, Chen & Wong 2018. Biased: its stationary law is not π.
 
 Kept for comparison. The same uniform subset of a variable's factors stands for all of them at every value.
+With Poisson batches the factors are those of MGPMH's proposal, which nothing accepts or rejects here.
 """
 
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from flyrun.errors import ConfigError
 from flyrun.models.graphs.graph import add_share, rows, visits
 from flyrun.numerics.compiled import implements
 from flyrun.samplers.gibbs import single_site
+from flyrun.samplers.gibbs.mgpmh import minibatch, propose_energies
 
 LABEL = "Local Minibatch Gibbs"
 EXACT = False
@@ -30,9 +32,23 @@ class LocalMinibatch(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.LocalMinibatch, graph: Any) -> LocalMinibatch:
-    """Kernel with B = config.batch factors an update."""
-    return local_minibatch(graph, config.batch)
+class LocalPoisson(NamedTuple):
+    """x_i by ε_u = Σ s_f (L/λ) φ_f/M_f, s_f ~ Poisson(λ M_f/L): λ factors on average where L is reached."""
+
+    proposal: Any
+    memory: single_site.SiteMemory
+    energies: np.ndarray  # (D,): workspace
+    weights: np.ndarray  # (D,): workspace
+
+
+def build(config: options.LocalMinibatch, graph: Any) -> LocalMinibatch | LocalPoisson:
+    """Kernel with B = config.batch factors an update, or so many on average at most."""
+    return (local_poisson if config.batches == "poisson" else local_minibatch)(graph, config.batch)
+
+
+def local_poisson(graph: Any, batch: float) -> LocalPoisson:
+    """Kernel with λ = batch. ConfigError for λ ≤ 0."""
+    return LocalPoisson(minibatch(graph, batch, "faithful"), *single_site.room(graph))
 
 
 def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
@@ -45,7 +61,8 @@ def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
     return LocalMinibatch(batch, first, masses, np.arange(degree), swaps, *single_site.room(graph))
 
 
-implements(single_site.begin, LocalMinibatch)(lambda kernel, rng, graph, x: None)
+for kernel in (LocalMinibatch, LocalPoisson):
+    implements(single_site.begin, kernel)(lambda kernel, rng, graph, x: None)
 
 
 @implements(single_site.resample_site, LocalMinibatch)
@@ -72,4 +89,13 @@ def _resample(kernel, rng, graph, x, i):
     x[i] = single_site.draw_value(rng, energies, size, kernel.weights)
     kernel.memory.nominal[0] += size * n_draws
     kernel.memory.actual[0] += visits(graph, i) * n_draws
+    return 1.0
+
+
+@implements(single_site.resample_site, LocalPoisson)
+def _resample_poisson(kernel, rng, graph, x, i):
+    size, energies = graph.bounds.sizes[i], kernel.energies
+    propose_energies(kernel.proposal, rng, graph, x, i, energies, kernel.memory.actual)
+    x[i] = single_site.draw_value(rng, energies, size, kernel.weights)
+    kernel.memory.nominal[0] += size * kernel.proposal.rate * graph.bounds.local[i]
     return 1.0

@@ -89,7 +89,7 @@ class SingleSite(OnGraph):
         bounds, scan = self.graph.bounds, self.arm.sampler.scan
         return Facts(
             update=self.sampler.LABEL + ("" if scan == "random" else f", {scan} scan"),
-            exact=self.sampler.EXACT,
+            exact=self.sampler.EXACT and all(getattr(part, "exact", True) for part in _parts(self._kernel)),
             coordinates=tuple(f"x{i}" for i in range(self.n)),
             setup_s=self._setup_s,
             more={
@@ -111,9 +111,10 @@ def _parts(kernel: Any) -> list[Any]:
 
 
 def _estimator(kernel: Any) -> str:
-    """Which way of drawing batches is used: "faithful", "superposed", or both where they differ."""
-    superposed = [type(part).__name__.startswith("Superposed") for part in _parts(kernel)]
-    return " + ".join(dict.fromkeys("superposed" if one else "faithful" for one in superposed)) or "none"
+    """Which way of drawing batches is used: "faithful", "superposed", "biased", or both where two differ."""
+    names = [type(part).__name__ for part in _parts(kernel)]
+    kinds = (next((kind for kind in ("superposed", "biased") if kind in name.lower()), "") for name in names)
+    return " + ".join(dict.fromkeys(kind or "faithful" for kind in kinds)) or "none"
 
 
 def _batches(kernel: Any) -> list[float]:

@@ -6,6 +6,9 @@ moment generating function. λ is the mean batch.
 Where every factor is 0 or M_f, the s_f of the factors at M_f add up to one Poisson(λ ζ/Ψ), and
 ε = log(1 + Ψ/λ) · Poisson(λ ζ/Ψ): the same random variable in O(1), given ζ. It is *superposed*; drawing the
 batch itself is *faithful*.
+
+A *biased* estimate, for Theorem 1: B picks of factors with probability M_f/Ψ, ε = (Ψ/B) Σ φ_f/M_f. Its mean
+is ζ, but E e^ε = (Σ_f (M_f/Ψ) e^(Ψφ_f/(B M_f)))^B is above e^ζ: MIN-Gibbs samples x ∝ E e^ε.
 """
 
 from math import log1p
@@ -42,6 +45,15 @@ class Superposed(NamedTuple):
     top: float  # log(1 + Ψ/λ)
 
 
+class Biased(NamedTuple):
+    """B factors, whose mean share of their M_f stands for that of all; E e^ε is not e^ζ."""
+
+    batch: float  # B, a whole number
+    step: float  # Ψ/B
+    table: Any  # alias table of the M_f
+    exact: bool = False
+
+
 def check_batch(batch: float, what: str = "batch") -> float:
     """The mean batch size, if it is one that a step gets through; else ConfigError, naming sampler.what."""
     if not 0.0 < batch <= _MOST:
@@ -53,8 +65,9 @@ def check_batch(batch: float, what: str = "batch") -> float:
     return float(batch)
 
 
-def estimator(graph: Any, batch: float, method: str, what: str = "batch") -> Faithful | Superposed:
-    """Estimator with mean batch λ = batch. method: "faithful", "superposed" or "auto" (superposed if it can).
+def estimator(graph: Any, batch: float, method: str, what: str = "batch") -> Faithful | Superposed | Biased:
+    """Estimator with mean batch λ = batch. method: "faithful", "superposed", "auto" (superposed if it can),
+    "biased".
 
     what: the option that says λ. Raises ConfigError for λ that is no batch, or superposed where
     factors have more than two values.
@@ -65,6 +78,9 @@ def estimator(graph: Any, batch: float, method: str, what: str = "batch") -> Fai
             "sampler.estimator=superposed: needs factors that are 0 or M only, which this graph's are not; "
             "take faithful or auto"
         )
+    if method == "biased":
+        count = max(1.0, round(batch))
+        return Biased(count, total / count, alias_table(factor_masses(graph)))
     top = log1p(total / batch)
     if method == "faithful" or not graph.bounds.two_valued:
         room = np.zeros(AHEAD, np.int64), np.zeros(AHEAD)
@@ -86,6 +102,7 @@ def needs_energy(estimator):
 
 
 implements(needs_energy, Faithful)(lambda estimator: False)
+implements(needs_energy, Biased)(lambda estimator: False)
 implements(needs_energy, Superposed)(lambda estimator: True)
 
 
@@ -114,6 +131,16 @@ def _faithful(estimator, rng, graph, x, i, u, energy, meter):
         x[i] = before
     meter[0] += n_draws
     return total
+
+
+@implements(estimate, Biased)
+def _biased(estimator, rng, graph, x, i, u, energy, meter):
+    total = 0.0
+    if estimator.step > 0.0:
+        for _ in range(int(estimator.batch)):
+            total += factor_share(graph, pick(estimator.table, rng, 0), x, i, u)
+        meter[0] += estimator.batch
+    return estimator.step * total
 
 
 @implements(estimate, Superposed)

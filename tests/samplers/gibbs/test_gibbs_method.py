@@ -20,6 +20,8 @@ SAMPLERS = {
     "permutation": Gibbs(scan="permutation"),
     "min_gibbs": MinGibbs(),
     "local_minibatch": LocalMinibatch(batch=5),
+    "local_poisson": LocalMinibatch(batch=5, batches="poisson"),
+    "biased": MinGibbs(batch=0.1, estimator="biased"),
     "mgpmh": Mgpmh(),
     "double_min": DoubleMin(),
     "poisson_gibbs": PoissonGibbs(),
@@ -72,7 +74,12 @@ def choices_weight(program):
 
 def test_facts(tmp_path):
     facts = {name: _program(sampler, tmp_path).facts().plain() for name, sampler in SAMPLERS.items()}
-    assert [name for name in facts if not facts[name]["exact"]] == ["local_minibatch"]
+    assert [name for name in facts if not facts[name]["exact"]] == [
+        "local_minibatch",
+        "local_poisson",
+        "biased",
+    ]
+    assert facts["biased"]["estimator"] == "biased"
     assert facts["systematic"]["update"] == "Gibbs, systematic scan"
     assert facts["double_min"]["estimator"] == "faithful + superposed"
     assert facts["mgpmh"]["estimator"] == "faithful"
