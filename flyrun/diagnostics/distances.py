@@ -64,16 +64,30 @@ def ksd_v(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float =
     return _stein(draws, scores, root, beta)[1]
 
 
-def _stein(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float) -> tuple[float, float]:
+def stein_terms(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float = -0.5) -> np.ndarray:
+    """The Stein kernel of every pair of draws, (M, M): means of it over pairs are the statistics above."""
     n, size = draws.shape
     y, s = draws @ root, np.linalg.solve(root, scores.T).T
-    total = diagonal = 0.0
+    found = np.empty((n, n))
     for i in range(n):
         away, slope = y[i] - y, s[i] - s
         square = (away**2).sum(axis=1)
         b = 1.0 + square
-        terms = (s @ s[i]) * b**beta - 2 * beta * (slope * away).sum(axis=1) * b ** (beta - 1)
-        terms -= 2 * beta * size * b ** (beta - 1) + 4 * beta * (beta - 1) * square * b ** (beta - 2)
-        diagonal += terms[i]
-        total += terms.sum()
-    return float((total - diagonal) / (n * (n - 1))), float(total / n**2)
+        found[i] = (s @ s[i]) * b**beta - 2 * beta * (slope * away).sum(axis=1) * b ** (beta - 1)
+        found[i] -= 2 * beta * size * b ** (beta - 1) + 4 * beta * (beta - 1) * square * b ** (beta - 2)
+    return found
+
+
+def stein_test(terms: np.ndarray, seed: int = 0, times: int = 1_000) -> float:
+    """P value of independent draws being the posterior's, by the pairs' kernel, (M, M): the share of random
+    signs of the draws whose U-statistic is as large (Liu, Lee & Jordan 2016; Chwialkowski et al. 2016).
+    """
+    pairs = terms - np.diag(np.diag(terms))
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (times, len(pairs)))
+    drawn = np.einsum("kn,kn->k", signs @ pairs, signs)
+    return float((1 + (drawn >= pairs.sum()).sum()) / (1 + times))
+
+
+def _stein(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float) -> tuple[float, float]:
+    terms, n = stein_terms(draws, scores, root, beta), len(draws)
+    return float((terms.sum() - np.trace(terms)) / (n * (n - 1))), float(terms.sum() / n**2)

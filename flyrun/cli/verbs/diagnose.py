@@ -1,0 +1,54 @@
+"""flyrun diagnose: what a run's draws say of themselves, without a reference."""
+
+import argparse
+
+from flyrun.cli.verb import Verb, text, whole
+from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
+from flyrun.config.schema import did_you_mean, listing
+from flyrun.errors import ConfigError
+from flyrun.runner.store import find_run, open_cells
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print a line a finished cell; 1 where none has draws."""
+    from flyrun.accuracy.diagnose import of_cell  # late: NumPy, numba
+    from flyrun.errors import StoreError  # late, with it
+
+    folder = find_run(given.run, given.results_dir)
+    cells = [cell for cell in open_cells(folder) if cell.state == "done"]
+    arms = list(dict.fromkeys(cell.arm for cell in cells))
+    if given.arm and given.arm not in arms:
+        known = f"choose from {listing(arms)}" if arms else "nothing is finished"
+        raise ConfigError(f"diagnose: no finished arm {given.arm}; {known}{did_you_mean(given.arm, arms)}")
+    told = 0
+    for cell in cells:
+        if given.arm in (None, cell.arm):
+            try:
+                one = of_cell(cell, folder, given.draws, given.bracket)
+            except StoreError as error:
+                print(error)
+                continue
+            line = f"{cell.arm} seed={cell.seed}: KSD² {one.ksd:.3g}, p {one.p:.3f}, {one.used:,} draws"
+            print(line + (", log Z {:.3f} to {:.3f}".format(*one.log_z) if one.log_z else ""))
+            told += 1
+    return int(not told)
+
+
+VERB = Verb(
+    "diagnose",
+    "test a run's draws without a reference: a Stein discrepancy, log Z",
+    run,
+    about="""Looks at the stored draws of every finished chain. KSD² is the kernel Stein discrepancy with the
+    inverse multiquadric kernel, by its U-statistic, about 0 for draws of the posterior; p is the share of
+    random signs that give as much: small where the draws are not the posterior's. It takes as many draws as
+    are effective, a pass over the data each.
+
+    --bracket anneals from the prior to the posterior and back from the chain's last draw. Log Z lies
+    between, up to chance, if that is a draw of the posterior. It needs the MAP.""",
+    examples=("flyrun diagnose mnist_logreg", "flyrun diagnose mnist_logreg --arm map_tuned --bracket"),
+)
+VERB.takes_run("run", help="a run's name, by default its experiment's, or its folder")
+VERB.takes("--arm", metavar="ARM", type=text, help="this arm alone")
+VERB.takes("--draws", metavar="N", type=whole(2), default=400, help="draws to look at, at most")
+VERB.takes("--bracket", action="store_true", help="bracket log Z, too")
+VERB.takes_results_dir()
