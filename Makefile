@@ -40,7 +40,8 @@ minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports 
 	$(FLYRUN) experiment=potts_mgpmh $(ARGS)
 	$(FLYRUN) experiment=potts_double_min $(ARGS)
 	$(FLYRUN) experiment=gibbs_cost $(ARGS)
-	$(FLYRUN) publish gibbs_cost out=$(MEASURED)
+	$(FLYRUN) experiment=gibbs_scans $(ARGS)
+	$(FLYRUN) publish gibbs_cost gibbs_scans out=$(MEASURED)
 	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
 
 arena: $(VENV)/run.stamp ## every method's error against its cost on five posteriors, reports into results/measured
