@@ -11,7 +11,7 @@ from flyrun.runner.store import find_run, open_cells
 
 def run(given: argparse.Namespace) -> int:
     """Print a line a finished cell; 1 where none has draws."""
-    from flyrun.accuracy.diagnose import of_cell  # late: NumPy, numba
+    from flyrun.accuracy.without_reference import of_cell  # late: NumPy, numba
     from flyrun.errors import StoreError  # late, with it
 
     folder = find_run(given.run, given.results_dir)

@@ -14,7 +14,7 @@ from flyrun.errors import ConfigError
 from flyrun.models import passes
 from flyrun.models.problem import Problem, bind, prior_curvature
 from flyrun.numerics.compiled import outer_jit
-from flyrun.numerics.polya_gamma import draw
+from flyrun.numerics.polya_gamma_draw import draw
 from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.method import Arm, Method, Records, State
 from flyrun.samplers.on_data import OnData

@@ -12,6 +12,8 @@ from flyrun.cli.main import main
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.reference import arm_of
 from flyrun.models.problem import scores
+from flyrun.report.build import load
+from flyrun.report.illustrations.error_by_rows import against_rows
 from flyrun.samplers.approximations.sga import StochasticAscent
 from flyrun.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits
@@ -96,13 +98,15 @@ def test_bad_input_is_one_line(tmp_path):
 EXPERIMENT = """# @package _global_
 # A point beside densities
 defaults:
-  - override /dataset: toy_2d
+  - override /dataset: few_events
   - override /model: logistic
   - override /prior: gaussian
   - override /sampler: sga
   - override /protocol: smoke
 title: A point beside densities
+prior: {scale: 5}
 protocol: {iterations: 30, burn_in: 0, seeds: 2}
+figures: [error_by_rows]
 arms:
   point: [sampler=sga, sampler.batch=10]
   sep: [sampler=sep, sampler.batch=10]
@@ -121,5 +125,7 @@ def test_a_point_among_the_arms_is_reported(tmp_path, monkeypatch):
     n_data = float(rows["point"]["n_data"])
     assert float(rows["point"]["total_queries"]) == n_data + 30 * 10  # a look at 0 before the steps
     assert "which never become the posterior however long they run" in (folder / "report.md").read_text()
+    figure = against_rows(load(folder), folder)
+    assert len(figure.axes[0].lines) == 4  # of the arms, and the reference's own error
     told = json.loads(next((folder / "point").rglob("cell.json")).read_text())
-    assert 0 < told["facts"]["off_map"] < 2
+    assert 0 < told["facts"]["off_map"] < 4  # its means are 3 sds off, as the table says
