@@ -17,9 +17,9 @@ from flyrun.runner.store import open_cells
 def against_rows(run: Run, run_dir: Path) -> Any:
     """Distance of what would be handed in from the posterior's mean, in its sds, root mean square over
     coordinates, against rows read, set-up included: mean and one sd over seeds. Steps that stay long hover;
-    those that shrink too soon stop on the way. The dashed line is the reference's own error.
+    those that shrink too soon stop on the way.
     """
-    looks, floor = styles_of(run.arms), 0.0
+    looks = styles_of(run.arms)
     figure, (axis,) = grid((6.4, 4.2), str(run.info.get("title") or ""))
     cells = [cell for cell in open_cells(run_dir) if cell.state == "done"]
     for arm in run.done:
@@ -38,11 +38,8 @@ def against_rows(run: Run, run_dir: Path) -> Any:
         at = np.geomspace(first, last, 60)
         off = np.array([np.interp(at, cost, values) for cost, values in ways])
         band(axis, at, off, looks[arm.name], arm.name, positive=True)
-        floor = float(rms(truth.error))
     if not axis.lines:
         return None
-    if floor:
-        axis.axhline(floor, color="grey", linewidth=0.8, linestyle="--")
     axis.set(xscale="log", yscale="log", xlabel="rows read", ylabel="off, sds")
     legend_below(figure, axis)
     return figure
