@@ -41,7 +41,8 @@ minibatch_gibbs: $(VENV)/run.stamp ## Minibatch Gibbs: Figures 1 and 2, reports 
 	$(FLYRUN) experiment=potts_double_min $(ARGS)
 	$(FLYRUN) experiment=gibbs_cost $(ARGS)
 	$(FLYRUN) experiment=gibbs_scans $(ARGS)
-	$(FLYRUN) publish gibbs_cost gibbs_scans out=$(MEASURED)
+	$(FLYRUN) experiment=augmented_logistic $(ARGS)
+	$(FLYRUN) publish gibbs_cost gibbs_scans augmented_logistic out=$(MEASURED)
 	$(FLYRUN) publish ising_min_gibbs ising_local_minibatch potts_mgpmh potts_double_min out=$(MEASURED)
 
 arena: $(VENV)/run.stamp ## every method's error against its cost on five posteriors, reports into results/measured
@@ -75,7 +76,8 @@ subsampling: $(VENV)/run.stamp ## chains that read part of the data, exact and b
 	$(FLYRUN) experiment=subsampling_mnist $(ARGS)
 	$(FLYRUN) experiment=subsampling_qm9 $(ARGS)
 	$(FLYRUN) experiment=subsampling_tall $(ARGS)
-	$(FLYRUN) publish subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
+	$(FLYRUN) experiment=gradient_samplers $(ARGS)
+	$(FLYRUN) publish gradient_samplers subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
 
 prefetching: $(VENV)/run.stamp ## one chain, its next steps evaluated ahead: 4 to 64 simulated workers, two real ones; published
 	$(FLYRUN) experiment=prefetching $(ARGS)
@@ -95,7 +97,8 @@ approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, d
 	$(FLYRUN) experiment=clutter $(ARGS)
 	$(FLYRUN) experiment=mixture_svi $(ARGS)
 	$(FLYRUN) experiment=topics $(ARGS)
-	$(FLYRUN) publish mnist_approximations approximation_rates weighted_draws clutter mixture_svi topics out=$(MEASURED)
+	$(FLYRUN) experiment=ascent_schedules $(ARGS)
+	$(FLYRUN) publish ascent_schedules mnist_approximations approximation_rates weighted_draws clutter mixture_svi topics out=$(MEASURED)
 
 hogwild: $(VENV)/run.stamp ## Hogwild Gibbs of Gaussians, Ising models and topics; Chromatic Gibbs; published
 	$(FLYRUN) experiment=hogwild_gaussian $(ARGS)
