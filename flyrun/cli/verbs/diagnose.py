@@ -43,7 +43,7 @@ VERB = Verb(
     random signs that give as much: small where the draws are not the posterior's. It takes as many draws as
     are effective, a pass over the data each.
 
-    --bracket anneals from the prior to the posterior and back from the chain's last draw. Log Z lies
+    With --bracket it anneals from the prior to the posterior, and back from the chain's last draw. Log Z lies
     between, up to chance, if that is a draw of the posterior. It needs the MAP.""",
     examples=("flyrun diagnose mnist_logreg", "flyrun diagnose mnist_logreg --arm map_tuned --bracket"),
 )
