@@ -65,6 +65,17 @@ def test_exact_draws_have_a_floor(truth):
     assert density._floor(wide).mean() > floor.mean() + 0.02
 
 
+def test_what_is_shown_is_the_first_seeds_and_the_mean_over_seeds(truth, monkeypatch):
+    """Two seeds in a mode each: both modes stand in the mean alone."""
+    monkeypatch.setattr(density, "_truth", lambda draws: truth)
+    below = truth.points[:, 1] < 0
+    modes = [np.where(side, truth.density, 0.0) for side in (below, ~below)]
+    ends = [np.stack([np.zeros_like(one), one, truth.prior])[None] for one in modes]  # by kernel: the middle
+    pooled = density.pool([SimpleNamespace(values=lambda group, name, one=one: one) for one in ends])
+    np.testing.assert_array_equal(pooled["density_shown"], modes[0])
+    np.testing.assert_allclose(pooled["density_average"], truth.density / 2)
+
+
 def test_seeds_that_miss_a_mode_are_told():
     cells = tuple(SimpleNamespace(mode_mass=mass) for mass in (0.5, 0.01, 0.99))
     arm = SimpleNamespace(
@@ -98,4 +109,4 @@ def test_a_run_has_its_table_and_figures(tmp_path):
     page = (result.run_dir / "report.html").read_text()
     assert "1,500 exact draws have a total variation of" in page
     drawn = {path.stem for path in made.files if path.suffix == ".svg"}
-    assert {"total_variation", "modes", "densities"} <= drawn
+    assert {"total_variation", "modes", "densities", "average_densities"} <= drawn
