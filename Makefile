@@ -175,8 +175,9 @@ lint: $(VENV)/dev.stamp ## ruff and mypy
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-theorems: $(VENV)/dev.stamp ## what the papers' theorems say beside what is so on a small graph (seconds)
+theorems: $(VENV)/dev.stamp ## what the papers' theorems say beside what is so (3 minutes)
 	$(VENV)/bin/python -m tools.theorems
+	$(VENV)/bin/python -m tools.theorems.mirror_descent
 
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
