@@ -178,6 +178,7 @@ lint: $(VENV)/dev.stamp ## ruff and mypy
 theorems: $(VENV)/dev.stamp ## what the papers' theorems say beside what is so (3 minutes)
 	$(VENV)/bin/python -m tools.theorems
 	$(VENV)/bin/python -m tools.theorems.mirror_descent
+	$(VENV)/bin/python -m tools.theorems.pmd_costs
 
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .

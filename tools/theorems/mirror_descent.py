@@ -185,7 +185,7 @@ def weighted(runs: int, sizes: tuple[int, ...] | None, steps: tuple[int, ...], *
     """
     toy = Toy(100, 1)
     truth, found = toy.density(), np.empty((runs, len(steps)))
-    options = {"rejuvenate": "never", "batch": 5} | options
+    options = {"rejuvenate": "never", "batch": 5, **options}
     for seed in range(runs):
         if sizes is None:
             method = descent(toy, steps[-1], particles=2_000, **options)
