@@ -53,10 +53,14 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
 
 
 def _small(png: bytes) -> bytes:
-    """A figure in a palette of 256 colours, a third of the bytes: it looks alike, and is committed."""
+    """A figure in a palette of 256 colours, a third of the bytes: it looks alike, and is committed.
+
+    The palette covers what colours there are, those of few pixels too: a short line keeps its own.
+    """
     image = Image.open(io.BytesIO(png)).convert("RGB")
     small = io.BytesIO()
-    image.quantize(256, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    chosen = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    chosen.save(small, "PNG", optimize=True)
     return small.getvalue()
 
 

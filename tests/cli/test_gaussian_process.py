@@ -68,7 +68,9 @@ def test_the_experiment_ends_with_a_report_of_predictions(tmp_path):
     assert 0.9 < value["pmd_60"]["sd_ratio"] < 1.1 < value["pmd"]["sd_ratio"]
     assert value["pmd"]["equal_rmse"] > 0
     figures = {path.stem for path in (run / "figures").glob("*.svg")}
-    assert figures == {"prediction_errors", "predicted_function", "posterior_by_steps"}
+    assert figures == {
+        "prediction_errors", "predicted_function", "posterior_by_steps", "posterior_convergence"
+    }  # fmt: skip
     text = " ".join((run / "figures/posterior_by_steps.svg").read_text().split())
     assert all(f"<!-- after {steps} -->" in text for steps in ("1 step", "5 steps", "20 steps"))
     page = (run / "report.html").read_text()

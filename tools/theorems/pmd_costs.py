@@ -52,7 +52,7 @@ class Kind(NamedTuple):
 
 DRAWN = "sampler.batches=replacement"
 KINDS = {
-    "svi": Kind(("sampler=svi_jaakkola_jordan",), "", lambda m: ROUNDS, (1,)),
+    "svi": Kind(("sampler=svi_jaakkola_jordan",), "", lambda m: ROUNDS, (1,), runs=10),
     "npv": Kind(("sampler=npv",), "sampler.components", lambda m: ROUNDS, (10, 40, 160), True, 8),
     "one_pass_smc": Kind(("sampler=one_pass_smc",), steps=lambda m: 20),
     "sgld": Kind(("sampler=sgld", DRAWN, "sampler.step=0.01", "sampler.decay=0.333"), ""),
@@ -66,11 +66,11 @@ KINDS = {
 
 
 def truth(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Means and sds, (3,), of the posterior on a grid of 61³ points, ±6 sds of its Laplace approximation."""
+    """Means and sds, (3,), of the posterior on a grid of 41³ points, ±6 sds of its Laplace approximation."""
     laplace = prepare(arm_of([*PROBLEM, "sampler=laplace"], ()), folder)
     state, _ = laplace.advance(laplace.init(0), 1)
     found = laplace.result(state)
-    axis, root = np.linspace(-6.0, 6.0, 61), np.linalg.cholesky(found["covariance"])
+    axis, root = np.linspace(-6.0, 6.0, 41), np.linalg.cholesky(found["covariance"])
     unit = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     theta, problem = found["mean"] + unit @ root.T, laplace.problem  # type: ignore[attr-defined]
     rows = np.arange(len(problem.features.rows))
@@ -95,30 +95,24 @@ def one(method: Any, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray, int
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0)), kept, told
 
 
-def rows(share: float = 1.0, names: tuple[str, ...] = tuple(KINDS)) -> list[dict[str, Any]]:
+def rows(names: tuple[str, ...] = tuple(KINDS)) -> list[dict[str, Any]]:
     """A row a method and m: off, the root mean square error of E θ in sds of the posterior; slope, of its log
     on log m.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         mean, sd = truth(folder)
-        return [
-            row
-            for name in names
-            for row in _of_kind(name, KINDS[name], max(2, int(share * KINDS[name].runs)), folder, mean, sd)
-        ]
+        return [row for name in names for row in _of_kind(name, KINDS[name], folder, mean, sd)]
 
 
-def _of_kind(
-    name: str, kind: Kind, runs: int, folder: Path, mean: np.ndarray, sd: np.ndarray
-) -> list[dict[str, Any]]:
-    found, squares = [], np.empty((runs, len(kind.sizes)))
+def _of_kind(name: str, kind: Kind, folder: Path, mean: np.ndarray, sd: np.ndarray) -> list[dict[str, Any]]:
+    found, squares = [], np.empty((kind.runs, len(kind.sizes)))
     for k, m in enumerate(kind.sizes):
         words = [f"{kind.key}={m}"] if kind.key else []
         steps = kind.steps(m)
         protocol = (f"protocol.iterations={steps}", "protocol.burn_in=0", "protocol.init=prior")
         method = prepare(arm_of([*PROBLEM, "sampler.batch=10", *kind.words, *words, *protocol], ()), folder)
-        told = [one(method, steps, 1_000 * k + seed) for seed in range(runs)]
+        told = [one(method, steps, 1_000 * k + seed) for seed in range(kind.runs)]
         squares[:, k] = [np.mean(((got - mean) / sd) ** 2) for got, *_ in told]
         records = told[0][3]
         pairs = records.get("kernel_evaluations", 0.0) / max(steps - 1, 1)
@@ -128,9 +122,9 @@ def _of_kind(
             "queries_a_step": records["queries"] / steps,
             "pairs_a_step": float(m**2) if kind.pairs else pairs,
             "total_queries": records["queries"], "off": off,
-            "off_se": squares[:, k].std(ddof=1) / np.sqrt(runs) / (2 * off),
+            "off_se": squares[:, k].std(ddof=1) / np.sqrt(kind.runs) / (2 * off),
             "sd_ratio": float(np.exp(np.mean(np.log([got / sd for _, got, *_ in told])))),
-            "runs": runs,
+            "runs": kind.runs,
         })  # fmt: skip
     if len(kind.sizes) > 1:
         fitted = rate(kind.sizes, squares, root=True)

@@ -184,6 +184,31 @@ def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     return figure
 
 
+def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+    """Distance of predictions from the exact process' in its sds, root mean square over test rows, and the
+    ratio of sds, against steps; bands: one sd over seeds.
+    """
+    several = (arm for arm in arms if len(arm.cells[0].early) > 1)
+    own = [(arm, base) for arm in several if (base := _exact(arms, arm)) not in (None, arm)]
+    if not own:
+        return None
+    figure, panels = grid((8.0, 3.4), title, columns=2)
+    for arm, base in own:
+        mean, sd = _handed_in(base)[:, 0]
+        steps = [step for step, *_ in arm.cells[0].early]
+        predicted = np.array([[after[1:] for after in cell.early] for cell in arm.cells])  # (S, T, 2, rows)
+        answer = Answer(predicted[:, :, 0], predicted[:, :, 1])
+        one = errors(answer, Truth(mean, sd, np.zeros(len(mean)), base.name))
+        for axis, values in zip(panels, (one.rms, one.sd_ratio), strict=True):
+            band(axis, steps, values, styles[arm.name], arm.name, positive=True, marker="o")
+    for axis, label in zip(panels, ("off the exact process, sds", "sd ratio"), strict=True):
+        axis.set(xscale="log", yscale="log", xlabel="steps", ylabel=label)
+        round_numbers(axis.xaxis)
+    panels[1].axhline(1.0, color=INK, linewidth=0.8)
+    legend_below(figure, panels[0])
+    return figure
+
+
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     few = arm.has("final_effective") and float(arm.each("final_effective").mean()) < 1.5
     text = "its weights are all on one set of inducing inputs: the work on the others is lost."
@@ -194,5 +219,8 @@ SECTION = Section(
     "prediction", metrics=METRICS, title="Predictions at the end (mean ± sd over seeds)",
     reads=("final_rmse",), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
     replaces=("functionals",),
-    figures={"prediction_errors": _curves, "predicted_function": _bands, "posterior_by_steps": _steps},
+    figures={
+        "prediction_errors": _curves, "predicted_function": _bands, "posterior_by_steps": _steps,
+        "posterior_convergence": _settling,
+    },
 )  # fmt: skip
