@@ -19,6 +19,8 @@ class ThetaUpdate(Sampler):
     #: the shape of its steps, and how many a move takes, where it has such settings
     metric = "identity"
     n_steps: int | str | None = None
+    #: whether its averages, as it is set, converge to others than the posterior's
+    biased = False
 
     def inner_arms(self, arm: Any) -> tuple[Any, ...]:
         """EP's, where its Gaussian shapes steps or is where chains start."""
@@ -55,6 +57,34 @@ class RandomWalk(Stepping):
 
     paper: ClassVar[str] = "Metropolis et al. 1953; step scaled to accept 0.234, Roberts et al. 1997"
     target_accept: float = setting(0.234, "what burn-in tunes the step to", above=0, at_most=1)
+
+
+@option("sampler", "adaptive_metropolis")
+class AdaptiveMetropolis(Proposer):
+    """A random walk shaped by the running covariance of its own draws, which vanishing gains adapt.
+
+    Averages converge to the posterior's for decay above 1/2; adapts=burn_in makes a plain walk of it then.
+    """
+
+    paper: ClassVar[str] = (
+        "Haario, Saksman and Tamminen 2001; Andrieu and Thoms 2008; Angelino, Johnson and Adams 2016, "
+        "section 3.6"
+    )
+    decay: float = setting(
+        1.0,
+        "gains are (t + 1)^(-decay); exact in the limit above 1/2; the smaller, the sooner draws are forgotten",
+        at_least=0,
+        at_most=1,
+    )
+    adapts: Literal["throughout", "burn_in"] = setting(
+        "throughout", "burn_in: the shape is fixed when burn-in ends"
+    )
+    target_accept: float = setting(0.234, "what burn-in tunes the step to", above=0, at_most=1)
+    step: float | None = setting(None, "a number fixes the step, in sds of the shape", above=0)
+
+    @property
+    def biased(self) -> bool:  # type: ignore[override]
+        return self.adapts == "throughout" and self.decay <= 0.5
 
 
 @option("sampler", "mala")

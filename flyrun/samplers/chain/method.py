@@ -59,7 +59,8 @@ class Chain(OnData):
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         self.setup, self.module = Setup(arm, problem), arm.sampler.code
-        self.label, self.exact = self.module.LABEL, arm.acceptance is None or arm.acceptance.exact
+        self.label = self.module.LABEL
+        self.exact = (arm.acceptance is None or arm.acceptance.exact) and not arm.sampler.biased
         started = time.perf_counter()
         with threadpool_limits(1):
             self._target, self._brightness = self._make_target()
