@@ -131,6 +131,25 @@ class MhSs(Thinned):
     bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
 
 
+@option("acceptance", "poisson_estimator")
+class PoissonEstimator(Thinned):
+    """A pseudo-marginal chain: each state keeps an unbiased estimate of the likelihood, never negative.
+
+    Poisson's estimator of what an expansion at the MAP leaves out, with data drawn by their bounds.
+    """
+
+    paper: ClassVar[str] = (
+        "Wagner 1987; Papaspiliopoulos 2009; Andrieu and Roberts 2009; Angelino, Johnson and Adams 2016, "
+        "section 3.6"
+    )
+    kernel: ClassVar[str] = "flyrun.samplers.chain.acceptance.poisson_estimator"
+    order: int = setting(2, "of the expansion: 1 | 2 | 3", at_least=1, at_most=3)
+    bounds: Literal["local", "global"] = setting("local", "constants of each datum; global: one for all")
+    intensity: float = setting(
+        1.0, "by how many more data estimates are made than keep them from being negative", at_least=1
+    )
+
+
 def _order() -> Any:
     """Of the proxies of a rule that reads until it is sure."""
     what = "of the Taylor polynomials at the MAP that stand in for log likelihoods; 0: none"
@@ -164,7 +183,10 @@ class Austerity(Subsampled):
 
 @option("acceptance", "confidence")
 class Confidence(Subsampled):
-    """Reads growing batches until a bound on their mean is sure; errs with chance epsilon, 0 reads all."""
+    """Reads growing batches until a bound on their mean is sure; errs with chance epsilon, 0 reads all.
+
+    Algorithm 7 of Angelino, Johnson and Adams 2016 is bound=hoeffding_serfling growth=1 levels=size.
+    """
 
     paper: ClassVar[str] = "Bardenet, Doucet and Holmes 2014 and 2017, On MCMC Methods for Tall Data"
     bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = setting(
@@ -173,10 +195,35 @@ class Confidence(Subsampled):
     order: int = _order()
     batch: int = setting(20, "data read first, at least 2", at_least=2)
     growth: float = setting(
-        2.0, "by how much the data read grow from one stage to the next, above 1", above=1
+        2.0, "by how much the data read grow from one stage to the next; 1: by batch", at_least=1
     )
+    levels: Literal["stage", "size"] = setting(
+        "stage", "chances of a wrong answer fall with the number of the stage; size: of the data read"
+    )
+    power: float = setting(2.0, "as which power they fall", above=1)
     epsilon: float = setting(0.01, "chance of a wrong answer", at_least=0, at_most=0.5)
     at_map = True  # type: ignore[assignment]  # ranges of log likelihoods are told by leverages there
+
+
+@option("acceptance", "bright_subset")
+class BrightSubset(Acceptance):
+    """Firefly whose proposals are tested by batches of the bright data; biased, except for epsilon=0."""
+
+    paper: ClassVar[str] = "Angelino, Johnson and Adams 2016, section 3.6; Korattikara, Chen and Welling 2014"
+    batch: int = setting(16, "bright data read at a time", at_least=2, at_most=128)
+    epsilon: float = setting(
+        0.05, "chance of a wrong answer, if sample means are normal; 0: reads all", at_least=0, at_most=0.5
+    )
+
+    @property
+    def exact(self) -> bool:
+        return self.epsilon == 0
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; it tests bright data."""
+        if arm.bound is not None and not arm.bound.firefly:
+            return f"acceptance={self.name}: tests Firefly's bright data; choose bound=map"
+        return super().unfit(arm)
 
 
 @option("acceptance", "pseudo_marginal")

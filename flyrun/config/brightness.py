@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from flyrun.config.schema import Choice, option, setting
+from flyrun.errors import ConfigError
 
 
 class Brightness(Choice):
@@ -48,6 +49,16 @@ class Implicit(Brightness):
         at_least=1e-12,
         at_most=1,
     )
+    darken: float = setting(
+        1.0, "probability that a bright datum is proposed to darken, at least q", at_least=1e-12, at_most=1
+    )
+
+    def check(self) -> None:
+        super().check()
+        if isinstance(self.q, float) and self.q > self.darken:
+            raise ConfigError(
+                f"brightness.darken={self.darken:g}: is below brightness.q={self.q:g}; choose at least that"
+            )
 
     @property
     def expects_tight(self) -> str:

@@ -89,6 +89,14 @@ class _Rest:
     def __neg__(self) -> "_Rest":
         return self
 
+    def __truediv__(self, share: float) -> "_Rest":
+        """V/share in V's place, before anything was said of V."""
+        return _Rest(self.rng, self.high / share)
+
+    def log1p(self) -> "_Rest":
+        """The last step on the way from −V back to r."""
+        return self
+
     def expm1(self) -> "_Rest":
         """A step on the way from r to −log V, as are the next and the change of sign."""
         return self

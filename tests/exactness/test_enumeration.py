@@ -93,6 +93,7 @@ KERNELS = {
     "per datum": lambda: per_datum(RATES),
     "per datum, one bin": lambda: per_datum(np.array([0.5, 0.3, 0.26])),
     **{f"implicit q={q}": (lambda q=q: implicit(q, 3)) for q in (0.05, 0.5, 1.0)},
+    **{f"implicit darken={r}": (lambda r=r: implicit(0.2, 3, r)) for r in (0.2, 0.7)},
     **{
         f"explicit {order} {share}": (lambda order=order, share=share: explicit(share, order, 3))
         for order in ORDERS
@@ -116,6 +117,12 @@ def test_negative_control_the_printed_inequality_is_not_invariant(monkeypatch):
     matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: inverted_implicit(0.5, 3), monkeypatch)
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-14)
     assert np.abs(pi @ matrix - pi).max() > 0.01
+
+
+def test_negative_control_a_reluctance_of_one_side_alone_is_not_invariant(monkeypatch):
+    monkeypatch.setattr("flyrun.samplers.chain.brightness.base.reluctance", lambda brightness: 0.0)
+    matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: implicit(0.2, 3, 0.3), monkeypatch)
+    assert np.abs(pi @ matrix - pi).max() > 1e-3
 
 
 def test_a_datum_at_its_tight_point_is_never_lit():

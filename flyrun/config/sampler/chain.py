@@ -72,7 +72,7 @@ class AdaptiveMetropolis(Proposer):
     )
     decay: float = setting(
         1.0,
-        "gains are (t + 1)^(-decay); exact in the limit above 1/2; the smaller, the sooner draws are forgotten",
+        "gains are (t + 1)^(-decay), exact in the limit above 1/2; 1 weighs all draws alike",
         at_least=0,
         at_most=1,
     )

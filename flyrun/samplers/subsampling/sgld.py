@@ -1,7 +1,8 @@
 """Stochastic gradient Langevin dynamics (Welling & Teh 2011; Angelino, Johnson & Adams 2016, Algorithm 8).
 
 θ ← θ + ½ε_t G ∇U_t(θ) + N(0, ε_t G), U_t = log p(θ) + (N/b) Σ_batch log p(x_n|θ), without a test of
-acceptance: biased for every step. Steps ε_t = step·(delay + t)^(−decay), constant for decay = 0. G is I or,
+acceptance: biased for every step. Steps ε_t = step·(delay + t)^(−decay), constant for decay = 0, and never
+below `floor`, the survey's ε_∞ > 0, with which a bias stays (its (3.45) wants Σε_t² < ∞). G is I or,
 for metric=hessian, H⁻¹, H the posterior's curvature at the MAP: steps are then in units of its variance, as a
 step in θ itself must stay far below 4 by H's largest eigenvalue.
 
@@ -35,7 +36,7 @@ class Sgld(GradientChain):
     def step_size(self, step: np.ndarray | int) -> Any:
         """ε_t of a step t, counted from 0."""
         sampler = self.arm.sampler
-        return sampler.step * (sampler.delay + step) ** -sampler.decay
+        return np.maximum(sampler.step * (sampler.delay + step) ** -sampler.decay, sampler.floor)
 
     def move(
         self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray, beside: State

@@ -76,11 +76,16 @@ def log_rate(brightness, n):
     """log q_n, q_n the probability with which dark datum n is proposed to be lit."""
 
 
+@inlined
+def reluctance(brightness):
+    """−log q_{b→d}, of the probability with which a bright datum is proposed to darken; 0: all are."""
+
+
 @plain_jit
 def settle(brightness, rng, target, n_proposed):
-    """Light and darken by Metropolis-Hastings (Algorithm 2), for updates with a `log_rate` and `sweep_room`.
+    """Light and darken by Metropolis-Hastings (Algorithm 2), for updates with `log_rate`, `reluctance`, `sweep_room`.
 
-    Dark data brightness.proposed[:n_proposed] have just been queried; all bright data are proposed to darken.
+    Dark data brightness.proposed[:n_proposed] have just been queried.
 
     A dark datum is proposed if a uniform V is below q_n and lit if it is below L̃_n too: that is Algorithm
     2's "with probability min(1, L̃/q)" with a uniform that is drawn already; chance[:n_proposed] tells it (see
@@ -102,8 +107,8 @@ def settle(brightness, rng, target, n_proposed):
     exponentials(brightness.stream, rng, n_bright)
     for i in range(n_bright - 1, -1, -1):
         lit[end] = i
-        level = max(memory.values[i] - log_rate(brightness, ith_bright(partition, i)), 0.0)
-        end += np.uint64(draws[i] > level)  # min(1, q/L̃)
+        level = max(memory.values[i] - log_rate(brightness, ith_bright(partition, i)), reluctance(brightness))
+        end += np.uint64(draws[i] > level)  # min(q_{b→d}, q/L̃)
     for j in range(n_lit, np.int64(end)):
         darken(target, lit[j])
     for j in range(n_lit):

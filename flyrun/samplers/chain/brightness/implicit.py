@@ -1,5 +1,6 @@
 """Algorithm 2 of Maclaurin & Adams (2014): dark data are proposed with one probability, by skips."""
 
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,14 @@ from flyrun.models.features import expect
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import LANES, Stream, exponentials
-from flyrun.samplers.chain.brightness.base import log_rate, resample, settle, skip_rate, sweep_room
+from flyrun.samplers.chain.brightness.base import (
+    log_rate,
+    reluctance,
+    resample,
+    settle,
+    skip_rate,
+    sweep_room,
+)
 from flyrun.samplers.chain.brightness.partition import is_bright
 from flyrun.samplers.chain.targets.firefly import evaluate_dark
 
@@ -24,10 +32,10 @@ still an int64. Rates that are lower than its inverse propose nobody in the life
 class Implicit(NamedTuple):
     """Algorithm 2: Metropolis-Hastings on every z_n at once, the dark ones proposed with probability q.
 
-    A bright datum is always proposed to darken and does so with probability min(1, q/L̃). A dark datum is
-    proposed to be lit with probability q, and is with probability min(1, L̃/q): the printed algorithm has the
-    inequality the wrong way round here. Which dark data are proposed is drawn by geometric skips, so a sweep
-    costs O(bright + q·dark), never O(N).
+    A bright datum is proposed to darken with probability r = q_{b→d}, 1 as in Algorithm 2, and does so with
+    probability min(1, q/(r L̃)). A dark datum is proposed to be lit with probability q = q_{d→b}, and is with
+    probability min(1, r L̃/q): the printed algorithm has the inequality the wrong way round here. Which dark
+    data are proposed is drawn by geometric skips, so a sweep costs O(bright + q·dark), never O(N).
     """
 
     log_q: float  # log of the proposal probability q in (0, 1]
@@ -41,17 +49,19 @@ class Implicit(NamedTuple):
     # (N,): workspace, for each proposed datum what says whether it is lit (see verdict.py)
     chance: np.ndarray
     stream: Stream  # of exponentials
+    darken: float  # r, q ≤ r ≤ 1
 
 
 def build(config: options.Implicit, n_data: int, expected: np.ndarray) -> Implicit:
-    """Update with config.q; "auto" is `global_rate`."""
-    return implicit(global_rate(expected) if config.q == "auto" else config.q, n_data)
+    """Update with config.q and config.darken; "auto" is `global_rate`."""
+    q = min(global_rate(expected), config.darken) if config.q == "auto" else config.q
+    return implicit(q, n_data, config.darken)
 
 
-def implicit(q: float, n_data: int) -> Implicit:
-    """Algorithm 2 with proposal probability 0 < q ≤ 1."""
+def implicit(q: float, n_data: int, darken: float = 1.0) -> Implicit:
+    """Algorithm 2 with proposal probabilities 0 < q ≤ darken ≤ 1."""
     n_draws = LANES * max(1, int(q * n_data) // LANES)
-    return Implicit(float(np.log(q)), float(skip_rate(q)), n_draws, *sweep_room(n_data))
+    return Implicit(float(np.log(q)), float(skip_rate(q)), n_draws, *sweep_room(n_data), float(darken))
 
 
 def global_rate(expected: np.ndarray) -> float:
@@ -64,6 +74,7 @@ def global_rate(expected: np.ndarray) -> float:
 
 
 implements(log_rate, Implicit)(lambda brightness, n: brightness.log_q)
+implements(reluctance, Implicit)(lambda brightness: -log(brightness.darken))
 
 
 @implements(resample, Implicit)
@@ -87,5 +98,8 @@ def _implicit_sweep(brightness, rng, target, theta):
             count += _ONE - is_bright(partition, n)
         n_draws = LANES
     n_proposed = np.int64(count)
+    if brightness.darken < 1.0:  # lit if V < rL̃: V/r in V's place
+        for j in range(n_proposed):
+            chance[j] = -np.log1p(np.expm1(-chance[j]) / brightness.darken)
     evaluate_dark(target, proposed[:n_proposed], theta)
     settle(brightness, rng, target, n_proposed)

@@ -21,7 +21,14 @@ from flyrun.models.features import expect
 from flyrun.numerics.compiled import implements
 from flyrun.numerics.state import unsaved
 from flyrun.numerics.streams import LANES, Stream, exponentials
-from flyrun.samplers.chain.brightness.base import log_rate, resample, settle, skip_rate, sweep_room
+from flyrun.samplers.chain.brightness.base import (
+    log_rate,
+    reluctance,
+    resample,
+    settle,
+    skip_rate,
+    sweep_room,
+)
 from flyrun.samplers.chain.brightness.partition import is_bright
 from flyrun.samplers.chain.targets.firefly import evaluate_dark
 
@@ -69,6 +76,7 @@ def rates(expected: np.ndarray, factor: float) -> np.ndarray:
 
 
 implements(log_rate, PerDatum)(lambda brightness, n: brightness.log_q[n])
+implements(reluctance, PerDatum)(lambda brightness: 0.0)
 
 
 @implements(resample, PerDatum)

@@ -16,7 +16,7 @@ import numpy as np
 from flyrun.errors import DensityError
 from flyrun.models.features import BLOCK, Features, Model, predict, pull_back
 from flyrun.models.likelihood import enter, log_bound, log_likelihood
-from flyrun.numerics.compiled import implements, inline_jit, inlined
+from flyrun.numerics.compiled import implements, inline_jit, inlined, jit
 from flyrun.numerics.state import packed
 from flyrun.numerics.vector_math import log_positive, one_minus_exp_negative
 from flyrun.samplers.chain.brightness import partition
@@ -216,6 +216,23 @@ def brighten(target, n, j):
 @inlined
 def darken(target, i):
     """Make the i-th bright datum dark and forget what was kept of it; the last bright one takes its place."""
+
+
+@jit
+def evaluate_bright(target, first, last, theta, values):
+    """Query the bright data in places first … last − 1, at most BLOCK, at a proposal: log L̃_n into
+    memory.proposed_values[first:last]. values: (BLOCK,), workspace."""
+    _evaluate(target, target.memory.partition.bright[first:last], theta, values, None)
+    for i in range(last - first):
+        target.memory.proposed_values[first + i] = values[i]
+
+
+@inline_jit
+def swap_bright(target, i, j):
+    """Let the i-th and the j-th bright datum change places; of a target that keeps no slopes."""
+    bright, values = target.memory.partition.bright, target.memory.values
+    bright[i], bright[j] = bright[j], bright[i]
+    values[i], values[j] = values[j], values[i]
 
 
 @inline_jit
