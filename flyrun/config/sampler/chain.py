@@ -106,6 +106,27 @@ class Mala(Stepping):
         return super().unfit(arm)
 
 
+@option("sampler", "sgld_tested")
+class SgldTested(Stepping):
+    """SGLD's proposals, a gradient by a batch and noise, which a rule accepts or refuses.
+
+    The way back has the same batch: exact with acceptance=exact, SGLD "fixed up" with acceptance=austerity.
+    """
+
+    paper: ClassVar[str] = (
+        "Korattikara, Chen and Welling 2014, section 6.4; Angelino, Johnson and Adams 2016, section 3.6"
+    )
+    suggests: ClassVar[tuple[str, ...]] = (*ThetaUpdate.suggests, "acceptance=austerity")
+    batch: int = setting(100, "rows of a gradient, drawn anew for each proposal", at_least=1)
+    target_accept: float = setting(0.57, "what burn-in tunes the step to", above=0, at_most=1)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; a batch is of all the data, not of the bright ones."""
+        if arm.bound is not None and arm.bound.firefly:
+            return f"sampler={self.name}: takes gradients of all the data's likelihood; choose bound=none"
+        return super().unfit(arm)
+
+
 @option("sampler", "hmc")
 class Hmc(ThetaUpdate):
     """Hamiltonian Monte Carlo about a Gaussian; with bound=map this is Firefly-HMC.

@@ -52,7 +52,7 @@ class Sgld(Shaped):
     step: float = setting(1e-4, "steps are step·(delay + t)^(-decay)", above=0)
     delay: float = setting(1.0, "steps by which the schedule is late", above=0)
     decay: float = setting(0.55, "0: all steps alike", at_least=0, at_most=1)
-    floor: float = setting(0.0, "no step is below it: the survey\'s limit of the steps", at_least=0)
+    floor: float = setting(0.0, "no step is below it: the survey's limit of the steps", at_least=0)
     average: Literal["even", "steps"] = setting(
         "even", "steps: positions weighted by their steps, not draws; for decay above 0"
     )
@@ -68,7 +68,7 @@ class SgldCv(ByGradients):
     step: float = setting(0.2, "steps are step·(delay + t)^(-decay)", above=0)
     delay: float = setting(1.0, "steps by which the schedule is late", above=0)
     decay: float = setting(0.0, "0: all steps alike", at_least=0, at_most=1)
-    floor: float = setting(0.0, "no step is below it: the survey\'s limit of the steps", at_least=0)
+    floor: float = setting(0.0, "no step is below it: the survey's limit of the steps", at_least=0)
     metric: Literal["identity", "hessian"] = setting(
         "hessian",
         "steps shaped by the posterior's curvature at the MAP, in units of its variance; identity: as"

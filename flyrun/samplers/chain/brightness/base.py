@@ -83,7 +83,7 @@ def reluctance(brightness):
 
 @plain_jit
 def settle(brightness, rng, target, n_proposed):
-    """Light and darken by Metropolis-Hastings (Algorithm 2), for updates with `log_rate`, `reluctance`, `sweep_room`.
+    """Light and darken by Metropolis-Hastings (Algorithm 2), for updates with these two and `sweep_room`.
 
     Dark data brightness.proposed[:n_proposed] have just been queried.
 
