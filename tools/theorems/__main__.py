@@ -1,7 +1,7 @@
 """What the papers' theorems say, beside what they are on a small graph; into results/measured/theorems.csv.
 
 A graph of three binary variables, an edge of another strength between each two; for Theorem 4 two variables
-with one edge. `make theorems`.
+with one edge; for the survey's Theorem 3.1 a logit on a grid (approximate_test.py). `make theorems`.
 """
 
 import csv
@@ -15,8 +15,11 @@ from scipy import stats
 
 from flyrun import files
 from flyrun.report.illustrations.mgpmh_gap import mgpmh_bound, recalled_mgpmh_bound
+from flyrun.samplers.chain.acceptance.austerity import austerity
+from flyrun.samplers.chain.acceptance.confidence import confidence
 from tools.results.published import MEASURED
 from tools.theorems import kept_estimates as kept
+from tools.theorems.approximate_test import N, stationary, told
 from tools.theorems.spectral_gap import SmallGraph, gap, gibbs, mgpmh
 
 TABLE = MEASURED / "theorems.csv"
@@ -24,6 +27,7 @@ GRAPH = SmallGraph(3, 2, [((0, 1), 0.7 * np.eye(2)), ((0, 2), 0.3 * np.eye(2)), 
 PAIR = SmallGraph(2, 2, [((0, 1), np.eye(2))])
 DELTA, DOUBT = 0.2, 0.1  # what an estimate may be off by, and how likely it may be off by more
 ISING_TOTAL = 416.14  # Ψ of the paper's Ising model
+LEVELS = {"t_test": 0.01, "bounds": 0.2}  # ε of approximate tests
 XI = 1.5  # where untuned bounds of the logistic likelihood touch
 _COLUMNS = ("claim", "value", "claimed", "holds")
 
@@ -40,18 +44,24 @@ def rows() -> list[dict[str, Any]]:
         (chances, np.array([0.0, 2.0]) * energy)
         for (chances, _), energy in zip(bounded, GRAPH.energy, strict=True)
     ]
-    law = kept.of_positions(_stationary(kept.min_gibbs(GRAPH, tilted)), tilted)
+    law = kept.of_positions(stationary(kept.min_gibbs(GRAPH, tilted)), tilted)
     said = np.array([chances @ np.exp(values) for chances, values in tilted])
     pair = gap(mgpmh(PAIR, 16.0), PAIR.stationary) / gap(gibbs(PAIR), PAIR.stationary)
+    tests = {
+        "t_test": told(austerity(N, 100, LEVELS["t_test"])),
+        "bounds": told(confidence(N, 20, 2.0, LEVELS["bounds"], "hoeffding_serfling")),
+    }
     found = [
         ("theorem_1", _apart(law, said / said.sum()), 1e-12),
         ("theorem_1_bias", _apart(law, GRAPH.stationary), 0.0),
         ("lemma_1", _mean_off(kept.poisson_sums(GRAPH, GRAPH.total**2)), 1e-8),
         ("theorem_1_unbiased", _off(both[0], bounded), 1e-12),
         ("theorem_5", _off(both[1], bounded), 1e-12),
-        ("theorem_3", _apart(_stationary(mgpmh(GRAPH, batch)), GRAPH.stationary), 1e-10),
+        ("theorem_3", _apart(stationary(mgpmh(GRAPH, batch)), GRAPH.stationary), 1e-10),
         ("lemma_2", _beyond(), DOUBT),
         ("firefly_bright", _brightest(), 0.02),
+        *((f"theorem_3_1_{name}", one.apart, one.claimed) for name, one in tests.items()),
+        *((f"level_of_{name}", one.error, LEVELS[name]) for name, one in tests.items()),
     ]
     least = [
         ("theorem_2", ratios[0], math.exp(-6.0 * DELTA)),
@@ -68,13 +78,6 @@ def rows() -> list[dict[str, Any]]:
     ]
 
 
-def _stationary(matrix: np.ndarray) -> np.ndarray:
-    """The law that a chain leaves as it is."""
-    size = len(matrix)
-    system = np.vstack([matrix.T - np.eye(size), np.ones(size)])
-    return np.linalg.lstsq(system, np.append(np.zeros(size), 1.0), rcond=None)[0]
-
-
 def _apart(one: np.ndarray, other: np.ndarray) -> float:
     """Total variation."""
     return float(0.5 * np.abs(one - other).sum())
@@ -82,7 +85,7 @@ def _apart(one: np.ndarray, other: np.ndarray) -> float:
 
 def _off(matrix: np.ndarray, laws: kept.Laws) -> float:
     """How far x is from π in the law that a chain over (x, ε) leaves as it is."""
-    return _apart(kept.of_positions(_stationary(matrix), laws), GRAPH.stationary)
+    return _apart(kept.of_positions(stationary(matrix), laws), GRAPH.stationary)
 
 
 def _mean_off(laws: kept.Laws) -> float:

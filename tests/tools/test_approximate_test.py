@@ -1,0 +1,46 @@
+"""The chance with which a test accepts, worked out, against the rules' own code; no error where none is made."""
+
+import numpy as np
+import pytest
+
+from flyrun.models import gaussian_prior, logistic
+from flyrun.samplers.chain.acceptance.austerity import austerity
+from flyrun.samplers.chain.acceptance.confidence import confidence
+from flyrun.samplers.chain.acceptance.rule import decide
+from flyrun.samplers.chain.targets.subset import subset
+from tests.exactness.chains import begin
+from tools.theorems.approximate_test import EVENTS, GRID, N, chance, exact_chance, told
+
+TRIALS = 2_000
+
+
+def _accepted(rule, here, there):
+    """Share of trials that a rule accepts."""
+    signs = np.where(np.arange(N) < EVENTS, 1.0, -1.0)
+    model, features = logistic.bind(np.ones((N, 1)), signs)
+    target, rng, moved = subset(gaussian_prior.prior(1.0), model, features, 1), np.random.default_rng(1), 0
+    theta = np.array([here])
+    begin(target, rng, theta)
+    for _ in range(TRIALS):
+        decide(rule, rng, target, theta, np.array([there]), 0.0)
+        if theta[0] != here:
+            moved += 1
+            theta[0] = here
+            begin(target, rng, theta)
+    return moved / TRIALS
+
+
+@pytest.mark.parametrize(("i", "j"), [(2, 1), (2, 3)])
+def test_a_t_tests_chance_is_what_its_code_does(i, j):
+    rule, pair = austerity(N, 100, 0.05), (GRID[i], GRID[j])
+    worked_out = chance(rule, *pair)
+    error = np.sqrt(worked_out * (1.0 - worked_out) / TRIALS)
+    share = _accepted(rule, *pair)
+    assert abs(share - worked_out) < 4.5 * error
+    if j == 1:  # and not the exact test's
+        assert abs(share - exact_chance(*pair)) > 9 * error
+
+
+def test_a_test_that_reads_all_data_has_no_error():
+    never = confidence(N, 20, 2.0, 0.0, "hoeffding_serfling")
+    assert told(never).error < 1e-12
