@@ -1,4 +1,4 @@
-"""The chance with which a test accepts, worked out, against the rules' own code; no error where none is made."""
+"""The chance with which a test accepts, worked out, against the rules' own code; and one without error."""
 
 import numpy as np
 import pytest

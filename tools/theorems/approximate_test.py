@@ -1,6 +1,6 @@
 """Theorem 3.1 of Angelino, Johnson & Adams (2016) where E_max can be computed: a chain on a grid, by events.
 
-N trials of which a few are events, θ their logit on a grid, proposals even over it. Log likelihood ratios take
+N trials of which a few are events, θ their logit on a grid, proposals even over it. Likelihood ratios take
 two values, so that a test which reads batches goes by the number of events among the data read so far: its
 chance to accept, over all orders of the data and all u, is a finite sum.
 """
