@@ -103,6 +103,7 @@ MEANINGS = {
     "method": "the contract of a method, and the family that it prepares",
     "mixture": "the mixture of two normals: its model, its samplers",
     "none": "no bounds, no brightness",
+    "poisson_estimator": "a density estimated by Poisson numbers of its terms: of a graph, of a likelihood",
     "predict": "a fit's predictions of new rows: the work, the verb",
     "prefetching": "prefetching: its options, its method, its section",
     "probit": "probit regression: its family, its compiled likelihood with bounds",
