@@ -37,7 +37,7 @@ class AdaptiveMetropolis(NamedTuple):
     step: StepSize
     decay: float  # α
     throughout: bool  # whether Σ goes on moving after burn-in
-    count: np.ndarray  # (1,) int64: t, draws that Σ has seen
+    seen: np.ndarray  # (1,) int64: t, the draws that Σ has seen
     mean: np.ndarray  # μ, (P,)
     root: np.ndarray  # U, (P, P), upper triangle: UᵀU = Σ, at first I
     last: np.ndarray  # (P,): where the chain is, for `tune`
@@ -60,9 +60,9 @@ def build(config: options.AdaptiveMetropolis, n_params: int) -> AdaptiveMetropol
 def learn(kernel, theta):
     """Move μ and Σ towards θ, (P,): O(P²), U by its rank-one update (Golub & Van Loan 2013, §6.5.4)."""
     root, away, size = kernel.root, kernel.noise, theta.shape[0]
-    kernel.count[0] += 1
-    gain = (kernel.count[0] + 1.0) ** -kernel.decay
-    if kernel.count[0] == 1:
+    kernel.seen[0] += 1
+    gain = (kernel.seen[0] + 1.0) ** -kernel.decay
+    if kernel.seen[0] == 1:
         copy_into(kernel.mean, theta)
     for d in range(size):
         away[d] = sqrt(gain) * (theta[d] - kernel.mean[d])

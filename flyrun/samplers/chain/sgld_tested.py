@@ -29,14 +29,14 @@ LABEL = "Langevin by batches"
 GRADIENTS = False
 
 
-@unsaved(workspace=("index", "work"), fixed=("metric",))
+@unsaved(workspace=("batch", "work"), fixed=("metric",))
 class SgldTested(NamedTuple):
     """Accepted with the Metropolis-Hastings ratio of a Langevin step on the batch's gradient."""
 
     step: StepSize
     metric: Any  # P
     stream: Stream  # of normals
-    index: np.ndarray  # (b,) int64: workspace, the batch
+    batch: np.ndarray  # (b,) int64: workspace
     work: np.ndarray  # (7, P): workspace
     rule: Any = Exact()  # of acceptance
 
@@ -70,7 +70,7 @@ def _gradient(target, index, theta, total, out):
 
 @implements(update, SgldTested)
 def _sgld_tested(kernel, rng, target, theta):
-    index, work = kernel.index, kernel.work
+    index, work = kernel.batch, kernel.work
     proposal, noise, here, there, drift, way_back = work[0], work[1], work[2], work[3], work[4], work[5]
     step = kernel.step.current[0]
     half = 0.5 * step * step

@@ -50,7 +50,7 @@ def test_moments_are_the_posteriors_and_the_shape_becomes_its_covariance(adapts,
     assert score < LEVEL
     covariance = kernel.root.T @ kernel.root
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), PROBLEM.sd, rtol=0.35)
-    assert (kernel.count[0] > 1000) == (adapts == "throughout")
+    assert (kernel.seen[0] > 1000) == (adapts == "throughout")
 
 
 def test_negative_control_gains_that_do_not_vanish_are_biased():
