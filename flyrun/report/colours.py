@@ -47,6 +47,7 @@ KNOWN = {
     "weierstrass": GREEN, "weierstrass_wide": VERMILION, "consensus_4": SKY, "consensus_16": SKY,
     "weierstrass_16": BLACK, "prefetching_16": BLUE,
     "advi_full_rank": GREY, "synchronous": GREY, "streaming_vb": BLACK, "streaming_ep_stale": BLACK,
+    "firefly": ORANGE, "sgld_step_0.03": SKY,
 }  # fmt: skip
 # These name a method whatever its arms are called, as there are several of one with other batches.
 _SAMPLERS = ("gibbs", "min_gibbs", "local_minibatch", "mgpmh", "double_min", "poisson_gibbs")

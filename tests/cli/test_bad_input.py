@@ -60,7 +60,7 @@ CALLS = {
     f"{MNIST} acceptance=austerity acceptance.epsilon=0.6": "acceptance.epsilon=0.6: must be a finite",
     f"{MNIST} acceptance=austerity acceptance.epsilon=-0.1": "acceptance.epsilon=-0.1: must",
     f"{MNIST} acceptance=austerity acceptance.batch=1": "acceptance.batch=1: must be a whole number",
-    f"{MNIST} acceptance=confidence acceptance.growth=1": "acceptance.growth=1: must be a finite",
+    f"{MNIST} acceptance=confidence acceptance.growth=0.5": "acceptance.growth=0.5: must be a finite",
     f"{MNIST} acceptance=confidence acceptance.bound=chernoff": "acceptance.bound=chernoff: must be",
     f"{MNIST} acceptance=confidence acceptance.order=3": "acceptance.order=3: must",
     # choices that do not go together
@@ -98,7 +98,7 @@ CALLS = {
     f"{EXPANDED.replace('pcn', 'mala')} acceptance=delayed": (
         "does not serve sampler=mala; choose acceptance=exact, acceptance=smh"
     ),
-    f"{MOVED} acceptance=exact": "has no expansion to move on; choose acceptance=smh, acceptance=tuna or",
+    f"{MOVED} acceptance=exact": "has no expansion to move on; choose acceptance=smh, acceptance=tuna,",
     f"{MOVED} acceptance=mh_ss acceptance.order=1 prior=laplace": (
         "makes no proper density of prior=laplace for sampler=surrogate_transition to move on; choose "
         "acceptance.order=2"

@@ -24,6 +24,7 @@ ONLY = {
         "only=[kde_late,kde_epochs_width_0.03,hybrid_late,hybrid_epochs,ours_twice,sgld_step_0.03,svi_constant_0.03,"
         "npv,one_pass_smc]"
     ],
+    "gradient_samplers_search": ["only=[sgld_step_0.01,sgld_cv_step_0.3,sghmc_step_0.01,sgfs_longer]"],
 }
 # fmt: on
 
