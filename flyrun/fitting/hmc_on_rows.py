@@ -22,7 +22,8 @@ _LOST = 20.0  # nats below its centre from where a chain might not find back, as
 class Sampler:
     """Chains of one posterior.
 
-    centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens.
+    centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens;
+    warm_up: iterations that tune the step, fewer where many chains do so together.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Sampler:
         root: np.ndarray,
         rng: np.random.Generator,
         chains: int = CHAINS,
+        warm_up: int = _WARM_UP,
     ):
         self.posterior, self.centre, self.root, self.rng = posterior, centres[0], root, rng
         begun = centres[np.arange(chains) % len(centres)] - self.centre
@@ -42,7 +44,7 @@ class Sampler:
         lost = ~(self.value > self._look(begun)[0] - _LOST)
         self.z[lost] = begun[lost]
         self.value, self.slope = self._look(self.z)
-        for number in range(_WARM_UP):
+        for number in range(warm_up):
             chance = self._step()
             self.log_step += (1.0 + number) ** -0.5 * (chance - _ACCEPTED)
 

@@ -8,8 +8,8 @@ from flyrun.fitting import hmc_on_rows, mode
 from flyrun.fitting.rows_posterior import Posterior
 
 CHAINS = 64
-ERROR = 0.012  # standard error of the log of an sd, and of a mean in sds, at which a run has settled
-_PILOT, _FIRST, _MOST = 200, 300, 19_200  # iterations
+ERROR = 0.015  # standard error of the log of an sd, and of a mean in sds, at which a run has settled
+_WARM_UP, _PILOT, _FIRST, _MOST = 100, 150, 100, 19_200  # iterations
 _APART, _FREEDOM = 2.0, 4.0  # of the t from which chains begin, by the shape at the mode
 _DEEP = 12.0  # nats below the mode: from farther down no step leads anywhere, and a chain begins nearer
 
@@ -46,13 +46,13 @@ def sample(posterior: Posterior, seed: int = 0) -> Settled:
         top = posterior.log_density(at[None])[0]
         while (deep := ~(posterior.log_density(starts) > top - _DEEP)).any():
             starts[deep] = at + 0.7 * (starts[deep] - at)
-        pilot = hmc_on_rows.Sampler(posterior, starts, root, rng, CHAINS)
+        pilot = hmc_on_rows.Sampler(posterior, starts, root, rng, CHAINS, _WARM_UP)
         last = pilot.draw(_PILOT)[:, _PILOT // 2 :]
         root = np.linalg.cholesky(np.cov(last.reshape(-1, len(at)).T).reshape(len(at), len(at)))
-        chains = hmc_on_rows.Sampler(posterior, last[:, -1], root, rng, CHAINS)
+        chains = hmc_on_rows.Sampler(posterior, last[:, -1], root, rng, CHAINS, _WARM_UP)
         x = chains.draw(_FIRST)
         while (found := _moments(x)).error > ERROR and x.shape[1] < _MOST:
-            x = np.concatenate([x, chains.draw(x.shape[1])], axis=1)
+            x = np.concatenate([x, chains.draw(x.shape[1] // 2)], axis=1)
     return found
 
 
