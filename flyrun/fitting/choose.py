@@ -83,6 +83,13 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
             f"--prior {quoted(str(request.priors[0]))}: the chains that are asked for have one prior for all "
             "columns; set it with --prior-scale, or leave settings of chains out"
         )
+    if dataset.beside.keys() - set(schema("model", model).beside):  # type: ignore[attr-defined]
+        role, column = next(iter(layout.beside.items()))
+        asked = listing(word for word in request.overrides if not word.startswith("dataset."))
+        raise ConfigError(
+            f"{table.say(role, column.name)}: the chains of {model} that are asked for take no {role}; leave "
+            f"{asked} out: the draws that then answer take it"
+        )
     classes = dataset.n_classes if dataset.task == "classes" else 1
     n_params = classes * dataset.features.shape[1]
     refuse_many(n_params)

@@ -38,7 +38,7 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
         "s...d,nd->sn...", fitted.beta, _raw(dataset, layout, rows, sign)[:, : fitted.beta.shape[-1]]
     )
     if dataset.offset is not None:
-        offset = dataset.offset[rows]
+        offset = dataset.offset[rows] * layout.target.sd
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     trials = 1.0 if dataset.trials is None else dataset.trials[rows]
     mean = predict.means_at(fitted, eta, trials)

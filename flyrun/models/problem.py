@@ -228,8 +228,11 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
                 f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
             )
         if unknown := dataset.beside.keys() - set(arm.model.beside):
-            able = typed_choices("model", lambda cls: unknown <= set(getattr(cls, "beside", ())))
-            remedy = f"choose {able}, or leave it out" if able else "leave it out"
+            able = typed_choices(
+                "model",
+                lambda cls: getattr(cls, "task", "") == task and unknown <= set(getattr(cls, "beside", ())),
+            )
+            remedy = f"choose {able}, or leave it out" if able else "leave it out: `flyrun fit` takes it"
             name = min(unknown)
             raise ConfigError(f"dataset.{name}: model={arm.model.name} takes no {name}; {remedy}")
         if needs_map and not (arm.model.bounds or arm.model.one_mode or arm.model.climbs):

@@ -12,7 +12,7 @@ from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
 from flyrun.data.table import pieces as table_files
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import read_table
+from flyrun.fitting import choose, read_table
 
 N = 40
 
@@ -118,7 +118,9 @@ def at(row, value, column=None):
         ({}, ["--weights", "y"], r"--weights: y is the target; name another column with --weights"),
         ({}, ["--trials", "w", "--weights", "w"], r"--weights: w is the trials; name another column"),
         ({}, ["--offset", "w", "--exposure", "years"], r"--exposure: its log is an offset, as --offset is"),
-        ({}, ["--trials", "w", "--model", "logistic"], r"no other target has them; leave --trials out"),
+        ({}, ["--trials", "w", "--model", "logistic"], r"choose --model binomial, or leave --trials out"),
+        ({}, ["--trials", "w", "--model", "probit"], r"choose --model binomial, or leave --trials out"),
+        ({"y": ["a", "b"] * 20}, ["--trials", "w", "--model", "softmax"], r"has them; leave --trials out"),
         ({}, ["--offset", "w", "--model", "softmax"], r"which take no offset; leave --offset out"),
     ],
 )  # fmt: skip
@@ -134,7 +136,30 @@ def test_a_model_without_them_does_not_fit_as_if_they_were_not_there(capsys):
     frame().to_csv("mine.csv", index=False)
     words = ["dataset=table", "dataset.path=mine.csv", "dataset.target=y", "dataset.weights=w", "name=none"]
     assert main([*words, "model=probit", "sampler=mala", "bound=none", "protocol=smoke"]) == 2
-    assert "model=probit takes no weights" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "dataset.weights: model=probit takes no weights; leave it out: `flyrun fit` takes it\n" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--offset", "years", "sampler=hmc"], r"--offset years: the chains of log.* leave sampler=hmc "),
+        (["--weights", "w", "--model", "probit", "bound=map"], r"--weights w: .* of probit .* bound=map out"),
+        (["--weights", "w", "dataset.ones=1", "sampler.n_steps=4"], r"no weights; leave sampler.n_steps=4 o"),
+    ],
+)  # fmt: skip
+def test_chains_that_do_not_know_them_are_refused_before_they_are_made(words, said):
+    frame().to_csv("mine.csv", index=False)
+    with pytest.raises(ConfigError, match=said):
+        choose.problem(parse(["mine.csv", "--target", "y", *words]))
+
+
+@pytest.mark.parametrize(("role", "of"), [("offset", np.array), ("exposure", np.log)])
+def test_an_offset_is_in_the_unit_of_a_standardised_target(role, of):
+    rows = loaded(frame(y=np.arange(N) ** 1.5), "--drop", "w", f"--{role}", "years")
+    sd = rows.info["layout"]["target"]["sd"]
+    assert sd > 10.0
+    np.testing.assert_allclose(rows.offset * sd, of(frame().years), rtol=1e-12)
 
 
 def test_check_says_what_they_are(capsys):

@@ -7,6 +7,7 @@ from scipy.special import expit
 
 from flyrun.cli.verbs.fit import parse
 from flyrun.fitting import by_weights, read_table, table_posterior
+from flyrun.fitting.coefficients import Scales
 from flyrun.fitting.rows_posterior import CoefficientPrior
 from flyrun.models.family import family
 
@@ -60,6 +61,48 @@ def test_a_weight_of_two_is_the_file_twice(name):
     assert same(heavy, twice)
     np.testing.assert_allclose(answer(heavy), answer(twice), rtol=1e-6, atol=1e-8)  # the same random numbers
     assert not same(heavy, posterior(table, name, "--exposure", "years")[0])
+
+
+def of(name, table, rng):
+    """A target of a family, which depends on x."""
+    eta = 0.08 * (table.x - 40)
+    if name == "student_t":
+        return (100 + 30 * eta + 9 * rng.standard_t(4, len(table))).round(3)
+    noisy = eta + rng.logistic(size=len(table))
+    return np.digitize(noisy, [-0.5, 0.5] if name == "softmax" else [0.0])
+
+
+@pytest.mark.parametrize("name", ["logistic", "probit", "softmax", "student_t"])
+def test_rows_count_as_often_and_begin_where_they_are_said_to(name):
+    table = people().assign(w=np.arange(120) % 4)
+    table["y"] = of(name, table, np.random.default_rng(1))
+    beside = [] if name == "softmax" else ["--exposure", "years"]
+    written = table.loc[table.index.repeat(table.w)].drop(columns="w")
+    heavy, _ = posterior(table, name, "--weights", "w", *beside)
+    assert same(heavy, posterior(written, name, *beside)[0])
+    assert not same(heavy, posterior(table.drop(columns="w"), name, *beside)[0])
+    if beside:
+        logs = table.assign(years=np.log(table.years))
+        assert same(heavy, posterior(logs, name, "--weights", "w", "--offset", "years")[0])
+        assert not same(heavy, posterior(table, name, "--weights", "w", "--offset", "years")[0])
+
+
+def test_an_offset_of_numbers_is_in_their_unit():
+    """It is what taking it off the target is, whatever the target's sd; sampled and in closed form."""
+    rng = np.random.default_rng(2)
+    table = people(400).drop(columns=["years"]).assign(o=30.0 * rng.standard_normal(400))
+    table["y"] = of("student_t", table, rng) + table.o
+
+    def told(table, *words):
+        made, layout = posterior(table, "gaussian", *words)
+        draws = Scales.of(layout).apply(by_weights.draw(made).x[:, : made.n_coefficients])
+        return draws.mean(axis=0), draws.std(axis=0)
+
+    (mean, sd), (off, _) = told(table, "--offset", "o"), told(table, "--features", "x,z")
+    known, its = told(table.assign(y=table.y - table.o), "--features", "x,z")
+    assert np.abs(mean - known).max() < 0.1 * its.min()
+    np.testing.assert_allclose(sd, its, rtol=0.05)
+    assert np.abs(off - known).max() > its.min()  # the control: the offset matters
 
 
 def test_weights_of_several_sizes_are_rows_written_out():

@@ -320,7 +320,9 @@ def _target(seen: Seen) -> tuple[str, Column]:
         task = "successes" if options.trials else _of_values(seen)
     if (task == "successes") != (options.trials is not None):
         counted = options.say("trials", "COLUMN")
-        mend = f"add {counted}" if task == "successes" else f"leave {options.say('trials')} out"
+        without = f"leave {options.say('trials')} out"
+        other = without if seen.text else f"choose {_models(options, 'successes')}, or {without}"
+        mend = f"add {counted}" if task == "successes" else other
         raise seen.error(f"successes are of trials, and no other target has them; {mend}")
     if task == "classes" and (role := next((r for r in ("offset", "exposure") if r in options.beside), "")):
         raise seen.error(

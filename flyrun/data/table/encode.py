@@ -13,7 +13,8 @@ from flyrun.errors import DataError
 def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, D) of a piece, and its target with what is beside, (n, 1 + B), all float64.
 
-    The target: ±1, class numbers, standardised values, or counts and the like as they are.
+    The target: ±1, class numbers, standardised values, or counts and the like as they are. Offsets are in the
+    standardised target's unit.
     """
     matrix = _matrix(piece, layout)
     parts = [_parts(matrix[column.name], column) for column in layout.features]
@@ -25,7 +26,7 @@ def encode(piece: pd.DataFrame, layout: Layout) -> tuple[np.ndarray, np.ndarray]
     else:
         codes = _codes(piece[aim.name], aim)
         target = codes * 2.0 - 1.0 if layout.task == "binary" else codes
-    beside = [_beside(role, piece[column.name]) for role, column in layout.beside.items()]
+    beside = [_beside(role, piece[column.name], aim.sd) for role, column in layout.beside.items()]
     return rows, np.column_stack([target, *beside]).astype(np.float64, copy=False)
 
 
@@ -46,9 +47,12 @@ def _matrix(piece: pd.DataFrame, layout: Layout, what: str = "the file") -> pd.D
     return formula.Matrix(read, layout.sources, layout.state).columns(piece, what)
 
 
-def _beside(role: str, values: pd.Series) -> np.ndarray:
+def _beside(role: str, values: pd.Series, unit: float) -> np.ndarray:
+    """unit: the target's, by which it was divided; an offset is added to the predictor of what it became."""
     numbers = values.to_numpy(np.float64)
-    return np.log(numbers) if role == "exposure" else numbers
+    if role in ("offset", "exposure"):
+        numbers = (np.log(numbers) if role == "exposure" else numbers) / unit
+    return numbers
 
 
 def _parts(values: pd.Series, column: Column) -> np.ndarray:
