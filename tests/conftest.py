@@ -6,6 +6,9 @@ import os
 # Before flyrun is imported, and for processes that tests start: half the time of compiling, the same numbers.
 # `make check` compares chains with the stored ones under the default.
 os.environ.setdefault("FLYRUN_COMPILE", "quick")
+# Matrices are small here, and a worker stands on every core: two threads each wait for one another, and a
+# test of 6 s takes 16. Runs and fits of the tests' processes share the setting.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings

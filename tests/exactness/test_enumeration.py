@@ -32,12 +32,15 @@ BOUNDS = {
     "map": logistic.tight_at(ROWS.rows @ np.array([0.4, -0.2])),
     "zero": logistic.tight_at(np.zeros(3)),
 }
+BASES = {
+    id(bound): gaussian_prior.pseudo_prior(PRIOR, collapse(bound, logistic.Logistic(), ROWS))
+    for bound in BOUNDS.values()
+}
 
 
 def _target(bound, theta=None, z=()):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    base = gaussian_prior.pseudo_prior(PRIOR, collapse(bound, logistic.Logistic(), ROWS))
-    target = firefly(base, logistic.Logistic(), bound, ROWS, gradients=False)
+    target = firefly(BASES[id(bound)], logistic.Logistic(), bound, ROWS, gradients=False)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)
         brighten(target, n, 0)

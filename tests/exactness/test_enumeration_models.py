@@ -60,16 +60,19 @@ def _thetas(n_params):
     return [rng.normal(size=n_params) * scale for scale in (0.3, 1.0, 1.0, 2.5)]
 
 
-def _bounds(likelihood, model, features, n_params):
+def _bounds(problem):
+    """(bound, the base of its targets) of each bound."""
+    likelihood, model, features, priors, prior, n_params = problem
     at = np.random.default_rng(9).normal(size=n_params).reshape(model.n_predictors, -1)
     slack = likelihood.map_bound(model, features.rows @ at.T)
     likelihood.lower(slack, np.random.default_rng(7).uniform(0.0, 0.5, len(features.rows)))
-    return [
+    bounds = [
         likelihood.untuned_bound(model, features, 0.0),
         likelihood.untuned_bound(model, features, 1.5),
         likelihood.map_bound(model, features.rows @ at.T),
         slack,
     ]
+    return [(bound, priors.pseudo_prior(prior, collapse(bound, model, features))) for bound in bounds]
 
 
 @outer_jit
@@ -88,10 +91,9 @@ def _on_the_way(target, theta, gradient):
     data_gradient(target, theta, gradient)
 
 
-def _target(problem, bound, theta, z):
+def _target(problem, bounded, theta, z):
     """A Firefly target at θ with brightness z; the values of bright data are queried as a chain would."""
-    _, model, features, priors, prior, _ = problem
-    base = priors.pseudo_prior(prior, collapse(bound, model, features))
+    (_, model, features, *_), (bound, base) = problem, bounded
     target = firefly(base, model, bound, features, gradients=True)
     for n in np.flatnonzero(z):
         query(target, np.array([n]), theta)
@@ -100,8 +102,7 @@ def _target(problem, bound, theta, z):
 
 
 def _cases(problem):
-    likelihood, model, features, _, _, n_params = problem
-    return itertools.product(_bounds(likelihood, model, features, n_params), _thetas(n_params))
+    return itertools.product(_bounds(problem), _thetas(problem[-1]))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

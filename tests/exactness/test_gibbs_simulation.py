@@ -32,7 +32,7 @@ SAMPLERS = {
     "poisson": lambda graph: poisson_gibbs(graph, graph.bounds.largest_local**2),
 }
 THIN = 20  # sweeps; autocorrelation is below 0.05 there for every sampler here
-DRAWS = 20_000
+DRAWS = 8_000
 
 
 implements(begin, ExponentiatedTwice)(begin_with_energy)

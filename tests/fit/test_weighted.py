@@ -240,12 +240,12 @@ def uniform(u):
 def by_weights(made, rng):
     at, likelihood = mode.find(made)
     shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
-    found = weighted_draws.by_all_rows(made, weighted_draws.Mixture.of(at, shape), rng, 1250)
+    found = weighted_draws.by_all_rows(made, weighted_draws.Mixture.of(at, shape), rng, 500)
     return found.x, found.weights
 
 
 def in_closed_form(made, rng):
-    return gaussian_noise.draw(made, rng, 1000), np.full(1000, 1e-3)
+    return gaussian_noise.draw(made, rng, 500), np.full(500, 2e-3)
 
 
 def covers(u):
@@ -256,7 +256,7 @@ def covers(u):
 def unweighted(made, rng, width=1.0):
     at, likelihood = mode.find(made)
     shape = width**2 * mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
-    return rng.multivariate_normal(at, shape, 1000), np.full(1000, 1e-3)
+    return rng.multivariate_normal(at, shape, 500), np.full(500, 2e-3)
 
 
 @pytest.mark.parametrize("name", names())
