@@ -28,6 +28,10 @@ Report = Callable[[Path], Any]
 
 def fit(request: Request, clock: Clock, screen: Any) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    if request.folds and (request.by is not None or not many_files.wanted(request)):
+        other = "one posterior; leave --by out" if request.by else "many Parquet files; leave it out, and see"
+        other += "" if request.by else " `flyrun compare`, which leaves out each row of one file"
+        raise ConfigError(f"--folds: is for a scan of {other}")
     if request.by is not None:
         return _fit_levels(request, clock, screen)
     path = Path(request.file).expanduser()

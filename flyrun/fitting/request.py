@@ -65,6 +65,7 @@ class Request:
     check: bool = False
     exp: bool = False
     by: str | None = None
+    folds: int | None = None
     overrides: tuple[str, ...] = ()
     groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import flyrun
 from flyrun import files
 from flyrun.cli.main import main
+from flyrun.fitting import table_posterior
 from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, stages
 from tests.fit.test_scan import rewrite, table, write
 
@@ -19,7 +21,9 @@ FIT = ["fit", "shards", "--target", "y", "--quiet"]
 
 @pytest.fixture(autouse=True)
 def shards(tmp_path, monkeypatch):
-    """Four files in the current folder; few draws."""
+    """Four files in the current folder; few draws, and no reports."""
+    monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: None)
+    monkeypatch.setattr("flyrun.report.document.show", lambda *words: None)
     monkeypatch.setattr(row_weights, "DRAWS", 1_000)
     monkeypatch.setattr(row_weights, "_BY_CHAINS", 500)
     monkeypatch.chdir(tmp_path)
@@ -160,10 +164,32 @@ def test_more_rows_than_the_memory_holds_are_refused(refused, monkeypatch):
 
 def test_a_scan_that_would_move_too_many_rows_is_refused(refused, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "_MOST_BYTES", 40_000)
+        patched.setattr(stages, "_MOST_BYTES", 33_000)
         said = refused()
         assert "rows a draw would travel" in said
         assert "use fewer columns with --drop, or more rows" in said
+        assert main([*FIT, "--drop", "x1,x2,x3"]) == 0  # the remedy
+
+
+@pytest.mark.parametrize("remedy", [["--features", "x0,x2"], ["--drop", "x1,x3"]])
+def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monkeypatch, remedy):
+    monkeypatch.setattr(table_posterior, "_MOST_PARAMETERS", 3)
+    assert "name fewer columns with --features, or leave some out with --drop" in refused()
+    assert main([*FIT, *remedy]) == 0
+
+
+def test_a_column_of_too_many_texts_is_refused(shards, refused):
+    for k, path in enumerate(sorted(shards.iterdir())):
+        rewrite(path, lambda rows, k=k: rows.append_column("who", [[f"{k}-{i % 60}" for i in range(200)]]))
+    assert "leave it out with --drop who, or write fewer groups" in refused()
+    assert main([*FIT, "--drop", "who"]) == 0  # the remedy
+
+
+def test_a_frame_of_dask_is_refused_with_a_remedy(shards):
+    lazy = type("DataFrame", (), {"__module__": "dask.dataframe"})()
+    with pytest.raises(TypeError, match=r"use its to_parquet\(FOLDER\), and give that name"):
+        flyrun.fit(lazy, "y")
+    assert flyrun.fit(str(shards), "y").checks()["agreed"]  # the remedy: what to_parquet writes
 
 
 def test_draws_that_cannot_be_certified_are_not_written(refused, monkeypatch):

@@ -274,10 +274,3 @@ def test_few_rows_of_a_class_under_a_wide_prior_are_refused_with_a_remedy(tmp_pa
     with pytest.raises(ConfigError, match="8 rows have y = 1, too few for 5 coefficients"):
         scan(folder, prior_scale=50.0)
     scan(folder, prior_scale=5.0)
-
-
-def test_too_many_coefficients_are_refused_before_a_pilot(tmp_path, monkeypatch):
-    monkeypatch.setattr("flyrun.fitting.table_posterior._MOST_PARAMETERS", 4)
-    folder = write(tmp_path / "shards", table(np.random.default_rng(0), 800))
-    with pytest.raises(ConfigError, match=r"5 coefficients are too many .*--features"):
-        scan(folder)

@@ -99,6 +99,7 @@ def parse(words: Sequence[str]) -> Request:
         "check",
         "exp",
         "by",
+        "folds",
     )
     return Request(
         **{key: getattr(given, key) for key in same},
@@ -218,6 +219,8 @@ _takes("--trials", "COLUMN", "column of how many trials the target counts the su
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
+# for a scan alone: its page tells of it, and all others' help fits a screen
+_takes("--folds", "K", argparse.SUPPRESS, type=whole(2))
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
 _list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")

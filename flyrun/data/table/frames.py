@@ -66,4 +66,6 @@ def pandas(table: Any) -> "pd.DataFrame":
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
     kind = type(table).__name__
+    if type(table).__module__.startswith("dask"):
+        raise TypeError(f"data: a {kind} of Dask is not read; use its to_parquet(FOLDER), and give that name")
     raise TypeError(f"data: must be a frame of pandas, polars or Arrow, or a file's name, not {kind}")

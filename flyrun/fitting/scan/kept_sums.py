@@ -13,6 +13,7 @@ import numpy as np
 from flyrun import files
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
+from flyrun.fitting.scan.held_out import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.text_levels import Texts
 
@@ -26,7 +27,7 @@ class Looked(NamedTuple):
 
 
 _KINDS: dict[str, type] = {
-    one.__name__: one for one in (Each, Levels, Looked, Products, Sample, Sums, Texts, Travelled)
+    one.__name__: one for one in (Each, HeldOut, Levels, Looked, Products, Sample, Sums, Texts, Travelled)
 }
 
 

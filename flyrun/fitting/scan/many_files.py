@@ -15,6 +15,7 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fitting import by_weights, level_fits, ratios, read_table
 from flyrun.fitting.request import Request, TypedTable, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
+from flyrun.fitting.scan.block_sums import tree
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
 from flyrun.models.family import Family, family
@@ -143,7 +144,8 @@ def _told(
     read = read._replace(layout=made.layout)
     own = by_weights.by_weights(read, made.posterior, made.answer.found)
     told = replace(own, how=_how(made), scan=counts)
-    return read, made.posterior, told, [*_lines(request, found, made, one.words), *_moved(made, counts)]
+    lines = [*_lines(request, found, made, one.words), *_moved(made, counts), *_foretold(counts)]
+    return read, made.posterior, told, lines
 
 
 @contextlib.contextmanager
@@ -253,7 +255,7 @@ def _bytes(number: float) -> str:
 
 def _counts(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
     """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
-    own = made.answer
+    own, whole = made.answer, tree(list(made.foretold)) if made.foretold else None
     return {
         "files": [{"path": one.path, "bytes": one.size, "footer": one.footer} for one in found.files],
         "rows": found.rows,
@@ -270,7 +272,20 @@ def _counts(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot
         "effective": own.found.effective,
         "planned": own.planned * len(own.found.x),
         "variance": own.variance,
+        "folds": [{"rows": one.copies, "mean": one.mean, "error": one.error} for one in made.foretold],
+        "held_out": {"mean": whole.mean, "error": whole.error} if whole else {},
     }
+
+
+def _foretold(told: dict[str, Any]) -> list[str]:
+    """How well each fold is foretold by all others. told: as of `_counts`."""
+    if not (folds := told["folds"]):
+        return []
+    whole, means = told["held_out"], [one["mean"] for one in folds]
+    return [
+        f"{len(folds)} folds of row groups, each foretold by all others: log density {whole['mean']:.6g} ± "
+        f"{whole['error']:.2g} a row; of the folds {min(means):.6g} to {max(means):.6g}"
+    ]
 
 
 def _moved(made: Found, told: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ groups gives the centre for the next twentieth, and so on; what comes last is th
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
-from flyrun.fitting.scan import pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import held_out, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -67,7 +67,9 @@ Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
 
 @dataclass
 class Found:
-    """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre."""
+    """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre; encoding:
+    by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's.
+    """
 
     layout: Layout
     posterior: row_weights.Surrogate
@@ -76,6 +78,9 @@ class Found:
     rows_read: int
     scans: int
     moved: list[float]
+    encoding: Encoding
+    without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
+    foretold: list[held_out.HeldOut] = field(default_factory=list)
 
 
 class Own(NamedTuple):
@@ -108,6 +113,7 @@ class Scan:
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
         self.groups = [self.blocks[k : k + many] for k in range(0, len(order), many)]
+        self.folds = held_out.ranges(request.folds, len(self.groups)) if request.folds else []
         self.rows_read = 0
 
     def pilot(self) -> Sample:
@@ -236,7 +242,8 @@ class Scan:
         """As `run`, by who looks on its own. ends: of the first scan's stages, as of `first_ends`."""
         table_posterior.refuse_many(one.linear(len(encoding.values)) * (self.width - 1 + one.intercept))
         if one.by_sums:
-            return (yield from self._by_sums(encoding, one))
+            made = yield from self._by_sums(encoding, one)
+            return (yield from self._held_out(made, one))
         self._refuse_few(pilot, encoding)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
@@ -251,6 +258,7 @@ class Scan:
         for number in range(1, _SCANS + 1):
             ends = (ends or self.first_ends(seen)) if number == 1 else [len(self.groups)]
             centres, parts, begun = list[np.ndarray](), list[Sums](), 0
+            apart = list[list[list[Sums]]]()
             for stage, end in enumerate(ends):
                 again = self._again(stage, ends)
                 to_come = [] if again else [one_end / len(self.groups) for one_end in (begun, *ends[stage:])]
@@ -264,20 +272,21 @@ class Scan:
                 own = tree(found)
                 self.rows_read += own.rows + own.dropped
                 centres, parts = [*centres, at], [*parts, own]
+                apart.append(held_out.by_fold(found, begun, self.folds))
                 if sum(part.rows + part.dropped for part in parts) >= 0.99 * known * self.rows:
                     at, curvature, seen = self._moved(one, levels, told, centres, parts)
                     self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
                 if again:
-                    centres, parts = [], []
+                    centres, parts, apart = [], [], []
                 else:
                     begun = end
                     sampled = look.intensity.rate > 0 and (len(centres) == 1 or sampled)
             why = "its first centre was too far off"
             if sampled:
-                made = self._answer(one, encoding, centres, parts)
+                made = self._answer(one, encoding, centres, parts, apart)
                 made.scans = number
                 if not (why := _doubts(made)):
-                    return made
+                    return (yield from self._held_out(made, one))
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
         raise FlyrunError(
@@ -363,42 +372,77 @@ class Scan:
         self.moved.append(row_weights.whitened(proposal, at - centres[-1]))
         return at, likelihood.curvature, share
 
-    def _answer(self, one: Family, encoding: Encoding, centres: list[np.ndarray], parts: list[Sums]) -> Found:
-        """In units of the whole table's means and sds."""
+    def _answer(
+        self,
+        one: Family,
+        encoding: Encoding,
+        centres: list[np.ndarray],
+        parts: list[Sums],
+        apart: list[list[list[Sums]]],
+    ) -> Found:
+        """In units of the whole table's means and sds. apart: of each stage, by fold."""
         whole = tree(list(parts))
-        layout, scales, _ = self._exact(one, encoding, whole)
-        told, levels = self._priors(layout), len(encoding.values)
-        prior = coefficient_prior(one, levels, told)
-        rows = whole.travelled
+        layout, scales, exact = self._exact(one, encoding, whole)
+        levels = len(encoding.values)
+        prior = coefficient_prior(one, levels, self._priors(layout))
         summed = row_weights.together(centres, parts)
-        blank = row_weights.surrogate(one, levels, prior, summed, rows, parts=self.parts)
+        blank = row_weights.surrogate(one, levels, prior, summed, whole.travelled, parts=self.parts)
         units = row_weights.Units.of(blank, *scales)
-        summed, rows = units.expansion(summed), units.rows(rows, blank.linear)
-        post = row_weights.surrogate(one, levels, prior, summed, rows, parts=self.parts)
-        answer = row_weights.draw(post, rows, [units.centre(at) for at in centres], whole.kappa, self.seed)
-        answer = replace(answer, nbytes=whole.travelled.nbytes)
+        own_centres = [units.centre(at) for at in centres]
+
+        def drawn(
+            stages: list[tuple[np.ndarray, Sums]], seed: int
+        ) -> tuple[row_weights.Surrogate, row_weights.Answer]:
+            abouts, sums = ([*each] for each in zip(*stages, strict=True))
+            own = tree([*sums])
+            summed, rows = row_weights.together(abouts, sums), units.rows(own.travelled, blank.linear)
+            post = row_weights.surrogate(one, levels, prior, units.expansion(summed), rows, parts=self.parts)
+            answer = row_weights.draw(post, rows, own_centres, own.kappa, seed)
+            return post, replace(answer, nbytes=own.travelled.nbytes)
+
+        post, answer = drawn([*zip(centres, parts, strict=True)], self.seed)
         counts = dict.fromkeys(encoding.values, 0.0)
         if len(counts) == 2:
             counts = dict(zip(encoding.values, (whole.copies - whole.y[0], whole.y[0]), strict=True))
-        return Found(layout, post, answer, counts, self.rows_read, 1, self.moved)
+        without = []
+        for k in range(len(self.folds)):
+            others = zip(centres, held_out.without(k, apart), strict=True)
+            without.append(drawn([(at, sums) for at, own in others for sums in own], self.seed + 1 + k))
+        return Found(layout, post, answer, counts, self.rows_read, 1, self.moved, exact, without)
 
     def _by_sums(self, encoding: Encoding, one: Family) -> Steps:
         """Of normal noise: sums of products are all that the posterior needs."""
         parts = yield GramLook(encoding), (0, len(self.groups)), "sums"
-        whole: Products = tree(parts)
+        whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
-        layout, scales, _ = self._exact(one, encoding, whole)
+        layout, scales, exact = self._exact(one, encoding, whole)
         prior = coefficient_prior(one, 0, self._priors(layout))
         nothing = np.zeros(len(layout.names) + 1)
         summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
         post = row_weights.Surrogate(one, empty, prior, summed=summed)
-        gram = row_weights.Units.of(post, *scales).products(whole.gram)
-        sums = gaussian_noise.about(prior.mean, gram, whole.copies)
-        x = gaussian_noise.draw_from(sums, post, np.random.default_rng(self.seed), row_weights.DRAWS)
-        found = Weighted.of_independent(x)
-        answer = row_weights.Answer(found, 1.0, 0.0, 0, 0, 0)
-        return Found(layout, post, answer, {}, self.rows_read, 1, [])
+        units = row_weights.Units.of(post, *scales)
+
+        def drawn(own: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
+            sums = gaussian_noise.about(prior.mean, units.products(own.gram), own.copies)
+            x = gaussian_noise.draw_from(sums, post, np.random.default_rng(seed), row_weights.DRAWS)
+            return post, row_weights.Answer(Weighted.of_independent(x), 1.0, 0.0, 0, 0, 0)
+
+        apart = [held_out.by_fold(parts, 0, self.folds)]
+        others = [own for k in range(len(self.folds)) for (own,) in held_out.without(k, apart)]
+        without = [drawn(own, self.seed + 1 + k) for k, own in enumerate(others)]
+        made = (layout, *drawn(whole, self.seed), {}, self.rows_read, 1)
+        return Found(*made, [], exact, without)
+
+    def _held_out(self, made: Found, one: Family) -> Steps:
+        """The same, with what each fold's rows are under the posterior of all others."""
+        for k, ((_, answer), own) in enumerate(zip(made.without, self.folds, strict=True)):
+            draws = held_out.some(answer.found)
+            look = held_out.HeldOutLook(made.encoding, one.name, len(made.encoding.values), draws)
+            made.foretold.append(tree((yield look, own, f"fold {k + 1} of {len(self.folds)}")))
+            self.rows_read += made.foretold[-1].rows + made.foretold[-1].dropped
+        made.rows_read = self.rows_read
+        return made
 
     def whole(self, task: str, one: Family, ends: Sequence[int]) -> Steps:
         """As `steps`, of few rows: all come here, and no pilot is needed. ends: of stages of others' scan."""
@@ -437,7 +481,7 @@ class Scan:
             raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
         values, count = np.unique(sample.y, return_counts=True)
         counts = dict(zip(values.tolist(), count.tolist(), strict=True))
-        return Found(layout, post, answer, counts, sample.read, 1, [])
+        return Found(layout, post, answer, counts, sample.read, 1, [], exact)
 
     def _again(self, stage: int, ends: Sequence[int]) -> bool:
         """Whether a stage is for a centre alone."""
@@ -499,14 +543,16 @@ def _ends(groups: int, seen: float) -> list[int]:
 
 def _doubts(found: Found) -> str:
     """Why the draws of a scan are not to be trusted; "" where they are."""
-    own = found.answer
-    if own.found.why:
-        return own.found.why
-    if found.moved[-1] > _FAR:
+    if found.moved[-1] > _FAR and not found.answer.found.why:
         return f"the centre moved by {found.moved[-1]:.0f} sds in the last stage"
-    if not own.variance < MOST_VARIANCE:
-        return f"the log weights' variance is {own.variance:.2g}, at most {MOST_VARIANCE:g} is asked for"
-    return "" if own.planned > 0.5 else f"only {100 * own.planned:.0f} % of the draws are effective"
+    for own in (found.answer, *(answer for _, answer in found.without)):
+        if own.found.why:
+            return own.found.why
+        if not own.variance < MOST_VARIANCE:
+            return f"the log weights' variance is {own.variance:.2g}, at most {MOST_VARIANCE:g} is asked for"
+        if own.planned <= 0.5:
+            return f"only {100 * own.planned:.0f} % of the draws are effective"
+    return ""
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:
