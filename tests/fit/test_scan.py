@@ -186,13 +186,18 @@ def with_more(columns, model, rng):
         eta = eta + (kinds == "dear") - 0.5 * (land == "no")
         said = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
         return near | {"kind": kinds, "land": land, "y": said}, ["--reference", "kind=dear"]
+    if model == "codes":  # numbers that are names, of which the last file alone has one
+        code = rng.integers(8, 11, n).astype(np.float64)
+        code[-5:] = 100
+        own = (rng.random(n) < 1 / (1 + np.exp(-eta - (code == 9)))).astype(int)
+        return near | {"code": code, "y": own}, ["--categorical", "code", "--reference", "code=10"]
     if model == "softmax":
         classes = np.argmax(np.outer([0.0, 1.0, -0.5], eta) + rng.gumbel(size=(3, n)), axis=0)
         return near | {"y": classes}, ["--prior", "x0: normal(0, 0.05)"]
     return columns, []
 
 
-@pytest.mark.parametrize("model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text"])
+@pytest.mark.parametrize("model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", "codes"])
 def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model):
     rng = np.random.default_rng(5)
     columns, words = with_more(
@@ -202,8 +207,10 @@ def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model
     parquet.write_table(pyarrow.table(columns), tmp_path / "one.parquet")
     monkeypatch.chdir(tmp_path)
     given, more = "shards/*.parquet", ["--target", "y", "--model", model, "--quiet", *words]
+    if model in ("text", "codes"):
+        more[3] = "logistic"
     if model == "text":
-        given, more[3] = "shards", "logistic"
+        given = "shards"
         move_land_to_folders(folder)
     assert main(["fit", given, *more]) == 0
     assert main(["fit", "one.parquet", *more]) == 0
@@ -297,8 +304,11 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
             ["--target", "kind", "--drop", "name", "--model", "poisson"],
             "holds text, and --model poisson is for numbers",
         ),
-        (["--target", "y", "--reference", "x0=1"], "x0 holds numbers"),
-        (["--target", "y", "--drop", "kind"], "column 'name' holds more than 100 texts"),
+        (["--target", "y", "--reference", "x0=1"], "x0 holds numbers; name a category, or leave it out"),
+        (["--target", "y", "--categorical", "x9"], "--categorical x9: no such column"),
+        (["--target", "y", "--categorical", "y"], "--categorical y: is the target; leave it out there"),
+        (["--target", "y", "--categorical", "x0"], "column 'x0' holds more than 100 values; leave it out"),
+        (["--target", "y", "--drop", "kind"], "column 'name' holds more than 100 values"),
     ],
 )
 def test_what_a_scan_does_not_take_is_refused_with_a_remedy(tmp_path, monkeypatch, capsys, words, said):

@@ -178,6 +178,12 @@ def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monke
     assert main([*FIT, *remedy]) == 0
 
 
+def test_a_formula_is_refused(refused):
+    said = refused(["fit", "shards", "y ~ x0 * x2", "--quiet"])
+    assert "not for a scan of many files; name columns with --target and --features" in said
+    assert main([*FIT, "--features", "x0,x2"]) == 0  # the remedy
+
+
 def test_a_column_of_too_many_texts_is_refused(shards, refused):
     for k, path in enumerate(sorted(shards.iterdir())):
         rewrite(path, lambda rows, k=k: rows.append_column("who", [[f"{k}-{i % 60}" for i in range(200)]]))

@@ -13,7 +13,7 @@ from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
-from flyrun.fitting.scan import held_out, mappers, row_groups, row_weights
+from flyrun.fitting.scan import folds, mappers, row_groups, row_weights
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from tests.fit.test_scan import against_all_rows, all_rows, table, write
@@ -116,4 +116,4 @@ def test_folds_that_there_cannot_be_are_refused(tmp_path, monkeypatch, capsys, w
 
 
 def test_folds_are_of_all_groups_in_turn():
-    assert held_out.ranges(3, 10) == [(0, 3), (3, 6), (6, 10)]
+    assert folds.ranges(3, 10) == [(0, 3), (3, 6), (6, 10)]

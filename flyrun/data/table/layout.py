@@ -5,6 +5,7 @@ has none. Numbers are standardised; those of two values become 0 and 1, so that 
 or text, leaves the model as it is. 0-1 columns are not scaled; a column of ones, "intercept", comes last.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,15 @@ INTERCEPT = "intercept"
 def plain(value: float) -> str:
     """A number as a person writes it, from which it is read again."""
     return repr(float(value)).removesuffix(".0")
+
+
+def in_order(levels: Iterable[str]) -> list[str]:
+    """Levels by size where all are numbers, else in the alphabet's order."""
+    found = [*levels]
+    try:
+        return sorted(found, key=lambda level: (float(level), level))
+    except ValueError:
+        return sorted(found)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pandas as pd
 
 from flyrun.config.dataset import Table
 from flyrun.data.table.cells import LAST_EXACT, kind
-from flyrun.data.table.layout import plain
+from flyrun.data.table.layout import in_order, plain
 from flyrun.errors import DataError
 
 MOST_LEVELS = 100
@@ -191,10 +191,7 @@ class Seen:
             return [plain(value) for value in sorted(self.values)]
         if self.order:
             return [value for value in self.order if value in self.values]
-        try:
-            return sorted(self.values, key=lambda value: (float(value), value))
-        except ValueError:
-            return sorted(self.values)
+        return in_order(self.values)
 
     @property
     def role(self) -> str:

@@ -34,7 +34,8 @@ class Encoding(NamedTuple):
     missing: str = "refuse"
     ones: bool = True  # whether rows have the column of ones, the last
     beside: tuple[tuple[str, str], ...] = ()  # columns that are no features: (role, name)
-    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of columns of text, the reference first
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of categories, the reference first
+    numbered: tuple[str, ...] = ()  # categories of numbers
 
     @property
     def texts(self) -> list[tuple[str, ...]]:
@@ -275,7 +276,7 @@ def layout_of(encoding: Encoding, rows: int) -> Layout:
     columns = []
     for name, texts in zip(encoding.columns, encoding.texts, strict=True):
         if texts:
-            columns.append(Column(name, list(texts), text=True))
+            columns.append(Column(name, list(texts), text=name not in encoding.numbered))
             _ = [next(numbers) for _ in texts[1:]]
         else:
             mean, sd, two = next(numbers)

@@ -13,7 +13,7 @@ import numpy as np
 from flyrun import files
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
-from flyrun.fitting.scan.held_out import HeldOut
+from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.text_levels import Texts
 

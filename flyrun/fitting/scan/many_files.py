@@ -22,7 +22,8 @@ from flyrun.models.family import Family, family
 from flyrun.runner import progress
 
 _SEED = 0
-_TAKEN = (*ROLES, "features", "drop", "numeric", "reference", "missing")  # options that a scan knows
+#: options that a scan knows
+_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "missing")
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -110,6 +111,8 @@ def _asked(request: Request) -> tuple[row_groups.Shards, TypedTable, list[str]]:
     _refuse_options(request)
     found, table = row_groups.find(request.file), read_table.typed_table(request)
     drop = table.drop
+    if request.table.get("categorical"):
+        found = row_groups.with_categories(found, table)
     if request.by is not None:
         level_fits.refuse(request, found.kinds)
         if found.kinds[request.by] == "other":
@@ -220,7 +223,9 @@ def _refuse_options(request: Request) -> None:
     """ConfigError for an option that a scan does not know."""
     for key in request.table:
         if key in ("formula", "log_target"):
-            raise ConfigError("fit: a formula is not for a scan of many files; name columns with --target")
+            raise ConfigError(
+                "fit: a formula is not for a scan of many files; name columns with --target and --features"
+            )
         if key not in _TAKEN:
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"

@@ -16,6 +16,7 @@ import numpy as np
 
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import DataError
+from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
 
 _ENDINGS = (".parquet", ".pq")
@@ -63,7 +64,9 @@ class Part(NamedTuple):
 
 
 class Shards(NamedTuple):
-    """A table. given: as it was named; kinds: of each column, "number", "boolean", "text" or "other"."""
+    """A table. given: as it was named; kinds: of each column, "number", "boolean", "text", "other", or of
+    numbers that are to be categories "category".
+    """
 
     given: str
     files: list[File]
@@ -219,10 +222,7 @@ def chosen(
         *(("features", name) for name in features or ()),
         *(("drop", name) for name in drop),
     ):
-        if name not in shards.kinds:
-            close = did_you_mean(name, shards.kinds)
-            shown = listing(shards.kinds) if len(shards.kinds) <= _MOST_NAMED else "; see the files' columns"
-            raise DataError(f"--{option} {quoted(name)}: no such column{close}; there are {shown}")
+        _refuse_unknown(shards, option, name)
     wanted = [
         name
         for name in shards.kinds
@@ -242,23 +242,35 @@ def chosen(
     return wanted
 
 
+def with_categories(shards: Shards, table: TypedTable) -> Shards:
+    """The same whose numbers of `categorical` are categories. DataError for what cannot be one."""
+    for name in table.categorical:
+        _refuse_unknown(shards, "categorical", name)
+        if (role := table.role(name)) != "column":
+            raise DataError(f"--categorical {quoted(name)}: is the {role}; leave it out there")
+        if (kind := shards.kinds[name]) in ("boolean", "other"):
+            said = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
+            raise DataError(f"--categorical {quoted(name)}: holds {said}; leave it out there")
+    numbers = [name for name in table.categorical if shards.kinds[name] == "number"]
+    return shards._replace(kinds=shards.kinds | dict.fromkeys(numbers, "category"))
+
+
+def _refuse_unknown(shards: Shards, option: str, name: str) -> None:
+    if name not in shards.kinds:
+        close = did_you_mean(name, shards.kinds)
+        shown = listing(shards.kinds) if len(shards.kinds) <= _MOST_NAMED else "; see the files' columns"
+        raise DataError(f"--{option} {quoted(name)}: no such column{close}; there are {shown}")
+
+
 def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The values of columns of text in a row group."""
-    named = dict(block.file.named)
-    found = {name: [value] if (value := named[name]) is not None else [] for name in columns if name in named}
-    inside = _inside(block, columns)
-    if inside:
-        with _opened(block, inside) as file:
-            table = file.read_row_group(block.group, columns=inside, use_threads=False)
-        found |= {
-            name: [v for v in table.column(name).unique().to_pylist() if v is not None] for name in inside
-        }
-    return found
+    """The values of columns of categories in a row group, as words."""
+    each = zip(columns, coded(block, columns), strict=True)
+    return {name: [words[k] for k in np.unique(codes) if k >= 0] for name, (words, codes) in each}
 
 
 def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:
     """Columns of a row group as words, each once, and their numbers, (n,); −1 for what is missing."""
-    import pyarrow  # late: an extra
+    import pyarrow.compute  # late: an extra
 
     named, inside = dict(block.file.named), _inside(block, columns)
     with _opened(block, inside) as file:
@@ -400,7 +412,7 @@ def _numbers(column: Any) -> np.ndarray:
 
 
 def _codes(column: Any, levels: tuple[str, ...]) -> np.ndarray:
-    """Numbers of the levels of text, NaN for what is missing, or is none of them."""
+    """Numbers of the levels of categories, NaN for what is missing, or is none of them."""
     import pyarrow.compute  # late: an extra
 
     known, found = pyarrow.array(levels, pyarrow.string()), []

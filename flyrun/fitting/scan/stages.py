@@ -19,7 +19,7 @@ from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
-from flyrun.fitting.scan import held_out, pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -80,7 +80,7 @@ class Found:
     moved: list[float]
     encoding: Encoding
     without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
-    foretold: list[held_out.HeldOut] = field(default_factory=list)
+    foretold: list[folds.HeldOut] = field(default_factory=list)
 
 
 class Own(NamedTuple):
@@ -113,7 +113,7 @@ class Scan:
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
         self.groups = [self.blocks[k : k + many] for k in range(0, len(order), many)]
-        self.folds = held_out.ranges(request.folds, len(self.groups)) if request.folds else []
+        self.folds = folds.ranges(request.folds, len(self.groups)) if request.folds else []
         self.rows_read = 0
 
     def pilot(self) -> Sample:
@@ -216,6 +216,7 @@ class Scan:
             one.intercept,
             tuple(self.beside.items()),
             self.levels,
+            tuple(name for name in self.columns if self.shards.kinds[name] == "category"),
         )
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
@@ -272,7 +273,7 @@ class Scan:
                 own = tree(found)
                 self.rows_read += own.rows + own.dropped
                 centres, parts = [*centres, at], [*parts, own]
-                apart.append(held_out.by_fold(found, begun, self.folds))
+                apart.append(folds.by_fold(found, begun, self.folds))
                 if sum(part.rows + part.dropped for part in parts) >= 0.99 * known * self.rows:
                     at, curvature, seen = self._moved(one, levels, told, centres, parts)
                     self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
@@ -406,7 +407,7 @@ class Scan:
             counts = dict(zip(encoding.values, (whole.copies - whole.y[0], whole.y[0]), strict=True))
         without = []
         for k in range(len(self.folds)):
-            others = zip(centres, held_out.without(k, apart), strict=True)
+            others = zip(centres, folds.without(k, apart), strict=True)
             without.append(drawn([(at, sums) for at, own in others for sums in own], self.seed + 1 + k))
         return Found(layout, post, answer, counts, self.rows_read, 1, self.moved, exact, without)
 
@@ -428,17 +429,17 @@ class Scan:
             x = gaussian_noise.draw_from(sums, post, np.random.default_rng(seed), row_weights.DRAWS)
             return post, row_weights.Answer(Weighted.of_independent(x), 1.0, 0.0, 0, 0, 0)
 
-        apart = [held_out.by_fold(parts, 0, self.folds)]
-        others = [own for k in range(len(self.folds)) for (own,) in held_out.without(k, apart)]
+        apart = [folds.by_fold(parts, 0, self.folds)]
+        others = [own for k in range(len(self.folds)) for (own,) in folds.without(k, apart)]
         without = [drawn(own, self.seed + 1 + k) for k, own in enumerate(others)]
-        made = (layout, *drawn(whole, self.seed), {}, self.rows_read, 1)
-        return Found(*made, [], exact, without)
+        _, answer = drawn(whole, self.seed)
+        return Found(layout, post, answer, {}, self.rows_read, 1, [], exact, without)
 
     def _held_out(self, made: Found, one: Family) -> Steps:
         """The same, with what each fold's rows are under the posterior of all others."""
         for k, ((_, answer), own) in enumerate(zip(made.without, self.folds, strict=True)):
-            draws = held_out.some(answer.found)
-            look = held_out.HeldOutLook(made.encoding, one.name, len(made.encoding.values), draws)
+            draws = folds.some(answer.found)
+            look = folds.HeldOutLook(made.encoding, one.name, len(made.encoding.values), draws)
             made.foretold.append(tree((yield look, own, f"fold {k + 1} of {len(self.folds)}")))
             self.rows_read += made.foretold[-1].rows + made.foretold[-1].dropped
         made.rows_read = self.rows_read

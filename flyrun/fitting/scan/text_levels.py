@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.config.schema import quoted
-from flyrun.data.table.layout import Column
+from flyrun.data.table.layout import Column, in_order
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.block_sums import tree
@@ -28,7 +28,7 @@ class Texts(NamedTuple):
         return Texts(*np.unique(both, axis=0).T)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """A column's values, in order."""
+        """A column's values."""
         return tuple(self.value[self.column == name].tolist())
 
 
@@ -50,14 +50,14 @@ class TextLook:
 
 def _too_many(where: str, name: str) -> DataError:
     return DataError(
-        f"{where}: column {name!r} holds more than {_MOST} texts; leave it out with --drop {quoted(name)}, "
+        f"{where}: column {name!r} holds more than {_MOST} values; leave it out with --drop {quoted(name)}, "
         "or write fewer groups"
     )
 
 
 def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of text."""
-    return tuple(name for name in columns if shards.kinds[name] == "text")
+    """Those of categories: of text, or of numbers that are said to be."""
+    return tuple(name for name in columns if shards.kinds[name] in ("text", "category"))
 
 
 def find(
@@ -83,14 +83,14 @@ def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTabl
         if not any(said.startswith(f"{name}=") for name in names):
             held = " holds numbers" if said.partition("=")[0] in shards.kinds else ": no such column"
             name = said.partition("=")[0]
-            raise DataError(f"--reference {said}: {name}{held}; name a column of text, or leave it out")
+            raise DataError(f"--reference {said}: {name}{held}; name a category, or leave it out")
 
 
 def ordered(
     found: Texts, names: tuple[str, ...], options: TypedTable, given: str
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """As of `find`, from the columns' values; given: the table as it is named."""
-    columns = [Column(name, list(found.of(name))) for name in names]
+    columns = [Column(name, in_order(found.of(name))) for name in names]
     for name, levels, *_ in map(astuple, columns):
         if len(levels) > _MOST:
             raise _too_many(given, name)

@@ -37,7 +37,7 @@ class HeldOut(NamedTuple):
 
     def plus(self, other: "HeldOut") -> "HeldOut":
         """Of both."""
-        return HeldOut(*(a + b for a, b in zip(self, other, strict=True)))  # type: ignore[operator]
+        return HeldOut._make([a + b for a, b in zip(self, other, strict=True)])
 
     @property
     def mean(self) -> float:
