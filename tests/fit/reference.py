@@ -32,7 +32,17 @@ class Reference(NamedTuple):
 
 def stored(name):
     """Of breast_cancer or wine, as it was worked out."""
-    return Reference(*(np.array(one) for one in json.loads(STORED.read_text())[name]))
+    return Reference(*(np.array(one) for one in read()[name]))
+
+
+def read():
+    """All that is stored, by name."""
+    return json.loads(STORED.read_text())
+
+
+def store(made):
+    """In place of what these names had."""
+    STORED.write_text(json.dumps(read() | made, indent=1) + "\n")
 
 
 def reference(name):
@@ -168,5 +178,4 @@ def _hamiltonian(density, size, rng, chains=48, draws=1500, burn_in=300, most_st
 
 
 if __name__ == "__main__":
-    made = {name: [one.tolist() for one in reference(name)] for name in ("breast_cancer", "wine")}
-    STORED.write_text(json.dumps(made, indent=1) + "\n")
+    store({name: [one.tolist() for one in reference(name)] for name in ("breast_cancer", "wine")})

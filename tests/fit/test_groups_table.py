@@ -67,7 +67,8 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
         (["ill ~ C(clinic) + (1 | clinic)"], "leave it out of one of them"),
         (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
         (["pain ~ x + (1 | clinic)", "--model", "student_t"], "choose --model from logistic"),
-        (["ill ~ (1 | clinic) + (1 | x)"], "two groups are fitted with --model gaussian alone; write C(x)"),
+        (["ill ~ (1 | clinic) + (1 | x) + (1 | pain)"], "at most two groups are fitted; leave one out"),
+        (["ill ~ x + (1 | pain) + (1 + x | clinic)"], "leave the slope of clinic out"),
         (["ill ~ x + (1 | clinic)", "sampler=hmc"], "leave settings out"),
     ],
 )
@@ -96,6 +97,22 @@ def test_two_factors_that_cross_are_fitted_under_normal_noise(capsys: pytest.Cap
     assert left.groupby(code).mean().abs().max() < 0.5
     with pytest.raises(ConfigError, match="rows of two groups are not left out"):
         load("results/runs/t").loo()
+    assert set(load("results/runs/t").groups.index.get_level_values(0)) == {"lab", "clinic"}
+
+
+def test_two_factors_that_cross_are_fitted_to_counts(capsys: pytest.CaptureFixture) -> None:
+    table = pd.read_csv("t.csv")
+    code, rng = np.arange(len(table)) % 6, np.random.default_rng(1)
+    clinic = table["clinic"].str[1:].astype(int)
+    rate = np.exp(1.0 + np.array([0.0, 1.0, -0.8, 1.5, 0.3, -1.2])[code] + 0.2 * (clinic - 4.5))
+    table.assign(lab=[f"l{k}" for k in code], falls=rng.poisson(rate)).to_csv("t.csv", index=False)
+    found = rows("falls ~ (1 | lab) + (1 | clinic)", "--model", "poisson")
+    assert list(found) == ["intercept", "sd(clinic)", "sd(lab)"]
+    assert 0.5 < found["sd(lab)"]["mean"] < 2.5
+    capsys.readouterr()
+    assert main(["predict", "results/runs/t", "t.csv"]) == 0
+    told = pd.read_csv(io.StringIO(capsys.readouterr().out))["mean"]
+    assert np.corrcoef(told, rate)[0, 1] > 0.97
     assert set(load("results/runs/t").groups.index.get_level_values(0)) == {"lab", "clinic"}
 
 

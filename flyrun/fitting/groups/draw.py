@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting import weighted_draws
 from flyrun.fitting.groups import normal_noise
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.weighted_draws import Mixture, Weighted
@@ -49,9 +49,7 @@ def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
             return Drawn(normal_noise.draw(posterior, rng, wanted), 0.0, 0)
         choices = NODES if posterior.effects == 1 else NODES_OF_TWO
         posterior.nodes, posterior.steps = choices[0]
-        at, likelihood = mode.find(posterior, posterior.start())
-        posterior.settle(at)
-        proposal = Mixture.of(at, mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature))
+        proposal = posterior.proposal()
         for choice in choices[_enough_nodes(posterior, proposal, choices, rng) :]:
             posterior.nodes, posterior.steps = choice
             each = len(posterior.rows) * posterior.nodes**posterior.effects
@@ -79,7 +77,7 @@ def _enough_nodes(
     away = noise @ proposal.root.T
     shape = proposal.root @ proposal.root.T
     for k, value in enumerate(np.linspace(-_TAIL, _TAIL, _LOOKED_AT)):
-        h = posterior.before if k % 2 else -1  # log sds: along these the error grows
+        h = posterior.before if k % 2 else posterior.after - 1  # log sds: along these the error grows
         spread = shape[h] / np.sqrt(shape[h, h])
         away[k] += spread * (value - away[k, h] / np.sqrt(shape[h, h]))
     x = proposal.centre + away
@@ -101,7 +99,7 @@ def _across(posterior: GroupedPosterior, found: Weighted) -> np.ndarray:
     Its tail may be longer than the mode foretells.
     """
     x, chosen = found.x, []
-    for h in {posterior.before, x.shape[1] - 1}:
+    for h in {posterior.before, posterior.after - 1}:
         order = np.argsort(x[:, h])
         below = np.cumsum(found.weights[order])
         chosen.append(order[np.searchsorted(below, _QUANTILES).clip(max=len(order) - 1)])

@@ -14,18 +14,18 @@ from flyrun.data.table.layout import Column
 from flyrun.data.table.new_rows import words
 from flyrun.errors import ConfigError
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import effects, scales, stored_effects
-from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.groups import scales, stored_effects
+from flyrun.fitting.groups.crossed import CrossedPosterior
 from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior, Rows
 
 _MOST_CROSSED = 300  # levels of the smaller of two factors
-_MOST_PAIRS = 20_000_000  # of levels, whose sums are held
+_MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and so often at points of a grid
 FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
 
 
 @dataclass
-class OfTable(GroupedPosterior):
+class OfTable(CrossedPosterior):
     """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
     the slope, if there is one; bars: as typed; second, second_names: of a crossed factor; order: (N,) the
     table's rows, group by group.
@@ -73,7 +73,7 @@ class OfTable(GroupedPosterior):
 
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
-        b = effects.draw(self, x, seed)
+        b = self.effects_at(x, seed)
         values = [b[..., 0]]
         if (slope := self.column) is not None:
             values = [b[..., 0] - b[..., 1] * (slope.mean / slope.sd), b[..., 1] / slope.sd]
@@ -174,21 +174,24 @@ class _Crossed(NamedTuple):
 def _crossed(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> _Crossed:
     """Of two factors that of fewer levels. Raises ConfigError for what is not fitted."""
     a, b, *more = bars
-    said = f"{a} and {b}"
-    other = f"write C({b.group}), a coefficient each, in place of {b}"
     if more:
-        raise ConfigError(f"{more[0]}: at most two groups are fitted; write C({more[0].group}) instead")
-    if one.family.name != "gaussian":
-        raise ConfigError(f"{said}: two groups are fitted with --model gaussian alone; {other}")
+        raise ConfigError(
+            f"{more[0]}: at most two groups are fitted; leave one out, or write C({quoted(more[0].group)}) "
+            f"instead, which may have {MOST_LEVELS} levels"
+        )
     codes = {bar: _codes(read, bar) for bar in (a, b)}
     few, many = sorted((a, b), key=lambda bar: (bar.slope is not None, len(codes[bar][0])))
     levels, code = codes[few]
+    said, pairs = f"{a} and {b}", len(levels) * len(codes[many][0])
     if few.slope is not None or (many.slope is not None and len(levels) > len(codes[many][0])):
-        raise ConfigError(f"{said}: of two groups the one of fewer levels has an intercept alone; {other}")
-    if len(levels) > _MOST_CROSSED or len(levels) * len(codes[many][0]) > _MOST_PAIRS:
         raise ConfigError(
-            f"{said}: of two groups one has at most {_MOST_CROSSED} levels, and {few.group} has "
-            f"{len(levels):,}; leave one out, or join its levels"
+            f"{said}: of two groups the one of fewer levels has an intercept alone; leave the slope of "
+            f"{(few if few.slope else many).group} out"
+        )
+    if len(levels) > _MOST_CROSSED or pairs > _MOST_PAIRS // (1 if one.family.by_sums else _OF_A_GRID):
+        raise ConfigError(
+            f"{said}: {len(levels):,} levels of {few.group} times {len(codes[many][0]):,} are too many (one "
+            f"group may have {_MOST_CROSSED}); leave one out, or join its levels"
         )
     return _Crossed(many, few, tuple(levels), code)
 

@@ -16,8 +16,10 @@ import numpy as np
 from scipy.special import roots_hermitenorm
 
 from flyrun.children import cores
+from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.rows_posterior import Expansion, Posterior
+from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
@@ -111,6 +113,12 @@ class GroupedPosterior(Posterior):
         x[self.width - 1], x[self.n_coefficients : self.before] = p[0], p[1:]
         x[self.before] = x[-1] = _START
         return x
+
+    def proposal(self) -> Mixture:
+        """About the mode, from which nodes follow on."""
+        at, likelihood = mode.find(self, self.start())
+        self.settle(at)
+        return Mixture.of(at, mode.covariance(likelihood.curvature + self.prior_at(at).curvature))
 
     # -- blocks --------------------------------------------------------------------------------------------
 

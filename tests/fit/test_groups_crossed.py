@@ -1,0 +1,126 @@
+"""A factor that crosses the one integrated out, beyond normal noise: densities, draws, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from flyrun.fitting import weighted_draws
+from flyrun.fitting.groups import draw, scales
+from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.models.family import family
+from tests.fit.test_groups import NAMES, dense
+
+LEVELS = 3
+
+
+def crossed(name: str, rows: int = 40, groups: int = 6) -> CrossedPosterior:
+    """Rows of these groups and of LEVELS levels, which cross."""
+    rng = np.random.default_rng(7)
+    code, level = np.sort(np.arange(rows) % groups), rng.integers(0, LEVELS, rows)
+    features = np.column_stack([rng.standard_normal(rows), np.ones(rows)])
+    one, trials = family(name), rng.integers(1, 6, rows).astype(float) if name == "binomial" else 1.0
+    eta = features @ [0.5, 0.8] + rng.normal(0.0, 0.6, groups)[code] + rng.normal(0.0, 0.7, LEVELS)[level]
+    aux = [np.log(2.0)] if one.auxiliary(0, 1.0) else []
+    y = one.draw(rng, np.asarray(trials, np.int64), [eta, *aux])
+    return CrossedPosterior(
+        one,
+        Rows(features, np.asarray(y, float), trials, 0.1),
+        CoefficientPrior(np.zeros(2), np.full(2, 2.5)),
+        starts=np.searchsorted(code, np.arange(groups)),
+        crossed=level,
+    )
+
+
+def right(posterior: CrossedPosterior, x: np.ndarray) -> float:
+    """The log density at x (P,): the other factor on a fine grid, this one's effects as an offset."""
+    h, log_sd, b = posterior.after, x[posterior.after], x[posterior.after + 1 :]
+    rows = replace(posterior.rows, offset=0.1 + b[posterior.crossed])
+    alone = GroupedPosterior(posterior.family, rows, posterior.prior, starts=posterior.starts)
+    own = -0.5 * (b / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi)
+    prior = alone.log_prior(x[None, :h])[0] + own.sum() + scales.log_prior(np.array([[log_sd]]))[0]
+    return dense(alone, x[:h]) + prior
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_are_those_of_the_integral(name: str) -> None:
+    posterior = crossed(name)
+    found = draw.draw(posterior)
+    one = found.weighted
+    assert one.why == ""
+    assert found.error <= draw.EXACT
+    assert one.effective > weighted_draws.ENOUGH
+    some = np.flatnonzero(one.log_weight > np.median(one.log_weight) - 3.0)[:25]
+    there = np.array([right(posterior, x) for x in one.x[some]])
+    assert np.ptp(there - one.proposal.log_density(one.x[some]) - one.log_weight[some]) < 0.03
+    lessened = there - scales.log_prior(one.x[some, posterior.after, None])  # a density without a prior shows
+    assert np.ptp(lessened - one.proposal.log_density(one.x[some]) - one.log_weight[some]) > 0.3
+
+
+def test_a_proposal_over_a_grid_has_the_density_that_it_draws_by() -> None:
+    """Importance weights of one by another, a wider one, have mean 1, of one without log sds' part not."""
+    posterior = crossed("poisson")
+    posterior.nodes = 9
+    proposal = posterior.proposal()
+    assert isinstance(proposal, OverGrid)
+    rng = np.random.default_rng(0)
+    x, _ = proposal.draw(rng, 20_000)
+    at = x[:, posterior.after]
+    assert proposal.edges[0] <= at.min() < at.max() <= proposal.edges[-1]
+    spread = np.cov(x.T)
+    other = weighted_draws.Mixture.of(x.mean(axis=0), spread)
+    y, _ = other.draw(rng, 200_000)
+    ratio = np.exp(proposal.log_density(y) - other.log_density(y))
+    assert ratio.mean() == pytest.approx(1.0, abs=5.0 * ratio.std() / np.sqrt(len(y)))
+    assert ratio.std() / np.sqrt(len(y)) < 0.02
+
+
+def test_the_joint_mode_of_effects_and_their_sd_collapses() -> None:
+    """It is no centre for draws: the density has no top, and draws about a point far up are refused."""
+    posterior = crossed("poisson")
+    found = draw.draw(posterior).weighted
+    x = found.moments()[0]
+    x[posterior.after + 1 :] = 0.0
+    rising = []
+    for log_sd in (-1.0, -4.0, -8.0, -12.0):
+        x[posterior.after] = log_sd
+        rising.append(posterior.log_density(x[None])[0])
+    assert (np.diff(rising) > 0.0).all()
+    best = posterior.log_density(found.x).max()
+    low = brentq(lambda a: _at(posterior, x, a) - best, -40.0, -1.0)
+    spread = found.moments()[1]
+    spread[posterior.after :] = spread[:, posterior.after :] = 0.0
+    spread[np.arange(posterior.after, len(x)), np.arange(posterior.after, len(x))] = np.exp(2.0 * low)
+    x[posterior.after] = low
+    about = weighted_draws.Mixture.of(x, spread)
+    refused = weighted_draws.by_all_rows(posterior, about, np.random.default_rng(0), 2_000, rounds=1)
+    assert refused.why
+
+
+def _at(posterior: CrossedPosterior, x: np.ndarray, log_sd: float) -> float:
+    x = x.copy()
+    x[posterior.after] = log_sd
+    return float(posterior.log_density(x[None])[0])
+
+
+def test_effects_of_both_factors_are_those_of_the_rows() -> None:
+    """Of many rows a level: what they say together is what rows were drawn by."""
+    posterior = crossed("poisson", 600, 8)
+    one = draw.draw(posterior).weighted
+    x = one.x[np.random.default_rng(0).choice(len(one.x), 300, p=one.weights)]
+    first = posterior.effects_at(x, 0)
+    assert first.shape == (300, 8, 1)
+    np.testing.assert_array_equal(posterior.effects_at(x, 0), first)
+    code = np.repeat(np.arange(8), np.diff(np.append(posterior.starts, 600)))
+    eta = posterior.rows.features @ x[:, :2].T + 0.1 + x[:, posterior.after + 1 :].T[posterior.crossed]
+    expected = np.exp(eta + first[:, code, 0].T).mean(axis=1)
+    for by in (code, posterior.crossed):
+        told, seen = (np.bincount(by, value) for value in (expected, posterior.rows.target))
+        assert (np.abs(told - seen) < 0.5 * np.sqrt(seen)).all()
+    alone = np.exp(eta).mean(axis=1)  # without the factor integrated out it does not
+    assert (
+        np.abs(np.bincount(code, alone - posterior.rows.target)) > np.sqrt(np.bincount(code, expected))
+    ).any()
