@@ -18,6 +18,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -27,7 +28,7 @@ from flyrun.cli.main import main as flyrun
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.report.render import View, markdown, number
 from flyrun.runner import environment
-from tools.pairs.reference import CHAINS, DRAWS, stored
+from tools.pairs.reference import BY_LIKELIHOOD, CHAINS, DRAWS, stored
 from tools.pairs.tables import PAIRS, Pair
 from tools.results.published import MEASURED
 
@@ -117,8 +118,8 @@ def row_of(pair: Pair, reference: dict[str, Any] | None, folder: Path) -> dict[s
         "seconds": fit.seconds,
         "off": off,
         "sd_ratio": ratio,
-        "reference_ess": reference["ess"] if reference else math.nan,
-        "reference_rhat": reference["rhat"] if reference else math.nan,
+        "reference_ess": (reference or {}).get("ess", math.nan),
+        "reference_rhat": (reference or {}).get("rhat", math.nan),
     }
 
 
@@ -153,10 +154,12 @@ flyrun's sd by the reference's, the one farthest from 1. Asked for: means within
 {100 * RATIO:g} %. {len(compared) - len(off)} of {len(compared)} compared pairs keep to both. Both sides are
 draws: at an ESS of 1,000 chance alone puts a mean off by 0.03 sd and an sd by 2 %. CPU seconds include
 reading and the report, not the imports. "Effective draws": of weights (Σw)²/Σw²; of chains the least bulk
-ESS."""
+ESS. A reference without ESS is statsmodels' maximum likelihood estimate with its standard errors, of
+{" and ".join(BY_LIKELIHOOD)}, which is too long for NUTS."""
     told = [f"- Chains: {_named(row)}, because {row['why']}." for row in rows if row["way"] == _CHAINS]
     told += [
-        f"- Off: {_named(row)}, mean {row['off']:.3f} sd, sd ratio {row['sd_ratio']:.3f}." for row in off
+        f"- Off: {_named(row)}, mean {row['off']:.3f} sd, sd ratio {row['sd_ratio']:.3f}. {_chance(row)}"
+        for row in off
     ]
     if missing := [_named(row) for row in rows if math.isnan(row["off"])]:
         told.append(f"- Not compared: {', '.join(missing)}.")
@@ -174,6 +177,14 @@ ESS."""
         "",
     ]
     return "\n".join(lines)
+
+
+def _chance(row: dict[str, Any]) -> str:
+    """How far from 1 the farthest of a row's sd ratios is by chance alone, in normal posteriors."""
+    sds = row["parameters"]
+    noise = math.sqrt(0.5 / row["effective"] + 0.5 / row["reference_ess"])
+    beyond = NormalDist().inv_cdf(1.0 - 0.05 / (2 * sds)) * noise
+    return f"Of {sds} sds at these ESS, one in 20 times the farthest is {100 * beyond:.2g} % off by chance."
 
 
 def _named(row: dict[str, Any]) -> str:
