@@ -9,7 +9,7 @@ from flyrun.config.schema import option, setting
 
 @option("sampler", "prefetching")
 class Prefetching(Sampler):
-    """Random-walk Metropolis whose next steps several workers evaluate ahead of it; exact.
+    """Random-walk Metropolis whose next steps several workers evaluate ahead of it, or share; exact.
 
     The draws are the same for any workers. team: simulated workers, with a latency in evaluations of the
     likelihood, or real ones. step null is tuned to `target_accept` in burn-in, a number is kept.
@@ -21,10 +21,10 @@ class Prefetching(Sampler):
         "Brockwell 2006, Byrd et al. 2008, Strid 2010, Angelino et al. 2014; Angelino, Johnson and Adams "
         "2016, Algorithms 9 and 10; foretold by a quadratic: ours"
     )
-    scheme: Literal["naive", "rejections", "static", "predictive", "foretold"] = setting(
+    scheme: Literal["naive", "rejections", "static", "predictive", "foretold", "divided"] = setting(
         "foretold",
         "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
-        "foretold, by a quadratic",
+        "foretold, by a quadratic; divided: the next alone, rows shared out",
     )
     workers: int = setting(16, "how many evaluations at once; 1: the plain chain", at_least=1, at_most=1024)
     team: Literal["simulated", "threads", "processes", "dask"] = setting(
@@ -45,7 +45,8 @@ class Prefetching(Sampler):
     )
     batches: int = setting(
         10,
-        "blocks of rows that an evaluation is the sum of; predictive gives them out one by one",
+        "blocks of rows that an evaluation is the sum of; predictive gives them out one by one, divided in "
+        "even shares",
         at_least=1,
     )
     metric: Literal["identity", "hessian"] = setting(
@@ -57,6 +58,11 @@ class Prefetching(Sampler):
     @property
     def at_map(self) -> bool:  # type: ignore[override]
         return self.metric == "hessian" or self.scheme == "foretold"
+
+    @property
+    def shares(self) -> int:
+        """Into how many rounds' work an evaluation is divided."""
+        return self.workers if self.scheme == "divided" else 1
 
     def alone(self) -> "Prefetching":
         """The same chain with the same luck, whoever shares its work."""

@@ -55,11 +55,16 @@ def possible(arm: ArmResult) -> float:
 
 
 def _worth(arm: ArmResult) -> float:
-    """C/(C + λ): what is left of a round where messages cost λ and an evaluation C; 1 for one worker."""
+    """C/(C + λ): what is left of a round where messages cost λ and its work C; 1 for one worker."""
     if arm.setting("sampler", "workers") == 1:
         return 1.0
     evaluation = arm.fact_mean("evaluation_s")
-    return evaluation / (evaluation + arm.fact_mean("message_s"))
+    return evaluation / (evaluation + _shares(arm) * arm.fact_mean("message_s"))
+
+
+def _shares(arm: ArmResult) -> int:
+    """How many rounds' messages an evaluation's work takes: of one that is divided, a worker's share each."""
+    return arm.setting("sampler", "workers") if arm.setting("sampler", "scheme") == "divided" else 1
 
 
 def _speedup(run: Run, arm: ArmResult) -> np.ndarray | None:
@@ -151,11 +156,12 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
         return [f"{workers} workers are slower than one: {latency}."] if slower else []
     gained = max(float(np.mean(arm.each("prefetch_steps"))) - 1.0, 1e-9)
     evaluation, message = arm.fact_mean("evaluation_s"), arm.fact_mean("message_s")
-    if evaluation * gained > message:
+    least = _shares(arm) * message / gained
+    if evaluation > least:
         return []
     return [
         f"an evaluation takes {_milliseconds(evaluation)}, messages {_milliseconds(message)} a round: "
-        f"{workers} workers pay from {_milliseconds(message / gained)} on."
+        f"{workers} workers pay from {_milliseconds(least)} on."
     ]
 
 
@@ -164,7 +170,7 @@ def _caveats(run: Run) -> list[str]:
     if not arms:
         return []
     evaluation = float(np.median([arm.fact_mean("evaluation_s") for arm in arms]))
-    gains = [float(np.mean(arm.each("prefetch_steps"))) - 1.0 for arm in arms]
+    gains = [(float(np.mean(arm.each("prefetch_steps"))) - 1.0) / _shares(arm) for arm in arms]
     low, high = (_milliseconds(max(gain, 0.0) * evaluation) for gain in (min(gains), max(gains)))
     return [
         f"Prefetching is simulated: an evaluation takes {_milliseconds(evaluation)} here, and real workers "

@@ -68,8 +68,7 @@ class Hub:
     def _take(self) -> None:
         for number, sums in self.team.finished():
             task, begun = self._out.pop(number)
-            task.point.sums += sums
-            task.point.taken = False
+            task.point.take(task.first, sums)
             asked = rows(self.blocks, task.first, task.last)
             self.queries += asked
             self.span = max(self.span, begun + asked)

@@ -1,10 +1,12 @@
 """Prefetching: one chain's next steps evaluated side by side, before it is known which of them it takes.
 
+Or by scheme=divided its next step alone, each worker with a share of the rows (section 4.1.1).
 Angelino, Johnson & Adams (2016), section 4.1.2, after Brockwell (2006), Byrd et al. (2008), Strid (2010)
 and Angelino et al. (2014); and a path foretold by the quadratic at the MAP. Every scheme, however many and
 whatever its workers are, gives the draws of the chain of one worker, bit for bit.
 """
 
+import math
 import time
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
@@ -211,21 +213,30 @@ class Prefetching(OnData):
         whole = 2 ** depth(workers) - 1
         if self.config.scheme == "naive" and whole < workers:
             lines.append(f"sampler.workers={workers}: scheme=naive uses {whole}, one less than a power of 2")
+        if self.config.scheme == "divided" and (rest := self.config.batches % workers):
+            even = self.config.batches + workers - rest
+            lines.append(f"sampler.batches={even} would give {workers} workers of scheme=divided even shares")
         if self.message_s is None or workers == 1:
             return lines
         if workers > cores():
             lines.append(f"sampler.workers={workers}: there are {cores()} cores, which they will share")
-        least = self.message_s / max(self.expected(self.config.target_accept, 0.0) - 1.0, 1e-9)
+        least = (
+            self.config.shares
+            * self.message_s
+            / max(self.expected(self.config.target_accept, 0.0) - 1.0, 1e-9)
+        )
         if self.evaluation_s < least:
             taken, message, even = (f"{1e3 * s:.2g} ms" for s in (self.evaluation_s, self.message_s, least))
             lines.append(
-                f"an evaluation takes {taken}, messages {message} a round: prefetching pays from {even} an "
-                "evaluation on; sampler.workers=1 will be quicker"
+                f"an evaluation takes {taken}, messages {message} a round: {workers} workers pay from {even} "
+                "an evaluation on; sampler.workers=1 will be quicker"
             )
         return lines
 
     def expected(self, rate: float, wrong: float) -> float:
-        """Steps a round in theory; of the predictive scheme, which has none, the static one's."""
+        """Steps in the time of an evaluation; where no theory is, as with predictive, the static one's."""
+        if self.config.scheme == "divided":
+            return self.config.batches / math.ceil(self.config.batches / self.config.workers)
         scheme = "static" if self.config.scheme == "predictive" else self.config.scheme
         return expected_steps(scheme, self.config.workers, rate, wrong)
 

@@ -1,6 +1,9 @@
 """Which nodes of the tree the workers are sent to: by how likely the chain comes there.
 
-All are one search for the nodes likeliest reached, and differ in what they take an outcome's chance to be:
+divided      all to the next node, each with its share of the rows (survey, §4.1.1): none is evaluated ahead
+
+The others are one search for the nodes likeliest reached, and differ in what they take an outcome's chance to
+be:
 
 naive        ½ each: all paths to a depth (Brockwell 2006)
 rejections   0: along rejections alone (Byrd et al. 2008, "speculative moves")
@@ -105,12 +108,23 @@ class Foretold(Scheme):
         return float(self.quadratic.accepts(node))  # type: ignore[union-attr]
 
 
+class Divided(Scheme):
+    """Parallel evaluation of one density: each worker has its share of the root's proposal."""
+
+    def tasks(self, tree: Tree, idle: int) -> list[Task]:
+        """Once all are idle, as in the base class."""
+        share, point = math.ceil(tree.n_blocks / self.workers), tree.root.proposal
+        firsts = range(0, tree.n_blocks, share) if idle == self.workers else ()
+        return [Task(point, first, min(first + share, tree.n_blocks)) for first in firsts]
+
+
 SCHEMES: dict[str, type[Scheme]] = {
     "naive": Naive,
     "rejections": Rejections,
     "static": Static,
     "predictive": Predictive,
     "foretold": Foretold,
+    "divided": Divided,
 }
 
 

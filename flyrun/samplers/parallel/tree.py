@@ -17,15 +17,22 @@ LogDensity = Callable[[np.ndarray], float]
 class Point:
     """A position, its log prior, and the sums of the first blocks of its log likelihood, as far as known.
 
-    taken: whether a worker is at it.
+    taken: whether a worker is at it.  early: sums by their first block, which wait for those before them.
     """
 
-    __slots__ = ("log_prior", "sums", "taken", "theta")
+    __slots__ = ("early", "log_prior", "sums", "taken", "theta")
 
     def __init__(self, theta: np.ndarray, log_prior: float, sums: list[float] | None = None):
         self.theta, self.log_prior = theta, log_prior
         self.sums: list[float] = [] if sums is None else sums
+        self.early: dict[int, list[float]] = {}
         self.taken = False
+
+    def take(self, first: int, sums: list[float]) -> None:
+        """The sums of the blocks from `first` on have come, from one of perhaps several workers."""
+        self.early[first], self.taken = sums, False
+        while (ready := self.early.pop(len(self.sums), None)) is not None:
+            self.sums += ready
 
     def log_density(self) -> float:
         """Prior times likelihood, of a point whose blocks are all known; of one too far for numbers -inf."""

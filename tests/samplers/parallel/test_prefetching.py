@@ -222,6 +222,41 @@ def test_a_blocks_work_is_kept_and_what_is_wasted_is_counted(folder):
     assert told["span"].sum() < 0.5 * N * SHORT
 
 
+@pytest.mark.parametrize(("workers", "largest"), [(2, 30), (4, 18), (5, 12), (16, 6)])
+def test_a_divided_evaluation_costs_its_largest_share(folder, alone, workers, largest):
+    method = method_of(folder, "divided", workers, latency=0.5)
+    state, told = method.advance(method.init(3), SHORT)
+    np.testing.assert_array_equal(told["theta"], alone["theta"])
+    np.testing.assert_array_equal(told["queries"], alone["queries"])  # nothing is in vain
+    np.testing.assert_array_equal(told["span"][1:], np.full(SHORT - 1, largest))  # of ten blocks of six
+    assert told["evaluations"][1:] == pytest.approx(0.5 + largest / N)
+    parts = min(10, -(-10 * 6 // largest))
+    np.testing.assert_array_equal(told["bytes"][1:], np.full(SHORT - 1, 8 * (3 * parts + 10)))
+    assert method.facts(state).more["expected_steps"] == N / largest
+    assert len(method.notes()) == (10 % workers != 0)
+
+
+class OutOfTurn(tree.Point):
+    """Broken: sums are put where they arrive."""
+
+    def take(self, first, sums):
+        self.sums, self.taken = self.sums + sums, False
+
+
+def test_shares_are_put_in_their_place(folder, monkeypatch):
+    def sums(point_class):
+        monkeypatch.setattr(prefetching, "Point", point_class)
+        monkeypatch.setattr(tree, "Point", point_class)
+        method = method_of(folder, "divided", 5)
+        method.real = AnyOrder(5, method.blocks.sums)
+        return method.advance(method.init(3), 40)[0]["sums"]
+
+    serial = method_of(folder, "naive", 1)
+    expected = serial.advance(serial.init(3), 40)[0]["sums"]
+    np.testing.assert_array_equal(sums(tree.Point), expected)
+    assert not np.array_equal(sums(OutOfTurn), expected)
+
+
 def test_set_up_is_counted(folder):
     method = method_of(folder, "foretold", 4)
     # one pass for the curvature and the quadratic, two evaluations that are timed
@@ -275,7 +310,7 @@ def test_who_gains_nothing_is_told(folder):
     slow.evaluation_s, slow.message_s = 1e-3, 1e-2
     (note,) = slow.notes()
     assert note == (
-        "an evaluation takes 1 ms, messages 10 ms a round: prefetching pays from 13 ms an evaluation on; "
+        "an evaluation takes 1 ms, messages 10 ms a round: 2 workers pay from 13 ms an evaluation on; "
         "sampler.workers=1 will be quicker"
     )
     slow.evaluation_s = 0.2
@@ -285,7 +320,7 @@ def test_who_gains_nothing_is_told(folder):
 
 
 BAD = {
-    "sampler.scheme=guess": "must be naive, rejections, static, predictive or foretold, such as foretold",
+    "sampler.scheme=guess": "must be naive, rejections, static, predictive, foretold or divided, such as foretold",
     "sampler.team=mpi": "must be simulated, threads, processes or dask, such as simulated",
     "sampler.workers=0": "must be a whole number in \\[1, 1024\\], such as 16",
     "sampler.team=threads sampler.latency=0.1": "real workers have their own; choose sampler.latency=0",
