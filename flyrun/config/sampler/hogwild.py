@@ -19,13 +19,39 @@ class Hogwild(Sampler):
     family: ClassVar[str] = "flyrun.samplers.hogwild.method"
     kinds: ClassVar[tuple[str, ...]] = ("precision", "weights")
     paper: ClassVar[str] = f"{SURVEY}; Johnson, Saunderson and Willsky 2013"
-    processors: int = setting(4, "how many; each has a run of neighbouring variables", at_least=1)
+    processors: int = setting(4, "how many; each has variables of its own", at_least=1)
+    partition: Literal["runs", "stripes", "random"] = setting(
+        "runs", "whose variables: runs of neighbours; stripes, every K-th; random, as many each"
+    )
+    owners: tuple[int, ...] | None = setting(
+        None, "the processor of each variable, counted from 0; null: by partition", at_least=0
+    )
     sweeps: int = setting(1, "over its own variables, before a processor tells the others", at_least=1)
+    most_sweeps: int | None = setting(
+        None, "sweeps are drawn evenly up to this number, each round and processor; null: sweeps", at_least=1
+    )
     schedule: Literal["bsp", "asynchronous"] = setting(
-        "bsp", "all messages arrive before the next round; asynchronous: some come late"
+        "bsp", "all messages arrive before the next round; asynchronous: some come late, or to some alone"
+    )
+    receivers: int | None = setting(
+        None, "drawn anew for each message, if asynchronous; null: all others", at_least=1
     )
     late: float = setting(0.5, "probability that a message is late, if asynchronous", at_least=0, at_most=1)
     most_late: int = setting(5, "rounds, evenly from 1", at_least=1, at_most=100)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; in lockstep all are told, and the most sweeps are not below the least."""
+        if self.receivers is not None and self.schedule == "bsp":
+            return (
+                f"sampler.receivers={self.receivers}: schedule=bsp tells all; choose "
+                "sampler.schedule=asynchronous"
+            )
+        if self.most_sweeps is not None and self.most_sweeps < self.sweeps:
+            return (
+                f"sampler.most_sweeps={self.most_sweeps}: sampler.sweeps={self.sweeps} is the least; choose "
+                f"sampler.most_sweeps={self.sweeps} or more"
+            )
+        return super().unfit(arm)
 
 
 @option("sampler", "hogwild_shares")

@@ -41,8 +41,8 @@ class HogwildGaussian(Method):
         self.mean = self.exact @ self.field.potential
         self.round = theory.round_of(self.field.precision, self.owner, self.options.sweeps)
         self.radius = theory.radius(self.round.step)
-        self._bsp = loop.lateness(self.options) == 0.0
-        self._team = team(self.owner, np.zeros(self.n), loop.lateness(self.options), self.options.most_late)
+        self._plan, self._lockstep = loop.schedule(self.options), loop.lockstep(self.options)
+        self._team = team(self.owner, np.zeros(self.n), self._plan.late, self.options.most_late)
         self._setup_s = time.perf_counter() - started
 
     @property
@@ -54,7 +54,7 @@ class HogwildGaussian(Method):
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """All variables 0. DensityError where a chain in lockstep would diverge."""
-        if self._bsp and self.radius >= 1.0:
+        if self._lockstep and self.radius >= 1.0:
             raise DensityError(self._diverges())
         rng, n = seeded(seed, self.arm.method()), self.n
         sums = {"theta": np.zeros(n), "sum": np.zeros(n), "outer": np.zeros((n, n))}
@@ -69,10 +69,9 @@ class HogwildGaussian(Method):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more rounds. DensityError where a chain is beyond FAR."""
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
-        states, staleness = np.empty((n, self.n)), np.empty(n)
+        states, told = np.empty((n, self.n)), np.empty((n, 3))
         first = int(members.clock[0])
-        late = loop.lateness(self.options)
-        run_rounds(rng, self.field, members, self.options.sweeps, late, states, staleness)
+        run_rounds(rng, self.field, members, self._plan, states, told)
         sds = np.abs(states - self.mean) * np.sqrt(np.diag(self.field.precision))
         if not sds.max() < FAR:
             raise DensityError(self._diverges())
@@ -82,14 +81,8 @@ class HogwildGaussian(Method):
             total += centred
             outer += np.multiply.outer(centred, centred)
         kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
-        counts = loop.counts(self.options, self.owner, 8)
         after = {"theta": states[-1].copy(), "sum": total, "outer": outer, "rng": generator_state(rng)}
-        return after | arrays_of(members, "team"), {
-            "theta": kept,
-            "queries": np.full(n, float(counts["updates_per_round"])),
-            "span": np.full(n, float(counts["critical_per_round"])),
-            "staleness": staleness,
-        }
+        return after | arrays_of(members, "team"), {"theta": kept, **loop.records(told)}
 
     def facts(self, state: State | None = None) -> Facts:
         """Theory, and with the last state what was measured. Errors of covariances: ‖S − Σ‖/‖Σ‖."""
@@ -130,7 +123,7 @@ class HogwildGaussian(Method):
             "corrected_off": theory.off(theory.corrected(self.round, found), self.exact),
             "mean_off": float(np.abs(centre / np.sqrt(np.diag(self.exact))).max()),
         }
-        if self._bsp:
+        if self._lockstep:
             error = theory.mean_error(self.round, theory.covariance(self.round), rounds)
             more["mean_z"] = float(np.abs(centre / error).max())
         return more | _named("measured_sd", self._sds(found))

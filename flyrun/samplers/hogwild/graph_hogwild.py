@@ -37,8 +37,8 @@ class HogwildSites(GraphChain):
         super().__init__(arm)
         self.options, room = arm.sampler, (np.zeros(self.graph.bounds.n_values) for _ in range(2))
         self.owner = loop.owners(self.options, self.n)
-        self._late = loop.lateness(self.options)
-        self._team = team(self.owner, np.zeros(self.n, np.int32), self._late, self.options.most_late)
+        self._plan = loop.schedule(self.options)
+        self._team = team(self.owner, np.zeros(self.n, np.int32), self._plan.late, self.options.most_late)
         self._field = GraphField(self.graph, *room)
         self.label, self.exact = f"{loop.LABEL}, {self.options.schedule}", self.options.processors == 1
         self.counts = loop.counts(self.options, self.owner, 4)
@@ -50,9 +50,9 @@ class HogwildSites(GraphChain):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
-        states, staleness = np.empty((n, self.n), np.int32), np.empty(n)
+        states, told = np.empty((n, self.n), np.int32), np.empty((n, 3))
         first = int(members.clock[0])
-        run_rounds(rng, self._field, members, self.options.sweeps, self._late, states, staleness)
+        run_rounds(rng, self._field, members, self._plan, states, told)
         after = {"x": states[-1].copy(), "rng": generator_state(rng)} | arrays_of(members, "team")
         kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
-        return after, self.records(kept, *self.watched(states)) | {"staleness": staleness}
+        return after, self.records(kept, *self.watched(states)) | loop.records(told)

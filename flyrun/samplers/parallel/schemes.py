@@ -111,6 +111,10 @@ class Foretold(Scheme):
 class Divided(Scheme):
     """Parallel evaluation of one density: each worker has its share of the root's proposal."""
 
+    def chance(self, tree: Tree, node: Node) -> float:
+        """Nothing is foreseen."""
+        return 0.5
+
     def tasks(self, tree: Tree, idle: int) -> list[Task]:
         """Once all are idle, as in the base class."""
         share, point = math.ceil(tree.n_blocks / self.workers), tree.root.proposal

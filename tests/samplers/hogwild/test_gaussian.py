@@ -1,5 +1,7 @@
 """Hogwild Gibbs of Gaussians against its theory, and the theory against itself."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,78 @@ def test_late_messages_leave_the_mean_exact_and_one_processor_the_covariance():
     assert facts.more["covariance_off"] < 0.06
 
 
+def stationary(precision, owner, sweeps, receivers):
+    """Covariance of what the owners hold, by Algorithm 16: of all K copies together, by enumeration.
+
+    sweeps: numbers that are as likely, for every processor.
+    """
+    k, n = owner.max() + 1, len(owner)
+    local = {}
+    for q, p in itertools.product(sweeps, range(k)):
+        move, noise = np.eye(n), np.zeros((n, n))
+        for i in [*np.flatnonzero(owner == p)] * q:
+            one = np.eye(n)
+            one[i] -= precision[i] / precision[i, i]
+            move, noise = one @ move, one @ noise @ one.T
+            noise[i, i] += 1 / precision[i, i]
+        local[q, p] = move, noise
+    moves, noises = [], []
+    who = [itertools.combinations([j for j in range(k) if j != s], receivers) for s in range(k)]
+    for told in itertools.product(*who):
+        tell = np.eye(k * n)
+        for s, i in itertools.product(range(k), range(n)):
+            for j in told[s] if owner[i] == s else ():
+                tell[j * n + i] = np.eye(k * n)[s * n + i]
+        for each in itertools.product(sweeps, repeat=k):
+            move, noise = np.zeros((2, k * n, k * n))
+            for p, q in enumerate(each):
+                at = slice(p * n, p * n + n)
+                move[at, at], noise[at, at] = local[q, p]
+            moves.append(tell @ move)
+            noises.append(tell @ noise @ tell.T)
+    moves, noise = np.array(moves), np.mean(noises, axis=0)
+    found = noise
+    for _ in range(300):
+        found = (moves @ found @ moves.transpose(0, 2, 1)).mean(axis=0) + noise
+    kept = owner * n + np.arange(n)
+    return found[np.ix_(kept, kept)]
+
+
+def test_random_receivers_and_sweeps_have_the_covariance_of_enumeration():  # Algorithm 16
+    some = (*GAUSSIAN, "dataset.n_variables=6", "dataset.coupling=0.9", "sampler.owners=[0,0,0,0,1,2]", LATE)
+    random = ("sampler.processors=3", "sampler.late=0", "sampler.receivers=1", "sampler.most_sweeps=4")
+    made = method(*some, *random)
+    state, records = steps(made, 20_000)
+    precision, owner = made.field.precision, made.owner
+    expected, found = stationary(precision, owner, (1, 2, 3, 4), 1), np.cov(records["theta"][100:].T)
+    assert theory.off(found, expected) < 0.03
+    for other in ((1,), 1), ((1, 2, 3, 4), 2):  # the controls: one sweep each, all are told
+        assert theory.off(stationary(precision, owner, *other), expected) > 0.05
+    lockstep = theory.covariance(theory.round_of(precision, owner, 1))
+    assert theory.off(stationary(precision, owner, (1,), 2), lockstep) < 1e-12
+    facts = made.facts(state)
+    assert facts.more["mean_off"] < 0.05
+    assert records["queries"].mean() == pytest.approx(facts.more["updates_per_round"], rel=0.02)  # 15
+    assert records["span"].mean() == pytest.approx(facts.more["critical_per_round"], rel=0.02)
+    assert facts.more["critical_per_round"] == pytest.approx(10)  # the first's four
+    assert facts.more["bytes_per_worker"] == 8 * 6 * 2 / 3
+    # told with probability one half: rounds since the last one are geometric
+    assert records["staleness"][100:].mean() == pytest.approx(1, abs=0.05)
+
+
+def test_any_split_of_the_variables():
+    def owner(*words):
+        return method(*GAUSSIAN, "sampler.processors=3", *words).owner.tolist()
+
+    assert owner() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert owner("sampler.partition=stripes") == [0, 1, 2] * 4
+    assert sorted(owner("sampler.partition=random")) == owner() != owner("sampler.partition=random")
+    assert owner("sampler.owners=[0,0,0,0,0,0,0,0,0,2,1,1]") == [0] * 9 + [2, 1, 1]
+    for wrong in ("[0,1,2]", "[0,0,0,0,0,0,0,0,0,0,1,1]"):
+        with pytest.raises(ConfigError, match=r"^sampler\.owners: .* 0 to 2 for each of 12 .*=null"):
+            owner(f"sampler.owners={wrong}")
+
+
 @pytest.mark.parametrize("schedule", ["bsp", "asynchronous"])
 def test_the_same_bits_wherever_a_chain_is_cut(schedule):
     made = method(*GAUSSIAN, f"sampler.schedule={schedule}")
@@ -151,6 +225,10 @@ def test_what_does_not_go_together_is_told_with_a_remedy():
         ConfigError, match=r"^sampler\.processors=13: .* choose sampler\.processors=12 or fewer"
     ):
         method(*GAUSSIAN, "sampler.processors=13")
+    with pytest.raises(ConfigError, match=r"schedule=bsp tells all; choose sampler\.schedule=asynchronous$"):
+        method(*GAUSSIAN, "sampler.receivers=1")
+    with pytest.raises(ConfigError, match=r"choose sampler\.most_sweeps=3 or more$"):
+        method(*GAUSSIAN, "sampler.sweeps=3", "sampler.most_sweeps=2")
     with pytest.raises(ConfigError, match=r"choose dataset\.n_variables=9$"):
         method(*GAUSSIAN, "dataset.law=grid")
     with pytest.raises(ConfigError, match=r"choose dataset\.n_variables=12$"):
