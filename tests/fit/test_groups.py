@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from flyrun.fitting import mode, weighted_draws
-from flyrun.fitting.groups import draw, normal_noise, scales
+from flyrun.fitting.groups import draw, integrated_out, normal_noise, scales, sums
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.models.family import family
@@ -226,3 +226,27 @@ def test_nodes_about_each_draws_own_modes_integrate_where_sds_are_vast() -> None
     assert np.abs(posterior.log_likelihood(x) - right).max() > 0.01
     posterior.steps = 6
     assert_allclose(posterior.log_likelihood(x), right, atol=1e-3)
+
+
+def test_few_draws_of_a_round_are_enough_or_another_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many rows a round has few draws; half of them being effective would not do."""
+    monkeypatch.setattr(draw, "_EVALUATIONS", 1.0)
+    for few in (draw._FEWEST, 500):
+        monkeypatch.setattr(draw, "_FEWEST", few)
+        one = draw.draw(grouped("logistic", [6, 9, 4, 12, 7], seed=4)).weighted
+        assert one.why == ""
+        assert one.effective >= weighted_draws.ENOUGH
+    assert one.rounds > 1  # of 500 not 400 are
+
+
+def test_sums_that_are_compiled_are_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = grouped("logistic", [1, 3, 200, 9, 17])
+    at, _ = mode.find(posterior, posterior.start())
+    posterior.settle(at)
+    x = at + 0.3 * np.random.default_rng(1).standard_normal((11, posterior.size))
+    plain = posterior.log_likelihood(x)
+    monkeypatch.setattr(integrated_out, "_MANY", 1)
+    assert_allclose(posterior.log_likelihood(x), plain, rtol=1e-12)
+    monkeypatch.setattr(sums, "_LARGEST", 1e9)  # all 64 factors at once: these overflow
+    x[:, :2] += 40.0
+    assert not np.isfinite(posterior.log_likelihood(x)).all()

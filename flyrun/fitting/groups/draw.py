@@ -17,8 +17,8 @@ _LOOKED_AT = 8  # draws at which it is held against one of almost twice the node
 _TAIL = 2.5  # sds of log sds that these reach: for large ones nodes are fewest for what they integrate
 _QUANTILES = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)  # of a log sd
 _EVALUATIONS = 1.5e9  # rows × nodes × draws of a round, about
-_FEWEST = 1_000  # draws, of which about 700 are effective
-_EFFECTIVE = 0.5  # of draws, from which no further round is made
+_FEWEST = 700  # draws, of which about 500 are effective
+_EFFECTIVE = 0.5  # of draws, from which no further round is made if they are enough
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
             posterior.nodes, posterior.steps = choice
             each = len(posterior.rows) * posterior.nodes**posterior.effects
             draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
-            enough = min(weighted_draws.WANTED, int(_EFFECTIVE * draws))
+            enough = min(weighted_draws.WANTED, max(weighted_draws.ENOUGH, int(_EFFECTIVE * draws)))
             found = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough)
             error = _error(posterior, _across(posterior, found))
             if error <= EXACT:

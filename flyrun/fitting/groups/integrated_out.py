@@ -23,6 +23,7 @@ from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
+_MANY = 100_000  # rows from which sums are compiled: that takes a second, once
 _AT_ONCE = 8  # draws at least, so that a block's rows are looked up once for several
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
 _TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out bend by nothing
@@ -31,12 +32,16 @@ _START = -0.7  # log of an sd where the search begins
 
 @dataclass(frozen=True)
 class Block:
-    """Some groups with all their rows: which groups, which rows, and where each group begins among these."""
+    """Some groups with all their rows: which groups, which rows, and where each group begins among these.
+
+    many: whether all rows are so many that compiling pays.
+    """
 
     groups: slice | np.ndarray
     rows: slice | np.ndarray
     starts: np.ndarray
     code: np.ndarray
+    many: bool = False
 
 
 @dataclass
@@ -131,7 +136,8 @@ class GroupedPosterior(Posterior):
             starts = self.starts[first:last] - begin
             sizes = self._ends[first:last] - self.starts[first:last]
             code = np.repeat(np.arange(last - first), sizes)
-            yield Block(slice(first, last), slice(int(begin), int(self._ends[last - 1])), starts, code)
+            rows = slice(int(begin), int(self._ends[last - 1]))
+            yield Block(slice(first, last), rows, starts, code, len(self.rows) >= _MANY)
             first = last
 
     def z(self, block: Block) -> np.ndarray | None:
@@ -220,7 +226,7 @@ class GroupedPosterior(Posterior):
                 up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
                 b = b + np.clip(np.nan_to_num((up - b * precision) / within), -_LONGEST, _LONGEST)
         c = within**-0.5
-        effect = b[:, :, None] + c[:, :, None] * grid[0]
+        effect = _away(b, (c, grid[0]))
         return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
 
     # -- derivatives ---------------------------------------------------------------------------------------
@@ -364,17 +370,22 @@ def _spread(
     a00 = p00 + bend[:, 0, 0, None]
     if len(pull) == 1:
         c00 = a00**-0.5
-        effect = [(pull[0] / a00)[:, :, None] + c00[:, :, None] * grid[0]]
+        effect = [_away(pull[0] / a00, (c00, grid[0]))]
         return effect, np.log(c00 / t00)[:, :, None] - 0.5 * (effect[0] / t00[:, None]) ** 2
     a01, a11 = p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
     determinant = a00 * a11 - a01**2
     c00, c11 = np.sqrt(a11 / determinant), a11**-0.5
     c10 = -a01 / determinant / c00
     centre = (a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant
-    effect = [
-        centre[0][:, :, None] + c00[:, :, None] * grid[0],
-        centre[1][:, :, None] + c10[:, :, None] * grid[0] + c11[:, :, None] * grid[1],
-    ]
+    effect = [_away(centre[0], (c00, grid[0])), _away(centre[1], (c10, grid[0]), (c11, grid[1]))]
     v0 = effect[0] / t00[:, None]
     v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]
     return effect, np.log(c00 * c11 / (t00 * t11))[:, :, None] - 0.5 * (v0**2 + v1**2)
+
+
+def _away(centre: np.ndarray, *steps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """centre + Σ c·t, (g, S, K), of centre and c (g, S) and t (K,); in memory nodes are outermost."""
+    total = centre
+    for c, t in steps:
+        total = total + c * t[:, None, None]
+    return np.moveaxis(total, 0, -1)

@@ -104,6 +104,14 @@ def _log_products(
     block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray], together: int
 ) -> np.ndarray:
     """Σ log(1 + e^(η + z'b)), (g, S, K): products of so many rows of a group at a time, then logarithms."""
+    if block.many and z is None:
+        from flyrun.numerics.group_products import log_products  # late: numba, which few rows do without
+
+        factor = np.exp(_nodes_first(effect[0]))
+        product, total = np.empty((len(factor), eta.shape[1])), np.zeros_like(factor)
+        ends = np.append(block.starts[1:], len(eta))
+        log_products(block.starts, ends, np.exp(eta), factor, together, product, total)
+        return np.moveaxis(total, 0, -1)
     sizes = np.diff(np.append(block.starts, len(eta)))
     pieces = -(-sizes // together)
     owner = np.repeat(np.arange(len(sizes)), pieces)
@@ -112,17 +120,23 @@ def _log_products(
     length = np.minimum(sizes[owner] - within, together)
     order = np.argsort(-length, kind="stable")  # the longest first: those that have a j-th row are the first
     first, having = (block.starts[owner] + within)[order], np.sort(-length)
-    factor, odds = np.exp(effect[0])[owner[order]], np.exp(eta)
-    along = None if z is None else effect[1][owner[order]]
+    # nodes outermost: the inner loops run along draws and groups, which are many
+    factor, odds = np.exp(_nodes_first(effect[0]))[:, owner[order]], np.exp(eta)
+    along = None if z is None else _nodes_first(effect[1])[:, owner[order]]
     product, one = np.ones_like(factor), np.empty_like(factor)
     for j in range(-having[0]):
         n = int(np.searchsorted(having, -j))  # longer than j
-        row, some = first[:n] + j, one[:n]
-        np.multiply(odds[row][:, :, None], factor[:n], out=some)
+        row, some = first[:n] + j, one[:, :n]
+        np.multiply(odds[row], factor[:, :n], out=some)
         if z is not None and along is not None:
-            some *= np.exp(z[row][:, None, None] * along[:n])
+            some *= np.exp(z[row][:, None] * along[:, :n])
         some += 1.0
-        product[:n] *= some
+        product[:, :n] *= some
     found = np.empty_like(product)
-    found[order] = np.log(product, out=product)
-    return np.add.reduceat(found, begin, axis=0)
+    found[:, order] = np.log(product, out=product)
+    return np.moveaxis(np.add.reduceat(found, begin, axis=1), 0, -1)
+
+
+def _nodes_first(effect: np.ndarray) -> np.ndarray:
+    """(g, S, K) as (K, g, S)."""
+    return np.ascontiguousarray(np.moveaxis(effect, -1, 0))
