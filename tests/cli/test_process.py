@@ -49,9 +49,16 @@ def test_completion_is_fast(monkeypatch):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2.1  # 0.4 measured
 
 
-@pytest.mark.parametrize("line", ["import flyrun.cli", "from flyrun.cli.main import main; main(['list'])"])
-def test_nothing_heavy_is_imported(line):
-    code = f"{line}\nimport sys; sys.exit(' '.join(set({HEAVY!r}) & set(sys.modules)) or 0)"
+@pytest.mark.parametrize(
+    ("line", "heavy"),
+    [
+        ("import flyrun.cli", HEAVY),
+        ("from flyrun.cli.main import main; main(['list'])", HEAVY),
+        ("import flyrun.fitting.answer", ("numba", "matplotlib", "xarray", "scipy.optimize", "hydra")),
+    ],
+)
+def test_nothing_heavy_is_imported(line, heavy):
+    code = f"{line}\nimport sys; sys.exit(' '.join(set({heavy!r}) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

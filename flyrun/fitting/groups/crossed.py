@@ -9,16 +9,18 @@ make that exact. Under normal noise no grid is needed: normal_noise.py.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from flyrun.fitting import mode
 from flyrun.fitting.groups import effects, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior, Nodes
 from flyrun.fitting.rows_posterior import CoefficientPrior
 from flyrun.fitting.weighted_draws import Mixture
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 _START, _STEP, _LOWEST = -0.7, 0.7, -9.0  # log sds where the grid begins, by which it grows, and may end
 _DEEP = 8.0  # nats below the top where it ends
@@ -203,8 +205,8 @@ class OverGrid:
     place: int
     at: np.ndarray
     parts: list[Mixture]
-    modes: CubicSpline
-    log_sds: CubicSpline
+    modes: "CubicSpline"
+    log_sds: "CubicSpline"
     edges: np.ndarray
     share: np.ndarray
     centre: np.ndarray
@@ -213,6 +215,8 @@ class OverGrid:
     @staticmethod
     def of(points: list[_Point], place: int) -> "OverGrid":
         """Of the grid, ascending; place: of the log sd in x."""
+        from scipy.interpolate import CubicSpline  # late: a fifth of what every fit loads, and few need it
+
         at, heights = np.array([one.at for one in points]), np.array([one.height for one in points])
         edges = np.linspace(at[0], at[-1], _FINE + 1)
         log_p = CubicSpline(at, heights)(0.5 * (edges[1:] + edges[:-1]))
