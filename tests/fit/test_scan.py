@@ -191,13 +191,20 @@ def with_more(columns, model, rng):
         code[-5:] = 100
         own = (rng.random(n) < 1 / (1 + np.exp(-eta - (code == 9)))).astype(int)
         return near | {"code": code, "y": own}, ["--categorical", "code", "--reference", "code=10"]
+    if model == "formula":
+        kinds = np.array(["dear", "cheap", "new"])[rng.integers(0, 3, n)]
+        own = (rng.random(n) < 1 / (1 + np.exp(-eta - (kinds == "dear") * near["x0"]))).astype(int)
+        text = "y ~ center(x0) * kind + bs(x2, df=4) + C(code)"
+        return near | {"kind": kinds, "code": rng.integers(0, 3, n), "y": own}, [text]
     if model == "softmax":
         classes = np.argmax(np.outer([0.0, 1.0, -0.5], eta) + rng.gumbel(size=(3, n)), axis=0)
         return near | {"y": classes}, ["--prior", "x0: normal(0, 0.05)"]
     return columns, []
 
 
-@pytest.mark.parametrize("model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", "codes"])
+@pytest.mark.parametrize(
+    "model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", "codes", "formula"]
+)
 def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model):
     rng = np.random.default_rng(5)
     columns, words = with_more(
@@ -207,8 +214,10 @@ def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model
     parquet.write_table(pyarrow.table(columns), tmp_path / "one.parquet")
     monkeypatch.chdir(tmp_path)
     given, more = "shards/*.parquet", ["--target", "y", "--model", model, "--quiet", *words]
-    if model in ("text", "codes"):
+    if model in ("text", "codes", "formula"):
         more[3] = "logistic"
+    if model == "formula":
+        more[:2] = []  # which names the target
     if model == "text":
         given = "shards"
         move_land_to_folders(folder)

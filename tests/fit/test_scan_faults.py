@@ -178,10 +178,18 @@ def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monke
     assert main([*FIT, *remedy]) == 0
 
 
-def test_a_formula_is_refused(refused):
-    said = refused(["fit", "shards", "y ~ x0 * x2", "--quiet"])
-    assert "not for a scan of many files; name columns with --target and --features" in said
-    assert main([*FIT, "--features", "x0,x2"]) == 0  # the remedy
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["log(x1) ~ x0"], "the log of the target is not for a scan of many files; write it as a column"),
+        (["y ~ x0 + (1 | x2)"], "groups, as (1 | x2), are not for a scan of many files; write C(x2)"),
+        (["y ~ x0", "--by", "x2"], "--by: a formula is not for levels of many files; name columns with"),
+        (["y ~ x0 + y"], "names y, which is the target"),
+        (["y ~ log(x0)"], "log(x0) is nan; mend the row or the formula"),
+    ],
+)
+def test_what_a_formula_of_many_files_cannot_hold_is_refused(refused, words, said):
+    assert said in refused(["fit", "shards", *words, "--quiet"])
 
 
 def test_a_column_of_too_many_texts_is_refused(shards, refused):

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
-from flyrun.fitting.scan.row_groups import Block, Part, parts
+from flyrun.fitting.scan.row_groups import Block, Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
@@ -71,14 +71,6 @@ class Sums(NamedTuple):
         )
         added: list[Any] = [a + b for a, b in zip(self[:-1], other[:-1], strict=True)]  # type: ignore[operator]
         return Sums._make([*added, rows])
-
-
-def tree(parts: list[Any]) -> Any:
-    """The sum of parts, neighbours first: the same bits whoever worked out which part."""
-    while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [pair[0].plus(pair[1]) if len(pair) > 1 else pair[0] for pair in pairs]
-    return parts[0]
 
 
 @dataclass(frozen=True)

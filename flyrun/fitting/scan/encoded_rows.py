@@ -1,8 +1,9 @@
 """Rows of a row group as a model reads them, and those that a pilot takes."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.row_groups import Block, Part, head
+
+if TYPE_CHECKING:
+    from flyrun.fitting.scan.terms import Terms
 
 BATCH = 8_192
 _FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
@@ -36,6 +40,7 @@ class Encoding(NamedTuple):
     beside: tuple[tuple[str, str], ...] = ()  # columns that are no features: (role, name)
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of categories, the reference first
     numbered: tuple[str, ...] = ()  # categories of numbers
+    terms: "Terms | None" = None  # of a formula, whose matrix's columns these are
 
     @property
     def texts(self) -> list[tuple[str, ...]]:
@@ -51,7 +56,8 @@ class Encoding(NamedTuple):
     @property
     def all_columns(self) -> tuple[str, ...]:
         """As they are read: features, those beside, the target."""
-        return (*self.columns, *(name for _, name in self.beside), self.target)
+        own = self.columns if self.terms is None else [name for name, _ in self.terms.sources]
+        return (*own, *(name for _, name in self.beside), self.target)
 
     def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
         """The rows of a part, at most BATCH at a time, which share their room."""
@@ -63,6 +69,8 @@ class Encoding(NamedTuple):
         # float32 loses digits of what is far from 0
         near = np.abs(self.mean) < 16 * self.sd
         *columns, target = part.columns
+        if self.terms is not None:
+            columns = self.terms.made(columns, part.place, where)
         columns, others = columns[:width], columns[width:]
         for first in range(0, len(target), BATCH):
             rows = slice(first, first + BATCH)
@@ -213,6 +221,7 @@ class PilotLook:
     most: int
     seed: int
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    terms: "Terms | None" = None  # of a formula, whose sources the columns are
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,10 +243,16 @@ class PilotLook:
         if part.share < 1.0 and len(y) <= self.most:  # the first rows stand for the others
             chance = np.ones(len(y))
         picked = np.flatnonzero(np.random.default_rng([self.seed, 0, block.number]).random(len(y)) < chance)
-        x = np.column_stack([column[picked] for column in columns]).astype(np.float64)
+        columns, width = [column[picked].astype(np.float64) for column in columns], len(self.columns)
+        if self.terms is not None:
+            columns = self.terms.made(
+                columns, part.place[picked], f"{block.file.path}: row group {block.group}"
+            )
+            width = len(self.terms.names)
+        x = np.column_stack(columns)
         kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
         x, picked = x[kept], picked[kept]
-        return _sample(x, len(self.columns), y[picked], chance[picked] * part.share, len(y))
+        return _sample(x, width, y[picked], chance[picked] * part.share, len(y))
 
 
 @dataclass(frozen=True)
@@ -284,4 +299,7 @@ def layout_of(encoding: Encoding, rows: int) -> Layout:
     words = dict(encoding.levels).get(encoding.target)
     levels = list(words) if words else [plain(value) for value in encoding.values] or None
     target = Column(encoding.target, levels, bool(words), mean=encoding.target_mean, sd=encoding.target_sd)
-    return Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
+    found = Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
+    if (terms := encoding.terms) is not None:
+        found.formula, found.sources, found.state = terms.text, terms.columns, json.loads(terms.state)
+    return found

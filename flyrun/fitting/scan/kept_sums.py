@@ -15,6 +15,7 @@ from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
+from flyrun.fitting.scan.terms import Sources
 from flyrun.fitting.scan.text_levels import Texts
 
 
@@ -27,7 +28,8 @@ class Looked(NamedTuple):
 
 
 _KINDS: dict[str, type] = {
-    one.__name__: one for one in (Each, HeldOut, Levels, Looked, Products, Sample, Sums, Texts, Travelled)
+    one.__name__: one
+    for one in (Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
 }
 
 

@@ -14,10 +14,9 @@ from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting.level_fits import in_order
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import text_levels
-from flyrun.fitting.scan.block_sums import tree
 from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
-from flyrun.fitting.scan.row_groups import Block, Shards
+from flyrun.fitting.scan.row_groups import Block, Shards, tree
 from flyrun.fitting.scan.stages import Found, Mapper, Own, Scan, Steps
 from flyrun.models.family import Family
 

@@ -15,15 +15,15 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fitting import by_weights, level_fits, ratios, read_table
 from flyrun.fitting.request import Request, TypedTable, dashed
 from flyrun.fitting.scan import kept_sums, mappers, row_groups
-from flyrun.fitting.scan.block_sums import tree
 from flyrun.fitting.scan.level_scans import LevelScans
+from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
 from flyrun.models.family import Family, family
 from flyrun.runner import progress
 
 _SEED = 0
 #: options that a scan knows
-_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "missing")
+_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "missing", "formula")
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -110,18 +110,30 @@ def _asked(request: Request) -> tuple[row_groups.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
     found, table = row_groups.find(request.file), read_table.typed_table(request)
-    drop = table.drop
-    if request.table.get("categorical"):
-        found = row_groups.with_categories(found, table)
+    drop, features = table.drop, table.features
+    if table.formula is not None:
+        table, features = _of_formula(found, table)
+    found = row_groups.with_categories(found, table)
     if request.by is not None:
         level_fits.refuse(request, found.kinds)
         if found.kinds[request.by] == "other":
             raise ConfigError(f"--by {request.by}: holds neither text nor numbers; name another column")
         drop = (*drop, request.by)
-    columns = row_groups.chosen(found, request.target, table.features, drop, table.beside)
+    columns = row_groups.chosen(found, request.target, features, drop, table.beside)
     if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
         raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     return found, table, columns
+
+
+def _of_formula(found: row_groups.Shards, table: TypedTable) -> tuple[TypedTable, tuple[str, ...]]:
+    """The table with the categories that its formula makes, and the columns that this names."""
+    from flyrun.data.table import formula  # late: few fits have one
+
+    read = formula.read(str(table.formula), list(found.kinds))
+    if name := next((name for name in read.columns if table.role(name) != "column"), None):
+        raise ConfigError(f"formula {table.formula!r} names {name}, which is the {table.role(name)}")
+    own = tuple(dict.fromkeys([*table.categorical, *read.categories]))
+    return replace(table, categorical=own), read.columns
 
 
 def _to_replace(
@@ -221,10 +233,17 @@ def _refuse_beside(table: read_table.TypedTable, task: str, one: Family) -> None
 
 def _refuse_options(request: Request) -> None:
     """ConfigError for an option that a scan does not know."""
+    if request.groups:
+        bar = request.groups[0]
+        raise ConfigError(f"fit: groups, as {bar}, are not for a scan of many files; write C({bar.group})")
+    if request.by is not None and "formula" in request.table:
+        raise ConfigError(
+            "--by: a formula is not for levels of many files; name columns with --target and --features"
+        )
     for key in request.table:
-        if key in ("formula", "log_target"):
+        if key == "log_target":
             raise ConfigError(
-                "fit: a formula is not for a scan of many files; name columns with --target and --features"
+                "fit: the log of the target is not for a scan of many files; write it as a column of them"
             )
         if key not in _TAKEN:
             raise ConfigError(

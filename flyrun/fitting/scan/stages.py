@@ -19,7 +19,7 @@ from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import folds, pilot_rows, row_weights, terms, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -28,10 +28,9 @@ from flyrun.fitting.scan.block_sums import (
     SumLook,
     Sums,
     Travelled,
-    tree,
 )
 from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, RowsLook, Sample, expanded, layout_of
-from flyrun.fitting.scan.row_groups import Block, Shards
+from flyrun.fitting.scan.row_groups import Block, Shards, tree
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
@@ -108,6 +107,8 @@ class Scan:
         self.rows, self.given, self.share = own or (shards.rows, shards.given, 1)
         self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
         self.columns, self.target, self.table = tuple(columns), request.target, table
+        self.read = self.columns
+        self.terms: terms.Terms | None = None
         self.beside = table.beside
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
@@ -118,11 +119,21 @@ class Scan:
 
     def pilot(self) -> Sample:
         """Rows of some row groups, in which every class of a target of classes is met often enough."""
-        texts = text_levels.named(self.shards, (*self.columns, self.target))
+        texts = text_levels.named(self.shards, (*self.read, self.target))
         self.levels = text_levels.find(self.shards, texts, self.table, self.groups, self.mapper)
         read = {*texts} - {name for name, _ in self.shards.files[0].named}
         self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
         n = len(self.blocks)
+        if (text := self.table.formula) is not None:
+            self.terms = terms.find(
+                text, self.shards, self.read, self.levels, self.groups, self.mapper, self.seed
+            )
+            if self.shards.rows > terms.MOST:
+                self.say(
+                    f"knots and means within the formula: of {terms.MOST:,} rows at random, and the ends"
+                )
+            self.columns = self.terms.names
+            self.rows_read += self.shards.rows * len(self.read) // len(self.shards.kinds)
         table_posterior.refuse_many(self.width)
         done, ahead, parts = 0, self.first_of_pilot, list[Sample]()
         look = self.pilot_look()
@@ -155,7 +166,8 @@ class Scan:
         if self.share > 1:
             wanted = min(wanted, max(_PILOT_OF_LEVELS // self.share, 2 * _EACH_CLASS * self.width))
         most = max(wanted // self.first_of_pilot, 1)
-        return PilotLook(self.columns, tuple(self.beside.values()), self.target, most, self.seed, self.levels)
+        own = (tuple(self.beside.values()), self.target, most, self.seed, self.levels, self.terms)
+        return PilotLook(self.read, *own)
 
     def met(self, y: np.ndarray) -> bool:
         """Whether a pilot's targets are of enough rows of each class, or of no classes."""
@@ -216,7 +228,8 @@ class Scan:
             one.intercept,
             tuple(self.beside.items()),
             self.levels,
-            tuple(name for name in self.columns if self.shards.kinds[name] == "category"),
+            tuple(name for name in self.columns if self.shards.kinds.get(name) == "category"),
+            self.terms,
         )
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:

@@ -10,8 +10,7 @@ from flyrun.config.schema import quoted
 from flyrun.data.table.layout import Column, in_order
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
-from flyrun.fitting.scan.block_sums import tree
-from flyrun.fitting.scan.row_groups import Block, Shards, levels_of
+from flyrun.fitting.scan.row_groups import Block, Shards, levels_of, tree
 
 _MOST = 100  # levels of a column
 

@@ -1,0 +1,136 @@
+"""A formula's columns in a scan: what its functions know of the whole table, and the matrix of some rows.
+
+What they know, as knots, comes from all rows of a table of at most so many, else from so many drawn at random
+and the ends of each column.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from flyrun.data.table.layout import Column
+from flyrun.errors import ConfigError, DataError
+from flyrun.fitting.scan.row_groups import Block, Shards, parts, tree
+
+if TYPE_CHECKING:
+    from flyrun.data.table.formula import Matrix
+
+MOST = 1_000_000  # rows that tell what functions know
+
+
+class Sources(NamedTuple):
+    """Columns that a formula names. values: (n, S) of some rows; low, high: (S,) of all."""
+
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def plus(self, other: "Sources") -> "Sources":
+        """Of both."""
+        low, high = np.fmin(self.low, other.low), np.fmax(self.high, other.high)
+        return Sources(np.concatenate([self.values, other.values]), low, high)
+
+
+@dataclass(frozen=True)
+class SourceLook:
+    """Take each row of a row group with this chance, without those that lack a value."""
+
+    columns: tuple[str, ...]
+    levels: tuple[tuple[str, tuple[str, ...]], ...]
+    chance: float
+    seed: int
+
+    def __call__(self, block: Block) -> Sources:
+        """DataError for files that cannot be used."""
+        rng = np.random.default_rng([self.seed, 3_000_000, block.number])
+        return tree([self._of(part.columns, rng) for part in parts(block, self.columns, dict(self.levels))])
+
+    def _of(self, columns: list[np.ndarray], rng: np.random.Generator) -> Sources:
+        x = np.column_stack(columns).astype(np.float64)
+        x = x[np.isfinite(x).all(axis=1)]
+        ends = (x.min(axis=0), x.max(axis=0)) if len(x) else np.full((2, x.shape[1]), np.nan)
+        return Sources(x[rng.random(len(x)) < self.chance], *ends)
+
+
+class Terms(NamedTuple):
+    """A formula as workers have it. sources: names and levels, () of numbers; numbered: those of categories
+    of numbers; state: of formula.Matrix, as JSON; names: of the matrix's columns.
+    """
+
+    text: str
+    sources: tuple[tuple[str, tuple[str, ...]], ...]
+    numbered: tuple[str, ...]
+    state: str = "{}"
+    names: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[Column]:
+        """The sources, as a layout has them."""
+        return [
+            Column(name, list(levels) or None, bool(levels) and name not in self.numbered)
+            for name, levels in self.sources
+        ]
+
+    def frame(self, x: np.ndarray, place: np.ndarray | None = None) -> Any:
+        """Sources (n, S), categories by number, as a table. place: (n,), rows' numbers."""
+        import pandas as pd  # late: half a second
+
+        found = {}
+        for column, (name, levels) in zip(x.T, self.sources, strict=True):
+            known = np.array(list(map(float, levels)) if name in self.numbered else levels)
+            found[name] = known[column.astype(np.int64)] if levels else column
+        return pd.DataFrame(found, index=place)
+
+    def of(self, x: np.ndarray, place: np.ndarray, what: str) -> np.ndarray:
+        """The matrix (n, D) of sources (n, S); NaN of rows that lack a value. DataError as of Matrix."""
+        kept = np.isfinite(x).all(axis=1)
+        if np.isinf(x).any():
+            raise DataError(f"{what} holds an infinite number; leave its column out of the formula")
+        found = np.full((len(x), len(self.names)), np.nan)
+        if kept.any():
+            found[kept] = _matrix(self).columns(self.frame(x[kept], place[kept]), what).to_numpy()
+        return found
+
+    def made(self, columns: list[np.ndarray], place: np.ndarray, what: str) -> list[np.ndarray]:
+        """Columns (n,) of which the first are sources, with the matrix's instead of these."""
+        count = len(self.sources)
+        return [*self.of(np.column_stack(columns[:count]), place, what).T, *columns[count:]]
+
+
+@functools.lru_cache(maxsize=8)
+def _matrix(terms: Terms) -> "Matrix":
+    from flyrun.data.table import formula  # late: few fits have one
+
+    read = formula.read(terms.text, [name for name, _ in terms.sources])
+    return formula.Matrix(read, terms.columns, json.loads(terms.state))
+
+
+def find(
+    text: str,
+    shards: Shards,
+    columns: tuple[str, ...],
+    levels: tuple[tuple[str, tuple[str, ...]], ...],
+    groups: list[list[Block]],
+    mapper: Callable[..., list[Any]],
+    seed: int,
+) -> Terms:
+    """The terms of a formula's right side. ConfigError and DataError for what cannot be evaluated."""
+    from flyrun.data.table import formula  # late: as above
+
+    known = dict(levels)
+    numbered = tuple(name for name in columns if shards.kinds[name] == "category")
+    terms = Terms(text, tuple((name, known.get(name, ())) for name in columns), numbered)
+    look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
+    found: Sources = tree(mapper(look, groups, "what the formula's functions know"))
+    if not len(found.values):
+        raise DataError(f"{shards.given}: every row lacks a value of the formula")
+    rows = np.concatenate([found.values, [found.low, found.high]]) if look.chance < 1.0 else found.values
+    matrix = formula.Matrix.of(formula.read(text, columns), terms.columns, terms.frame(rows))
+    names = tuple(matrix.columns(terms.frame(rows[:1]), shards.given))
+    if len(set(names)) < len(names):
+        raise ConfigError(f"formula {text!r} makes two columns of one name; rename one")
+    return terms._replace(state=json.dumps(matrix.state), names=names)

@@ -1,0 +1,68 @@
+"""A formula's matrix in a scan: with the state of the whole table, not that of a part."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flyrun.data.table import formula
+from flyrun.fitting.scan import mappers, row_groups, terms, text_levels
+from flyrun.fitting.scan.text_levels import TextLook
+from tests.fit.test_scan import write
+
+pytest.importorskip("pyarrow")
+TEXT = "center(dose) * kind + bs(age, df=4)"
+N = 600
+
+
+def in_turn(look, groups, words):
+    return [mappers.run_group(look, group).result for group in groups]
+
+
+def found(folder):
+    """A table in row groups of unlike rows, and its terms as a scan finds them."""
+    rng = np.random.default_rng(2)
+    kinds = np.repeat(["b", "a", "c"], N // 3)
+    columns = {"dose": np.sort(rng.gamma(2.0, 1.0, N)), "age": rng.permutation(np.linspace(20, 90, N))}
+    shards = row_groups.find(str(write(folder / "shards", columns | {"kind": kinds, "y": kinds}, group=50)))
+    names, groups = ("dose", "age", "kind"), [[block] for block in shards.blocks]
+    words = text_levels.tree(in_turn(TextLook(("kind",)), groups, ""))
+    levels = (("kind", words.of("kind")),)
+    return pd.DataFrame(columns | {"kind": kinds}), terms.find(
+        TEXT, shards, names, levels, groups, in_turn, 0
+    )
+
+
+def of_whole(table, own):
+    """The matrix of a whole table, as of one file."""
+    read = formula.read(TEXT, list(table))
+    return formula.Matrix.of(read, own.columns, table).columns(table, "the table")
+
+
+def by_parts(table, own):
+    """The same by parts, as workers make it."""
+    codes = table.assign(kind=table["kind"].map({"a": 0, "b": 1, "c": 2}))
+    x = codes.to_numpy(np.float64)
+    return np.concatenate([own.of(part, np.arange(len(part)), "a part") for part in np.array_split(x, 9)])
+
+
+def test_the_matrix_of_parts_is_that_of_the_whole(tmp_path):
+    table, own = found(tmp_path)
+    whole = of_whole(table, own)
+    assert own.names == tuple(whole)
+    np.testing.assert_allclose(by_parts(table, own), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_the_state_of_a_part_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(terms, "MOST", 60)
+    table, own = found(tmp_path)
+    away = np.abs(by_parts(table, own) - of_whole(table, own).to_numpy()).max(axis=0)
+    assert away.max() > 0.02
+    assert np.isfinite(away).all()  # the ends of splines are those of all rows
+
+
+def test_rows_that_lack_a_value_have_none_of_the_matrix(tmp_path):
+    own = found(tmp_path)[1]
+    x = np.array([[1.0, 30.0, 0.0], [np.nan, 30.0, 1.0]])
+    made = own.of(x, np.arange(2), "a part")
+    assert np.isfinite(made[0]).all()
+    assert np.isnan(made[1]).all()
