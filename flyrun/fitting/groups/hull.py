@@ -86,10 +86,10 @@ class Hull:
 
 def _areas(level: np.ndarray, rate: np.ndarray, length: np.ndarray) -> np.ndarray:
     """∫ e^(level + rate·x) dx from 0 to length."""
-    rise, here = rate * length, np.exp(level)
-    up = np.exp(level + rise) - here
-    area = np.where(rise > 1.0, up, here * np.expm1(np.minimum(rise, 1.0))) / rate
-    return np.where(np.abs(rise) < _SMALL, here * length, area)
+    rise = rate * length
+    top = np.exp(level + np.maximum(rise, 0.0))  # at the higher end, so that nothing overflows but the area
+    area = -top * np.expm1(-np.abs(rise)) / np.abs(rate)
+    return np.where(np.abs(rise) < _SMALL, top * length, area)
 
 
 def draws(points: np.ndarray, values: np.ndarray, density: Density, rng: np.random.Generator) -> np.ndarray:
