@@ -31,7 +31,7 @@ def test_a_table_is_answered_and_a_wrong_answer_is_told(monkeypatch):
     other = certificate.row_of(case)
     assert certificate.wrong(other)
     page = certificate.page([row, other | {"number": 2}])
-    assert "Of 2 that are\naccepted 1 are wrong (50 %)" in page
+    assert "Of 2 that are\naccepted 1 are wrong (50 %; at 95 % the rate is below\n97 %)" in page
     assert f"Wrong: poisson few 2, sd ratio {other['sd_ratio']:.3f}" in page
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import beta
 
 from flyrun import files
 from flyrun.errors import FlyrunError
@@ -78,13 +79,15 @@ def page(rows: list[dict[str, Any]]) -> str:
     refused = sum(bool(row["why"]) for row in rows)
     unsettled = [row for row in rows if not row["why"] and not row["error"] <= long_chains.ERROR]
     share = len(faults) / max(accepted, 1)
+    most = beta.ppf(0.95, len(faults) + 1, max(accepted - len(faults), 1))
     words = f"""\
 {len(rows)} of {len(list(cases()))} tables of {FEWEST} to {MOST} rows, made to be hard or drawn of real ones
 (tools/certificate/cases.py), in an order that mixes them. Each is answered by `flyrun fit`'s weighted draws
 and by {long_chains.CHAINS} long chains of Hamiltonian Monte Carlo from far apart
 (tools/certificate/long_chains.py), which go on until the standard errors of means and sds are
 {100 * long_chains.ERROR:.2g} %. Refused, and left to chains: {refused}. Of {accepted} that are
-accepted {len(faults)} are wrong ({100 * share:.2g} %): an sd more than {100 * RATIO:g} %, or a mean more than
+accepted {len(faults)} are wrong ({100 * share:.2g} %; at 95 % the rate is below
+{100 * most:.2g} %): an sd more than {100 * RATIO:g} %, or a mean more than
 {OFF:g} sds, from the chains'."""
     told = [
         f"- Wrong: {_named(row)}, sd ratio {row['sd_ratio']:.3f}, mean {row['off']:.3f}." for row in faults
