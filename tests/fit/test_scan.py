@@ -22,6 +22,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 pyarrow = pytest.importorskip("pyarrow")
 WIDTH = 4
 SLOW = pytest.param("student_t", marks=pytest.mark.slow)
+CODES = pytest.param("codes", marks=pytest.mark.slow)
 
 
 def target(model, eta, rng):
@@ -203,7 +204,7 @@ def with_more(columns, model, rng):
 
 
 @pytest.mark.parametrize(
-    "model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", "codes", "formula"]
+    "model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", CODES, "formula"]
 )
 def test_a_fit_of_many_files_is_that_of_one(tmp_path, monkeypatch, capsys, model):
     rng = np.random.default_rng(5)
