@@ -86,10 +86,16 @@ class PoissonGibbs(SiteUpdate):
 
 @option("sampler", "polya_gamma")
 class PolyaGamma(Sampler):
-    """Gibbs sampling of logistic regression by Pólya-Gamma variables, one a row; exact, nothing to tune."""
+    """Gibbs sampling of logistic regression by Pólya-Gamma variables, one a row; exact, nothing to tune.
+
+    Several processors draw their own coefficients at once, given the others' last: Hogwild Gibbs, biased.
+    """
 
     family: ClassVar[str] = "flyrun.samplers.gibbs.polya_gamma"
-    paper: ClassVar[str] = "Polson, Scott and Windle 2013"
+    paper: ClassVar[str] = (
+        "Polson, Scott and Windle 2013; by several processors Angelino, Johnson and Adams 2016, Algorithm 15"
+    )
+    processors: int = setting(1, "that share rows, and each draws a run of the coefficients", at_least=1)
 
     def unfit(self, arm: Any) -> str:
         if arm.model.name != "logistic":

@@ -243,6 +243,9 @@ class Prefetching(OnData):
     def more(self, state: State | None) -> dict[str, Any]:
         """The team, and the theory at what was seen after burn-in."""
         told: dict[str, Any] = {"evaluation_s": self.evaluation_s, "message_s": self.message_s}
+        told["workers"] = self.config.workers
+        if state is not None:
+            told |= zip(("rounds", "bytes"), state["counts"][2:].tolist(), strict=True)
         if state is not None and (tests := state["after"][0]):
             rate, wrong = (float(number) for number in state["after"][1:] / tests)
             told |= {"foretold_wrong": wrong} if self.quadratic else {}

@@ -8,6 +8,7 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.gold.reference import arm_of
 from flyrun.samplers.gibbs.polya_gamma import PolyaGamma, draw_all
+from flyrun.samplers.hogwild import theory
 from flyrun.samplers.method import prepare
 
 WORDS = ["dataset=toy_2d", "model=logistic", "prior=gaussian", "protocol.init=zero", "sampler=polya_gamma"]
@@ -70,7 +71,40 @@ def test_cuts_do_not_matter_and_a_sweep_costs_all_rows(tmp_path):
     assert method.facts(state).setup_queries == 0
 
 
-def test_what_does_not_fit_is_one_line():
+def test_hogwild_blocks_are_drawn_given_the_last_sweep(tmp_path):
+    """With ω fixed a sweep is one of Gaussian Hogwild Gibbs, whose covariance theory knows."""
+    n = ["dataset.n_data=30"]
+    exact, many = (Means(one.arm, one.problem) for one in hogwild(tmp_path, n))
+    fixed = np.linspace(0.1, 0.3, 30)
+    found = []
+    for method in (exact, many):
+        method.auxiliary = lambda rng, eta: fixed
+        rng, theta, draws = np.random.default_rng(3), np.zeros(3), []
+        for _ in range(5_000):
+            theta = method.sweep(rng, theta)
+            draws.append(theta)
+        found.append(np.cov(np.array(draws[50:]).T))
+    rows = many.problem.features.rows.astype(np.float64)
+    precision = rows.T @ (fixed[:, None] * rows) + many.prior
+    expected = theory.covariance(theory.round_of(precision, np.array([0, 1, 2]), 1))
+    right = np.linalg.inv(precision)
+    assert theory.off(found[1], expected) < 0.06 < 0.1 < theory.off(expected, right)
+    assert theory.off(found[0], right) < 0.06
+    assert [method.facts().exact for method in (exact, many)] == [True, False]
+    state, records = many.advance(many.init(0), 4)
+    assert (records["queries"].tolist(), records["span"].tolist()) == ([30.0] * 4, [10.0] * 4)
+    more = many.facts(state).more
+    assert (more["workers"], more["rounds"], more["bytes"]) == (3, 8, 4 * 3 * 8 * (3 + 9 + 3))
+
+
+def hogwild(tmp_path, words):
+    """Methods of one processor and of three."""
+    return [prepare(arm_of(WORDS, (*words, f"sampler.processors={k}")), tmp_path) for k in (1, 3)]
+
+
+def test_what_does_not_fit_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"processors=4: there are 3 .* choose sampler\.processors=3 or"):
+        prepare(arm_of(WORDS, ("sampler.processors=4",)), tmp_path)
     with pytest.raises(ConfigError, match=r"model=softmax do not fit.*choose model=logistic"):
         arm_of(["dataset=cifar3", "model=softmax", "prior=gaussian"], ("sampler=polya_gamma",))
     with pytest.raises(ConfigError, match="choose prior=gaussian"):
