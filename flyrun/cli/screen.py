@@ -36,7 +36,7 @@ class Screen:
         if output == "json":
             self.console = Events(sys.stdout)
 
-    def tell(self, event: str, path: Path | None = None, **values: Any) -> None:
+    def tell(self, event: str, path: Path | None = None, **values: object) -> None:
         """Write an event for machines; its path is what --quiet prints."""
         if isinstance(self.console, Events):
             self.console.write(event, **values)

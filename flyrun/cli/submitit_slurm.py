@@ -87,7 +87,7 @@ def _wait(jobs: list[Any]) -> None:
 def _signals_interrupt() -> Iterator[None]:
     """Let each of the signals that ask for an end raise KeyboardInterrupt."""
 
-    def interrupt(number: int, frame: Any) -> None:
+    def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     before = {one: signal.signal(one, interrupt) for one in ENDING if signal.getsignal(one) != signal.SIG_IGN}

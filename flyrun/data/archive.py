@@ -54,7 +54,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def recipe(*numbers: Any) -> str:
+def recipe(*numbers: object) -> str:
     """Digest of what decides the content of generated data: the `fingerprint` of their loader."""
     return sha256(json.dumps(numbers).encode())
 

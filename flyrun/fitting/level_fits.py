@@ -32,7 +32,7 @@ class Unseen:
     def warn(self, text: str) -> None:
         """Nothing, as the others: what a fit is worth is told with its level."""
 
-    def tell(self, event: str, path: Any = None, **values: Any) -> None:
+    def tell(self, event: str, path: Any = None, **values: object) -> None:
         """Nothing."""
 
     def table(self, folder: Path, **further: Path) -> None:

@@ -16,12 +16,12 @@ from flyrun.report.render import View
 Plot = Callable[..., Any]
 
 
-def no_row(*_: Any) -> Row:
+def no_row(*_: object) -> Row:
     """Nothing is known of an arm."""
     return {}
 
 
-def _no_lines(*_: Any) -> list:
+def _no_lines(*_: object) -> list:
     return []
 
 

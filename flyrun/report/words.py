@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -24,12 +23,12 @@ TEMPLATES.filters |= {
 }
 
 
-def fill(template: str, /, **values: Any) -> str:
+def fill(template: str, /, **values: object) -> str:
     """A template with these values."""
     return TEMPLATES.get_template(f"{template}.j2").render(values)
 
 
-def lines(text: str, /, **values: Any) -> list[str]:
+def lines(text: str, /, **values: object) -> list[str]:
     """The paragraphs of a text with these values in it, a line each."""
     filled = TEMPLATES.from_string(text).render(values)
     return [" ".join(part.split()) for part in filled.split("\n\n") if part.strip()]

@@ -101,7 +101,7 @@ class _Run:
             self.tell("note", text=f"{note}; {fallback}")
             self.log.write(f"{note}; {fallback}")
 
-    def tell(self, kind: str, **values: Any) -> None:
+    def tell(self, kind: str, **values: object) -> None:
         """Report an event of this cell."""
         self.report({"kind": kind, "arm": self.cell.arm.name, "seed": self.cell.seed, **values})
 

@@ -20,7 +20,7 @@ Every object has event and time (UTC) besides.
 import json
 import threading
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from flyrun.runner import store
 from flyrun.runner.outcomes import Outcome
@@ -59,7 +59,7 @@ class Events(Display):
         self._ended: set[tuple[str, int]] = set()
         self._lock = threading.RLock()
 
-    def write(self, event: str, **values: Any) -> None:
+    def write(self, event: str, **values: object) -> None:
         """Write one event."""
         told = {"event": event, "time": store.now(), **values}
         line = json.dumps(told, ensure_ascii=not self._unicode, default=str)

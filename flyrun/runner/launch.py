@@ -100,7 +100,7 @@ class _Launch:
     result: RunResult
     terse: bool
 
-    def run(self, wanted: list[Cell], prepare: Callable, summarise: Any, left: Callable) -> None:
+    def run(self, wanted: list[Cell], prepare: Callable, summarise: Callable | None, left: Callable) -> None:
         """Plan, set up and run, with the folder locked."""
         job, folder, screen = self.job, self.result.run_dir, self.screen
         planned = plan(wanted, folder, job.fresh)
@@ -125,7 +125,7 @@ class _Launch:
             if tasks:
                 self.execute(tasks, left())
 
-    def tasks(self, pending: list[Cell], prepare: Callable, summarise: Any) -> list[Task]:
+    def tasks(self, pending: list[Cell], prepare: Callable, summarise: Callable | None) -> list[Task]:
         """Prepare and compile each arm once, so that workers find both done; tasks of arms where it worked.
 
         A person's error (FlyrunError) ends the run; any other counts as the failure of that arm's cells.
@@ -240,7 +240,7 @@ def _entry(job: Job, wanted: list[Cell]) -> dict[str, Any]:
     return entry | {"command": resume_command(job), "arms": arms}
 
 
-def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[float, int | None]:
+def _compile(cell: Cell, setup: Path, say: Callable, prepare: Callable) -> tuple[float, int | None]:
     """Prepare a cell's arm and compile its loop; seconds that compiling took, bytes at the peak of it all."""
     with store.writing(setup):
         setup.mkdir(parents=True, exist_ok=True)
@@ -262,7 +262,7 @@ def _compile(cell: Cell, setup: Path, say: Callable, prepare: Any) -> tuple[floa
 def _interruptible(executor: Executor, result: RunResult, say: Callable) -> Iterator[None]:
     """First Ctrl-C, or another of ENDING: stop at the next chunk borders. Second: at once."""
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: object) -> None:
         if result.interrupted:
             executor.kill()
             raise KeyboardInterrupt

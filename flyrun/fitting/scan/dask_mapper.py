@@ -18,7 +18,7 @@ from flyrun import children
 from flyrun.config.executor import Dask
 from flyrun.errors import DataError, FlyrunError
 from flyrun.fitting.scan.kept_sums import Looked
-from flyrun.fitting.scan.mappers import Run, run_group
+from flyrun.fitting.scan.mappers import Look, Run, run_group
 from flyrun.fitting.scan.row_groups import Block
 from flyrun.runner import slurm
 
@@ -90,7 +90,7 @@ class _Session:
                 self.client.close(timeout=1)
         self.client = None
 
-    def run(self, look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
+    def run(self, look: Look, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
         """As each group ends. Groups whose worker or scheduler died are sent again."""
         left, deaths = set(range(len(groups))), Counter[int]()
         while left:
@@ -101,7 +101,7 @@ class _Session:
                 self.close()
 
     def _sent(
-        self, client: Any, look: Any, groups: list[list[Block]], left: set[int], deaths: Counter[int]
+        self, client: Any, look: Look, groups: list[list[Block]], left: set[int], deaths: Counter[int]
     ) -> Iterator[tuple[int, Looked]]:
         """Send what is left once; what ends well leaves `left`."""
         shared = client.scatter(look, broadcast=True, hash=False)

@@ -107,7 +107,7 @@ def _unpacked(arrays: dict[str, np.ndarray], at: str) -> Any:
     return kind._make(values)
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Of a look or of blocks: of the values of all fields, to the bit."""
     found = hashlib.sha256()
     _feed(found, value)

@@ -20,13 +20,15 @@ from flyrun.runner.progress import duration
 _OF_MEMORY = 8  # the part of it that rows of a stage may take
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
 
+#: what is seen of one row group
+Look = Callable[[Block], Any]
 #: yields a group's place and what was seen of it, as each ends: (look, groups) → (place, Looked)
-Run = Callable[[Any, list[list[Block]]], Iterator[tuple[int, Looked]]]
+Run = Callable[[Look, list[list[Block]]], Iterator[tuple[int, Looked]]]
 #: shows how many of so many row groups are done: (text, total) → a context of (done, detail)
 Show = Callable[[str, int], AbstractContextManager[Callable[[int, str], None]]]
 
 
-def run_group(look: Callable[[Block], Any], group: list[Block]) -> Looked:
+def run_group(look: Look, group: list[Block]) -> Looked:
     """What a look gives of a group."""
     began = time.thread_time()
     result = tree([look(block) for block in group])
@@ -57,7 +59,7 @@ class Mapper:
         self._run, self._kept, self._say, self._show, self._row_bytes = run, kept, say, show, row_bytes
         self.done, self.seconds, self.moved, self.kernels = 0, 0.0, 0, set[str]()
 
-    def __call__(self, look: Any, groups: list[list[Block]], words: str) -> list[Any]:
+    def __call__(self, look: Look, groups: list[list[Block]], words: str) -> list[Any]:
         """Of each group, from what is kept or by a look. Raises what a look raises."""
         about = digest(look)
         keys = [f"{about}-{digest(group)}" for group in groups]
@@ -112,7 +114,7 @@ def local(count: int) -> Iterator[Run]:
         return
     with children.Pool(count) as pool:
 
-        def run(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
+        def run(look: Look, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
             from concurrent.futures import as_completed  # late: not every scan has workers
 
             futures = {pool.submit(run_group, look, group): k for k, group in enumerate(groups)}
@@ -122,7 +124,7 @@ def local(count: int) -> Iterator[Run]:
         yield run
 
 
-def in_turn(look: Any, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
+def in_turn(look: Look, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
     """In this process."""
     for k, group in enumerate(groups):
         yield k, run_group(look, group)
