@@ -204,7 +204,7 @@ class Verb(argparse.ArgumentParser):
         width = max(60, min(shutil.get_terminal_size().columns, 100))
         each = [self, *self.actions.values()]
         taken = [one for verb in each for one in dict.fromkeys([*verb.positionals, *verb.options.values()])]
-        rows = [_row(*_told(one), width) for one in taken if one.help is not argparse.SUPPRESS]
+        rows = [_row(*_told(one), width) for one in taken]
         if self.help_of_settings:
             rows.append(_row("KEY=VALUE", self.help_of_settings, width))
         how = _HOW if any(verb.options for verb in each) else ""

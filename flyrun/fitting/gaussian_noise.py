@@ -67,6 +67,9 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
     prior, width = posterior.prior, posterior.width
     gram, product, square, count = sums
     size, basis = np.linalg.eigh(gram * np.outer(prior.sd, prior.sd))
+    # A vector's sign hangs on rounding: chosen, a seed makes the same draws. Square roots, for coordinates of
+    # standardised columns are often as large as one another.
+    basis *= np.where(np.sqrt(np.arange(1.0, width + 1.0)) @ basis < 0.0, -1.0, 1.0)
     size, along = np.maximum(size, 0.0), basis.T @ (prior.sd * product)
     large = size > _LEAST_SIZE * max(float(size.max(initial=0.0)), 1e-300)
     # of y'(XX' + σ²)⁻¹y, what large directions explain keeps its digits as σ falls, if divided by them first

@@ -172,8 +172,7 @@ VERB = Verb(
     run,
     raw=True,
     usage="FILE FORMULA | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
-    about="""Draws from a regression's exact posterior, into results/runs/NAME. Exit code 0: done. 3: not to
-    be trusted yet. 2: for you to mend.""",
+    about="Draws from a regression's exact posterior.",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     too_many=" (a formula stands in quotes: 'died ~ age + sex')",
     settings=lambda word: not word.startswith("-") and re.split("[.=]", word)[0] in GROUPS and "=" in word,
@@ -219,8 +218,7 @@ _takes("--trials", "COLUMN", "column of how many trials the target counts the su
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
-# for a scan alone: its page tells of it, and all others' help fits a screen
-_takes("--folds", "K", argparse.SUPPRESS, type=whole(2))
+_takes("--folds", "K", "parts of many files' rows, each foretold from the others", type=whole(2))
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
 _list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")
@@ -240,7 +238,7 @@ _takes(
     type=number(lambda x: 0 < x < math.inf, "a number above 0"),
     default=Request.prior_scale,
 )
-_takes("--budget", "TIME", "how long to go on: 90s, 10m, 2h, or iterations", type=_budget, default="10m")
+_takes("--budget", "TIME", "how long, 90s, 10m or 2h; exit code 3: too short", type=_budget, default="10m")
 _takes("--name", "NAME", "folder under results/runs (default: the file's name)")
 _takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
 _takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))
