@@ -238,7 +238,7 @@ _takes(
     type=number(lambda x: 0 < x < math.inf, "a number above 0"),
     default=Request.prior_scale,
 )
-_takes("--budget", "TIME", "how long, 90s, 10m or 2h; exit code 3: too short", type=_budget, default="10m")
+_takes("--budget", "TIME", "90s, 10m, 2h, or iterations; exit code 3: too short", type=_budget, default="10m")
 _takes("--name", "NAME", "folder under results/runs (default: the file's name)")
 _takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
 _takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))
