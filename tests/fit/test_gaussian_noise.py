@@ -69,3 +69,14 @@ def test_columns_that_explain_the_target_to_its_last_digits_are_refused():
     exact = posterior("gaussian", Rows(made.rows.features, made.rows.features @ np.arange(4.0)), 4)
     with pytest.raises(FlyrunError, match="last digits"):
         gaussian_noise.draw(exact, np.random.default_rng(0), 100)
+
+
+def test_rounding_turns_no_draws():
+    """The signs of two standardised columns' vectors hang on last digits; draws must not."""
+    made, _ = simulated("gaussian", 50, 3, np.random.default_rng(0))
+    found = []
+    for off in (-1e-13, 0.0, 1e-13, 2e-13):
+        gram = np.array([[50.0, 9.0 + off, off], [9.0 + off, 50.0, -off], [off, -off, 50.0]])
+        sums = gaussian_noise.Sums(gram, np.array([30.0, -20.0, 1.0]), 80.0, 50.0)
+        found.append(gaussian_noise.draw_from(sums, made, np.random.default_rng(1), 20))
+    assert max(np.abs(one - found[0]).max() for one in found) < 1e-9
