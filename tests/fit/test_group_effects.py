@@ -108,7 +108,7 @@ def test_under_normal_noise_effects_have_their_mean_and_covariance(slope: bool) 
 def test_draws_do_not_depend_on_where_points_were() -> None:
     """Far to one side, too near, too wide: the hull is built anew, and draws are as exact."""
     for points in ([5.0, 5.5, 6.0, 7.0], [-0.01, 0.0, 0.01, 0.02], [-900.0, -1.0, 3.0, 2_000.0]):
-        at = np.tile(points, (2_000, 1))
+        at = np.tile(np.reshape(points, (-1, 1)), 2_000)
         drawn = hull.draws(at, -0.5 * at**2, lambda _, b: -0.5 * b**2, np.random.default_rng(1))
         assert kstest(drawn, "norm").pvalue > 1e-3
 

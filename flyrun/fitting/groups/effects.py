@@ -13,15 +13,15 @@ import numpy as np
 
 from flyrun.children import cores
 from flyrun.fitting.groups import hull, scales, sums
-from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior
+from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior, stepped
 from flyrun.fitting.groups.normal_noise import Sums
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.threads import in_order
 
-_AT = np.linspace(-3.2, 3.2, 9)  # sds from the centre where a hull begins
+_AT = np.linspace(-2.4, 2.4, 7)  # sds from the centre where a hull begins
 _INNER = 9  # nodes of a slope, at least
-_DRAWS = 48  # that are worked on at a time
-_NUMBERS = 1 << 20  # rows × draws × nodes of a block
+_DRAWS = 50  # that are worked on at a time
+_NUMBERS = 1 << 19  # rows × draws × nodes of a block
 
 
 def draw(posterior: GroupedPosterior, x: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -144,9 +144,9 @@ class _Density:
 
     def intercepts(self, rng: np.random.Generator) -> np.ndarray:
         """A draw of each."""
-        b = self.centre + self.root * _AT
+        b = stepped(self.centre[..., 0], (self.root[..., 0], _AT))
         values = self._at_nodes([b])
-        points, values = b.reshape(-1, len(_AT)), values.reshape(-1, len(_AT))
+        points, values = (np.moveaxis(one, -1, 0).reshape(len(_AT), -1) for one in (b, values))
         return self._whole([hull.draws(points, values, lambda which, at: self._at(which, [at]), rng)])
 
     def pairs(self, rng: np.random.Generator) -> np.ndarray:
@@ -174,10 +174,10 @@ class _Density:
             slopes(every, at, nodes).reshape(shape),
         ]
         inside = self._at_nodes(grid).reshape(*at.shape, len(nodes))
-        first = hull.draws(at, np.logaddexp.reduce(inside + logs, axis=-1), marginal, rng)
+        first = hull.draws(at.T, np.logaddexp.reduce(inside + logs, axis=-1).T, marginal, rng)
 
         def slope(which: np.ndarray, b: np.ndarray) -> np.ndarray:
             return self._at(which, [np.repeat(first[which, None], b.shape[1], axis=1), b])
 
         at = slopes(every, first[:, None], _AT)[:, 0]
-        return self._whole([first, hull.draws(at, slope(every, at), slope, rng)])
+        return self._whole([first, hull.draws(at.T, slope(every, at).T, slope, rng)])

@@ -226,7 +226,7 @@ class GroupedPosterior(Posterior):
                 up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
                 b = b + np.clip(np.nan_to_num((up - b * precision) / within), -_LONGEST, _LONGEST)
         c = within**-0.5
-        effect = _away(b, (c, grid[0]))
+        effect = stepped(b, (c, grid[0]))
         return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
 
     # -- derivatives ---------------------------------------------------------------------------------------
@@ -370,20 +370,20 @@ def _spread(
     a00 = p00 + bend[:, 0, 0, None]
     if len(pull) == 1:
         c00 = a00**-0.5
-        effect = [_away(pull[0] / a00, (c00, grid[0]))]
+        effect = [stepped(pull[0] / a00, (c00, grid[0]))]
         return effect, np.log(c00 / t00)[:, :, None] - 0.5 * (effect[0] / t00[:, None]) ** 2
     a01, a11 = p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
     determinant = a00 * a11 - a01**2
     c00, c11 = np.sqrt(a11 / determinant), a11**-0.5
     c10 = -a01 / determinant / c00
     centre = (a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant
-    effect = [_away(centre[0], (c00, grid[0])), _away(centre[1], (c10, grid[0]), (c11, grid[1]))]
+    effect = [stepped(centre[0], (c00, grid[0])), stepped(centre[1], (c10, grid[0]), (c11, grid[1]))]
     v0 = effect[0] / t00[:, None]
     v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]
     return effect, np.log(c00 * c11 / (t00 * t11))[:, :, None] - 0.5 * (v0**2 + v1**2)
 
 
-def _away(centre: np.ndarray, *steps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def stepped(centre: np.ndarray, *steps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """centre + Σ c·t, (g, S, K), of centre and c (g, S) and t (K,); in memory nodes are outermost."""
     total = centre
     for c, t in steps:
