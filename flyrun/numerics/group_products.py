@@ -1,29 +1,88 @@
-"""The sums over groups of rows that the quadrature of many rows spends its time on."""
+"""What the quadrature of many rows spends its time on: sums over groups of rows, and over nodes."""
 
-import math
+import numpy as np
 
-from flyrun.numerics.compiled import jit
+from flyrun.numerics.compiled import inline_jit, jit
+from flyrun.numerics.vector_math import exp_negative, log_positive
+
+
+@inline_jit
+def _exp(x):
+    """e^x; 3e307 above 708."""
+    small = exp_negative(-abs(x))
+    return 1.0 / small if x > 0.0 else small
+
+
+@jit
+def exponentials(eta):
+    """e^η in place of η, (n, S)."""
+    for row in range(eta.shape[0]):
+        for s in range(eta.shape[1]):
+            eta[row, s] = _exp(eta[row, s])
+
+
+@inline_jit
+def _add_logs(odds, first, last, factor, together, product, out):
+    """out (K, S) += Σ log(1 + odds·factor) over rows from first to last. factor: (K, S)."""
+    nodes, draws = product.shape
+    product[:] = 1.0
+    count = 0
+    for row in range(first, last):
+        for k in range(nodes):
+            for s in range(draws):
+                product[k, s] *= 1.0 + odds[row, s] * factor[k, s]
+        count += 1
+        if count == together or row == last - 1:
+            for k in range(nodes):
+                for s in range(draws):
+                    out[k, s] += log_positive(product[k, s])
+                    product[k, s] = 1.0
+            count = 0
 
 
 @jit
 def log_products(starts, ends, odds, factor, together, product, out):
-    """out (K, g, S) += Σ log(1 + odds·factor) over each group's rows, from starts to ends, (g,).
+    """out (g, K, S) += Σ log(1 + odds·factor) over each group's rows, from starts to ends, (g,).
 
-    odds: (n, S); factor: (K, g, S); product: (K, S), to work in; together: how many rows' factors are
+    odds: (n, S); factor: (g, K, S); product: (K, S), to work in; together: how many rows' factors are
     multiplied before a logarithm is taken.
     """
-    nodes, draws = product.shape
     for group in range(starts.shape[0]):
-        product[:] = 1.0
-        count = 0
-        for row in range(starts[group], ends[group]):
-            for k in range(nodes):
-                for s in range(draws):
-                    product[k, s] *= 1.0 + odds[row, s] * factor[k, group, s]
-            count += 1
-            if count == together or row == ends[group] - 1:
-                for k in range(nodes):
-                    for s in range(draws):
-                        out[k, group, s] += math.log(product[k, s])
-                        product[k, s] = 1.0
-                count = 0
+        _add_logs(odds, starts[group], ends[group], factor[group], together, product, out[group])
+
+
+@jit
+def log_integrals(
+    starts, ends, odds, together, mean, linear, level, centre, scale, precision, nodes, log_weight, work, out
+):
+    """out (S,) += Σ_g level + log Σ_k exp(log_weight + linear·b − ½ precision·b² − mean·e^b − L), by groups.
+
+    b = centre + scale·nodes; L = Σ log(1 + odds·e^b); level, mean, centre, scale: (g, S); linear: (g,);
+    precision: (S,); nodes, log_weight: (K,); work: (4, K, S), to work in; others: as in `log_products`.
+    """
+    factor, product, logs, value = work[0], work[1], work[2], work[3]
+    top, total = product[0], factor[0]  # when these are done with
+    for group in range(starts.shape[0]):
+        logs[:] = 0.0
+        # loops over few arrays each: compilers make vector instructions of those that they see not to overlap
+        for k in range(nodes.shape[0]):
+            for s in range(out.shape[0]):
+                value[k, s] = centre[group, s] + scale[group, s] * nodes[k]
+            for s in range(out.shape[0]):
+                factor[k, s] = _exp(value[k, s])
+            for s in range(out.shape[0]):
+                value[k, s] *= linear[group] - 0.5 * precision[s] * value[k, s]
+            for s in range(out.shape[0]):
+                value[k, s] += log_weight[k] - mean[group, s] * factor[k, s]
+        _add_logs(odds, starts[group], ends[group], factor, together, product, logs)
+        top[:] = -np.inf
+        for k in range(nodes.shape[0]):
+            for s in range(out.shape[0]):
+                value[k, s] -= logs[k, s]
+                top[s] = max(top[s], value[k, s])
+        total[:] = 0.0
+        for k in range(nodes.shape[0]):
+            for s in range(out.shape[0]):
+                total[s] += exp_negative(value[k, s] - top[s])
+        for s in range(out.shape[0]):
+            out[s] += level[group, s] + (top[s] + log_positive(total[s]))

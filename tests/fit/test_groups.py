@@ -239,14 +239,19 @@ def test_few_draws_of_a_round_are_enough_or_another_follows(monkeypatch: pytest.
     assert one.rounds > 1  # of 500 not 400 are
 
 
-def test_sums_that_are_compiled_are_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = grouped("logistic", [1, 3, 200, 9, 17])
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_sums_that_are_compiled_are_those_that_are_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = grouped(name, [1, 3, 200, 9, 17])
     at, _ = mode.find(posterior, posterior.start())
     posterior.settle(at)
     x = at + 0.3 * np.random.default_rng(1).standard_normal((11, posterior.size))
-    plain = posterior.log_likelihood(x)
+    plain, value = posterior.log_likelihood(x), posterior.likelihood_at(at).value
+    many = x + np.array([40.0, 40.0, 0.0])
+    right = posterior.log_likelihood(many)
     monkeypatch.setattr(integrated_out, "_MANY", 1)
     assert_allclose(posterior.log_likelihood(x), plain, rtol=1e-12)
+    assert posterior.likelihood_at(at).value == pytest.approx(value, rel=1e-12)
+    assert_allclose(posterior.log_likelihood(many), right, rtol=1e-12)
     monkeypatch.setattr(sums, "_LARGEST", 1e9)  # all 64 factors at once: these overflow
-    x[:, :2] += 40.0
-    assert not np.isfinite(posterior.log_likelihood(x)).all()
+    if name == "logistic":
+        assert np.abs(posterior.log_likelihood(many) - right).max() > 1.0

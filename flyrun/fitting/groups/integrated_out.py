@@ -23,8 +23,8 @@ from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
-_MANY = 100_000  # rows from which sums are compiled: that takes a second, once
-_AT_ONCE = 8  # draws at least, so that a block's rows are looked up once for several
+_MANY = 20_000  # rows from which sums are compiled: that takes a second, once
+_AT_ONCE = 16  # draws at least, so that a block's rows are looked up once for several
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
 _TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out bend by nothing
 _START = -0.7  # log of an sd where the search begins
@@ -183,6 +183,12 @@ class GroupedPosterior(Posterior):
         """A block's part, (S,)."""
         rows, aux = self.rows.take(block.rows), [value[:, None] for value in self.auxiliaries(x)]
         eta = self.predictors(rows, x)[0]  # (n, S)
+        if self.effects == 1:
+            centre, c = self._intercepts(x, block, rows, eta)
+            sd, at = scales.triangle(self.h(x))[0], grid[0]
+            found = sums.log_integrals(self.family, rows, block, eta, centre, c, sd, at, log_weight)
+            if found is not None:
+                return found
         effect, level = self.placed(x, block, grid, rows, eta)
         inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
         inside += log_weight + level
@@ -197,25 +203,23 @@ class GroupedPosterior(Posterior):
         grid: (q, K), from the centres; eta: (n, S) of the block's rows.
         """
         assert self.follow is not None
-        if self.steps and self.effects == 1:
-            return self._centred(x, block, grid, rows, eta)
+        if self.effects == 1:
+            return _of_intercepts(self.h(x), *self._intercepts(x, block, rows, eta), grid)
         nodes, away = self.follow, (x - self.follow.at)[:, : self.before]
-        pull = [
-            nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T
-            for j in range(self.effects)
-        ]
+        pull = [nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T for j in range(2)]
         return _spread(self.h(x), pull, nodes.bend[block.groups], grid)
 
-    def _centred(
-        self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """As `placed` of intercepts, about the modes at each x and their curvatures."""
+    def _intercepts(
+        self, x: np.ndarray, block: Block, rows: Any, eta: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Centres and scales of nodes, (g, S), as they follow x, or by modes and curvatures at each x."""
         assert self.follow is not None
-        nodes, h = self.follow, self.h(x)
-        precision, sd = scales.precision(h)[0], scales.triangle(h)[0]
+        nodes, precision = self.follow, scales.precision(self.h(x))[0]
         away = (x - nodes.at)[:, : self.before]
-        pull = nodes.pull[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T
-        b = pull / (precision + nodes.bend[block.groups, 0, 0, None])
+        within = precision + nodes.bend[block.groups, 0, 0, None]
+        b = (nodes.pull[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T) / within
+        if not self.steps:
+            return b, within**-0.5
         y, trials, weights = (sums.column(v) for v in (rows.target, rows.trials, rows.weights))
         for step in range(self.steps + 1):
             p = [eta + b[block.code], *self.auxiliaries(x)]
@@ -225,9 +229,7 @@ class GroupedPosterior(Posterior):
             if step < self.steps:
                 up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
                 b = b + np.clip(np.nan_to_num((up - b * precision) / within), -_LONGEST, _LONGEST)
-        c = within**-0.5
-        effect = stepped(b, (c, grid[0]))
-        return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
+        return b, within**-0.5
 
     # -- derivatives ---------------------------------------------------------------------------------------
 
@@ -369,9 +371,7 @@ def _spread(
     t00, t10, t11 = scales.triangle(h)
     a00 = p00 + bend[:, 0, 0, None]
     if len(pull) == 1:
-        c00 = a00**-0.5
-        effect = [stepped(pull[0] / a00, (c00, grid[0]))]
-        return effect, np.log(c00 / t00)[:, :, None] - 0.5 * (effect[0] / t00[:, None]) ** 2
+        return _of_intercepts(h, pull[0] / a00, a00**-0.5, grid)
     a01, a11 = p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
     determinant = a00 * a11 - a01**2
     c00, c11 = np.sqrt(a11 / determinant), a11**-0.5
@@ -381,6 +381,14 @@ def _spread(
     v0 = effect[0] / t00[:, None]
     v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]
     return effect, np.log(c00 * c11 / (t00 * t11))[:, :, None] - 0.5 * (v0**2 + v1**2)
+
+
+def _of_intercepts(
+    h: np.ndarray, centre: np.ndarray, c: np.ndarray, grid: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """As `_spread` of intercepts, by centres and scales (g, S)."""
+    sd, effect = scales.triangle(h)[0], stepped(centre, (c, grid[0]))
+    return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
 
 
 def stepped(centre: np.ndarray, *steps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -41,11 +41,9 @@ def of_groups(
         return _linear(rows, block, eta, None, effect) - np.add.reduceat(
             column(rows.weights) * np.exp(eta), block.starts, axis=0
         )[:, :, None] * np.exp(effect[0])
-    if family.name in ("logistic", "binomial") and _alike(rows):
-        together = _LARGEST / (max(_reach(eta, z, effect), 0.0) + 1.0)
-        if together >= 1.0:  # not of a predictor that is no number either
-            at_once = min(int(together), _TOGETHER)
-            return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect, at_once)
+    odds = family.name in ("logistic", "binomial") and _alike(rows)
+    if odds and (at_once := _together(_reach(eta, z, effect))):
+        return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect, at_once)
     y, trials, weights = (
         value[:, None, None] if np.ndim(value) else value
         for value in (rows.target, rows.trials, rows.weights)
@@ -54,6 +52,43 @@ def of_groups(
     total = eta[:, :, None] + of_rows[0] + (0.0 if z is None else z[:, None, None] * of_rows[1])
     each = weights * family.log_density(y, trials, [total, *aux])
     return np.add.reduceat(np.broadcast_to(each, total.shape), block.starts, axis=0)
+
+
+def log_integrals(
+    family: Family,
+    rows: Rows,
+    block: Any,
+    eta: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    sd: np.ndarray,
+    grid: np.ndarray,
+    log_weight: np.ndarray,
+) -> np.ndarray | None:
+    """Log integrals over intercepts ~ N(0, sd²), sd (S,), added up over a block's groups: (S,), compiled.
+
+    At nodes centre + scale·grid, (g, S) and (K,). None where rows are few or this is not how to add them up;
+    else eta, (n, S), is overwritten.
+    """
+    poisson = family.name == "poisson"
+    if not block.many or not (poisson or (family.name in ("logistic", "binomial") and _alike(rows))):
+        return None
+    together = _together(eta.max() + (centre + scale * grid.max()).max())
+    if not together:
+        return None
+    from flyrun.numerics import group_products  # late: as below
+
+    y = np.broadcast_to(rows.weights * rows.target, (len(rows),))
+    level = np.log(scale / sd) + np.add.reduceat(y[:, None] * eta, block.starts, axis=0)
+    group_products.exponentials(eta)
+    mean, ends = np.zeros_like(level), np.append(block.starts[1:], len(eta))
+    if poisson:
+        mean, ends = np.add.reduceat(column(rows.weights) * eta, block.starts, axis=0), block.starts
+    linear, found = np.add.reduceat(y, block.starts), np.zeros(len(sd))
+    work = np.empty((4, len(grid), len(sd)))
+    how = linear, level, centre, scale, sd**-2, grid, log_weight, work, found
+    group_products.log_integrals(block.starts, ends, eta, together, mean, *how)
+    return found
 
 
 def of_pairs(
@@ -86,6 +121,12 @@ def _alike(rows: Rows) -> bool:
     return bool(np.all(np.equal(rows.trials, 1.0)) and np.all(np.equal(rows.weights, 1.0)))
 
 
+def _together(reach: float) -> int:
+    """How many factors 1 + e^η are multiplied at once if no η is larger; 0 if none may be, or of NaN."""
+    together = _LARGEST / (max(reach, 0.0) + 1.0)
+    return min(int(together), _TOGETHER) if together >= 1.0 else 0
+
+
 def _reach(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> float:
     """No predictor is larger; NaN where one is no number."""
     along = 0.0 if z is None else np.abs(z).max() * np.abs(effect[1]).max()
@@ -110,7 +151,16 @@ def _log_products(
         factor = np.exp(_nodes_first(effect[0]))
         product, total = np.empty((len(factor), eta.shape[1])), np.zeros_like(factor)
         ends = np.append(block.starts[1:], len(eta))
-        log_products(block.starts, ends, np.exp(eta), factor, together, product, total)
+        by_group = (1, 0, 2)
+        log_products(
+            block.starts,
+            ends,
+            np.exp(eta),
+            factor.transpose(by_group),
+            together,
+            product,
+            total.transpose(by_group),
+        )
         return np.moveaxis(total, 0, -1)
     sizes = np.diff(np.append(block.starts, len(eta)))
     pieces = -(-sizes // together)
