@@ -18,16 +18,18 @@ from flyrun.fitting.scan.row_groups import Block, Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
+# that rows travel as, the first that holds all: x, y, beside, copies, intensity, slopes, bends
+_REAL, _NUMBER, _COUNT = (np.float32,), (np.int8, np.float32, np.float64), (np.uint8, np.int64)
+_KINDS = (_REAL, _NUMBER, _NUMBER, _COUNT, _REAL, _REAL, _REAL)
 
 
 class Travelled(NamedTuple):
-    """Rows that travel: x (m, D), y (m,); copies: K, 0 of the core; intensity: Λ.
+    """Rows that travel: x (m, D) without the column of ones, y (m,); copies: K, 0 of the core; intensity: Λ.
 
     beside (m, B): what Rows have besides; slopes (m, K), bends (m, K(K+1)/2): a and T as they were summed;
     stage: about which centre.
     """
 
-    number: np.ndarray
     x: np.ndarray
     y: np.ndarray
     beside: np.ndarray
@@ -41,6 +43,16 @@ class Travelled(NamedTuple):
     def nbytes(self) -> int:
         """Of all of them."""
         return sum(one.nbytes for one in self)
+
+    def where(self, which: np.ndarray) -> "Travelled":
+        """Some of them."""
+        return Travelled(*(one[which] for one in self))
+
+    def unpacked(self, ones: bool) -> "Travelled":
+        """As float64, whole numbers apart; with the column of ones where rows have it."""
+        x = np.column_stack([self.x, np.ones(len(self.x))]) if ones else self.x
+        wide = [one.astype(np.float64) for one in self._replace(x=x)[:-1]]
+        return Travelled(*wide, self.stage)._replace(copies=self.copies.astype(np.int64))
 
 
 class Sums(NamedTuple):
@@ -128,14 +140,14 @@ class SumLook(Look):
         key = [self.seed, 1 + self.centre.stage, block.number, part.number]
         rng = np.random.default_rng(key if part.number else key[:3])
         found = []
-        for x, y, beside, place, own, lost in self.encoding.batches(block, part):
+        for x, y, beside, _, own, lost in self.encoding.batches(block, part):
             a, bend, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
             index, count, intensity, core = self._pick(left, rng)
             kappa += float(left[~core].sum())
             if len(index):
                 kept = (a[:, index].T, bend[:, index].T)
-                number = block.first + place[index]
-                found.append((number, x[:, index].T, y[index], beside[:, index].T, count, intensity, *kept))
+                own_x = x[: len(self.encoding.mean), index].T
+                found.append((own_x, y[index], beside[:, index].T, count, intensity, *kept))
             if core.any():
                 a[:, core], bend[:, core] = 0.0, 0.0
             _add(slope, curvature, x, a, bend, sites.pairs, linear)
@@ -151,13 +163,11 @@ class SumLook(Look):
                 copies += float(each.sum())
             other[two] |= _other(x[two])
             n, dropped = n + len(y), dropped + lost
-        columns = list(zip(*found, strict=True))
-        shapes = [(0,), (0, width), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
+        shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
-        kinds = [np.int64, np.float32, np.float64, np.float64, np.int32, np.float64, np.float32, np.float32]
+        columns = zip(*found, strict=True) if found else ([np.empty(shape)] for shape in shapes)
         rows = [
-            np.concatenate(columns[i]).astype(kinds[i]) if columns else np.empty(shapes[i], kinds[i])
-            for i in range(len(kinds))
+            _packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)
         ]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums)
@@ -166,7 +176,8 @@ class SumLook(Look):
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
         core = size > self.intensity.core
-        intensity = self.intensity.rate * (size + self.intensity.floor)
+        # as it travels: what K is drawn by is what its row is weighted by
+        intensity = (self.intensity.rate * (size + self.intensity.floor)).astype(np.float32).astype(np.float64)
         luck = rng.random(len(size))
         # the first of a row's arrivals, by which time none has come is known exactly, however large Λ is
         likely = np.flatnonzero((luck < intensity) & ~core)
@@ -180,6 +191,13 @@ class SumLook(Look):
         counts = np.concatenate([np.zeros(len(own), int), count])[order]
         rates = np.concatenate([np.zeros(len(own)), intensity[drawn]])[order]
         return index[order], counts, rates, core
+
+
+def _packed(values: np.ndarray, kinds: tuple[Any, ...]) -> np.ndarray:
+    """The same numbers in the first kind that holds each, or the last."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        each = (values.astype(kind) for kind in kinds)
+        return next((own for own in each if (own == values).all()), values.astype(kinds[-1]))
 
 
 def _other(x: np.ndarray) -> np.ndarray:

@@ -86,10 +86,9 @@ def surrogate(
     share: float = 1.0,
     parts: tuple[str, ...] = (),
 ) -> Surrogate:
-    """Of sums and the rows that travelled, of which the core counts."""
-    core = travelled.copies == 0
-    x = travelled.x[core].astype(np.float64)
-    rows = as_rows(x, travelled.y[core], travelled.beside[core].T, parts)
+    """Of sums and the rows that travelled, unpacked, of which the core counts."""
+    core = travelled.where(travelled.copies == 0)
+    rows = as_rows(core.x, core.y, core.beside.T, parts)
     return Surrogate(
         one, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
     )
@@ -145,12 +144,12 @@ class Units:
         )
 
     def rows(self, one: Travelled, linear: int) -> Travelled:
-        """The same rows, with slopes and bends by the predictors in the other units."""
+        """The same rows, unpacked, with slopes and bends by the predictors in the other units."""
         k = one.slopes.shape[1]
         step = np.where(np.arange(k) < linear, self.target_sd, 1.0)
         pair = np.array([step[i] * step[j] for i in range(k) for j in range(i, k)])
         return one._replace(
-            x=np.linalg.solve(self.mix.T, one.x.T.astype(np.float64)).T,
+            x=np.linalg.solve(self.mix.T, one.x.T).T,
             y=(one.y - self.target_mean) / self.target_sd,
             slopes=one.slopes * step,
             bends=one.bends * pair,
@@ -163,7 +162,6 @@ class Remainders:
     def __init__(self, posterior: Surrogate, rows: Travelled, centres: list[np.ndarray]):
         """Look at each row at its stage's centre."""
         self.rows, self._posterior = rows, posterior
-        self._features = rows.x.astype(np.float64)
         self._centre = self._at_own(np.arange(len(rows.y)), np.stack(centres)[rows.stage])
         self._value = posterior.of_rows(self._rows(slice(None)), self._centre)
 
@@ -181,7 +179,7 @@ class Remainders:
             part = np.arange(first, min(first + many, n))
             offset = self._rows(part, (slice(None), None)).offset
             linear = [
-                self._features[part] @ x[:, k * width : (k + 1) * width].T + offset
+                self.rows.x[part] @ x[:, k * width : (k + 1) * width].T + offset
                 for k in range(post.linear)
             ]
             found[part] = self._left(part, linear + post.auxiliaries(x))
@@ -190,7 +188,7 @@ class Remainders:
     def _at_own(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """K predictors (m,) of rows at points of their own, x (m, P)."""
         post, width = self._posterior, self._posterior.width
-        features = self._features[index]
+        features = self.rows.x[index]
         blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
         offset = self._rows(index).offset
         return [np.einsum("nd,nd->n", features, block) + offset for block in blocks] + post.auxiliaries(x)
@@ -239,7 +237,7 @@ def draw(post: Surrogate, rows: Travelled, centres: list[np.ndarray], kappa: flo
     proposal = Mixture.of(at, shape, 0.0, 0.0)
     x, independent = _of_surrogate(post, proposal, rng)
     thin = np.flatnonzero(rows.copies)
-    left = Remainders(post, Travelled(*(one[thin] for one in rows)), centres)
+    left = Remainders(post, rows.where(thin), centres)
     log_weight, sign, planned, variance, k_hat = _weigh(left, x, proposal, rng)
     found = Weighted(x, log_weight, sign, k_hat, 1, proposal, len(thin) / len(x), kappa)
     found = replace(

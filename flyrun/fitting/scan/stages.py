@@ -377,7 +377,8 @@ class Scan:
         """The next centre, the curvature of all rows there, and the share of rows that tell it."""
         share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
-        rows = tree(list(parts)).travelled
+        travelled = tree(list(parts)).travelled
+        rows = travelled.where(travelled.copies == 0).unpacked(one.intercept)
         prior = coefficient_prior(one, levels, told)
         post = row_weights.surrogate(one, levels, prior, summed, rows, share, self.parts)
         at, likelihood = mode.find(post)
@@ -400,7 +401,8 @@ class Scan:
         levels = len(encoding.values)
         prior = coefficient_prior(one, levels, self._priors(layout))
         summed = row_weights.together(centres, parts)
-        blank = row_weights.surrogate(one, levels, prior, summed, whole.travelled, parts=self.parts)
+        nothing = whole.travelled.where(np.empty(0, int)).unpacked(one.intercept)
+        blank = row_weights.surrogate(one, levels, prior, summed, nothing, parts=self.parts)
         units = row_weights.Units.of(blank, *scales)
         own_centres = [units.centre(at) for at in centres]
 
@@ -409,7 +411,8 @@ class Scan:
         ) -> tuple[row_weights.Surrogate, row_weights.Answer]:
             abouts, sums = ([*each] for each in zip(*stages, strict=True))
             own = tree([*sums])
-            summed, rows = row_weights.together(abouts, sums), units.rows(own.travelled, blank.linear)
+            summed = row_weights.together(abouts, sums)
+            rows = units.rows(own.travelled.unpacked(one.intercept), blank.linear)
             post = row_weights.surrogate(one, levels, prior, units.expansion(summed), rows, parts=self.parts)
             answer = row_weights.draw(post, rows, own_centres, own.kappa, seed)
             return post, replace(answer, nbytes=own.travelled.nbytes)
