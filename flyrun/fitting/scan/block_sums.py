@@ -51,8 +51,9 @@ class Travelled(NamedTuple):
     def unpacked(self, ones: bool) -> "Travelled":
         """As float64, whole numbers apart; with the column of ones where rows have it."""
         x = np.column_stack([self.x, np.ones(len(self.x))]) if ones else self.x
-        wide = [one.astype(np.float64) for one in self._replace(x=x)[:-1]]
-        return Travelled(*wide, self.stage)._replace(copies=self.copies.astype(np.int64))
+        wide = (one.astype(np.float64) for one in self._replace(x=x))
+        kept = {"copies": self.copies.astype(np.int64), "stage": self.stage}
+        return Travelled(*wide)._replace(**kept)
 
 
 class Sums(NamedTuple):
@@ -166,9 +167,7 @@ class SumLook(Look):
         shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
         columns = zip(*found, strict=True) if found else ([np.empty(shape)] for shape in shapes)
-        rows = [
-            _packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)
-        ]
+        rows = [_packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums)
         return Sums(n, dropped, copies, *sums, Travelled(*rows))
@@ -177,7 +176,9 @@ class SumLook(Look):
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
         core = size > self.intensity.core
         # as it travels: what K is drawn by is what its row is weighted by
-        intensity = (self.intensity.rate * (size + self.intensity.floor)).astype(np.float32).astype(np.float64)
+        intensity = (
+            (self.intensity.rate * (size + self.intensity.floor)).astype(np.float32).astype(np.float64)
+        )
         luck = rng.random(len(size))
         # the first of a row's arrivals, by which time none has come is known exactly, however large Λ is
         likely = np.flatnonzero((luck < intensity) & ~core)

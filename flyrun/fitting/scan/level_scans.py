@@ -120,19 +120,21 @@ class LevelScans:
         many = {name: level.scan for name, level in self.open.items() if level.rows > self.few}
         seen = [scan.seen(self.samples[name]) for name, scan in many.items() if name in self.samples]
         first = self.levels[self.names[0]].scan
-        ends = first.first_ends(min(seen)) if seen and not one.by_sums else [len(self.groups)]
+        stages = first.stages(min(seen) if seen and not one.by_sums else 1.0)
         steps = dict[str, Steps]()
         for name, level in self.open.items():
             if name in many:
                 try:
                     sample = self.samples[name]
-                    steps[name] = level.scan.steps(sample, level.scan.encoding(sample, task, one), one, ends)
+                    steps[name] = level.scan.steps(
+                        sample, level.scan.encoding(sample, task, one), one, stages
+                    )
                 except FlyrunError as error:
                     level.found = error
                 except KeyError:
                     level.found = DataError(f"{level.scan.given}: every row looked at lacks a value")
             else:
-                steps[name] = level.scan.whole(task, one, ends)
+                steps[name] = level.scan.whole(task, one, stages)
         asked = self._asked(steps, dict.fromkeys(steps, None))
         while asked:
             (begun, end), words = next(iter(asked.values()))[1:]

@@ -179,8 +179,7 @@ class Remainders:
             part = np.arange(first, min(first + many, n))
             offset = self._rows(part, (slice(None), None)).offset
             linear = [
-                self.rows.x[part] @ x[:, k * width : (k + 1) * width].T + offset
-                for k in range(post.linear)
+                self.rows.x[part] @ x[:, k * width : (k + 1) * width].T + offset for k in range(post.linear)
             ]
             found[part] = self._left(part, linear + post.auxiliaries(x))
         return found

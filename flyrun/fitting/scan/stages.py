@@ -1,13 +1,13 @@
 """One scan: a pilot that meets every class, stages that move the centre on the way, and the draws.
 
-Exactness does not need a good centre: a bad one costs rows that travel. So the first hundredth of the row
-groups gives the centre for the next twentieth, and so on; what comes last is three quarters of the table.
+Exactness does not need a good centre: a bad one costs rows that travel, in number as one by the share of the
+table that told it. So first looks, at a twentieth of the row groups in all, are for a centre alone; all other
+row groups follow in stages, each half as many again as are known by then, and that twentieth comes last.
 """
 
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,15 +36,15 @@ from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import Family
 
-_SHARES = (0.01, 0.04, 0.08, 0.16, 0.4, 1.0)  # of the row groups by the end of each stage
-_LOOKED_AT_AGAIN = 0.04  # a first stage up to this share is for the centre alone
+_FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
+_GROWTH = 1.5  # of what is known, by each other stage
 _PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
 _PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
 _EACH_CLASS = 10  # rows of each class a parameter
 _NOISE = 0.2  # wanted variance of log weights
-# Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. The cube of a
-# normal number is −10 sizes once in 2,500 times, −20 once in 10⁵; the more rows, the more that matters.
-_PER_KAPPA, _MOST_PER_KAPPA, _SMALL_KAPPA = 10.0, 30.0, 0.2
+# Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. With 5, 10, 12
+# and 16 these are 0.23, 0.04, 0.02 and 0.005 % of all weight at κ 0.18 (of 10⁷ rows), and fall with κ.
+_PER_KAPPA, _OF_KAPPA, _MOST_PER_KAPPA = 12.0, 0.2, 30.0
 _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
@@ -80,6 +80,17 @@ class Found:
     encoding: Encoding
     without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
     foretold: list[folds.HeldOut] = field(default_factory=list)
+
+
+class Stage(NamedTuple):
+    """Groups of row groups, from and to. told: the share of the table that is known before; again: whether it
+    is for a centre alone, and comes again as the last.
+    """
+
+    begun: int
+    end: int
+    told: float
+    again: bool = False
 
 
 class Own(NamedTuple):
@@ -242,18 +253,16 @@ class Scan:
         except StopIteration as stop:
             return stop.value
 
-    def first_ends(self, seen: float) -> list[int]:
-        """Groups of row groups by the end of each stage of a first scan; seen: share of rows that a pilot
-        stands for.
-        """
-        return _ends(len(self.groups), seen)
+    def stages(self, seen: float) -> list[Stage]:
+        """Of a first scan; seen: share of rows that a pilot stands for."""
+        return _stages(len(self.groups), min(seen, 1.0))
 
     def seen(self, pilot: Sample) -> float:
         """Rows that a pilot's are worth, by all."""
         return pilot_rows.effective(pilot.chance) / self.rows
 
-    def steps(self, pilot: Sample, encoding: Encoding, one: Family, ends: Sequence[int] = ()) -> Steps:
-        """As `run`, by who looks on its own. ends: of the first scan's stages, as of `first_ends`."""
+    def steps(self, pilot: Sample, encoding: Encoding, one: Family, first: Sequence[Stage] = ()) -> Steps:
+        """As `run`, by who looks on its own. first: stages of the first scan."""
         table_posterior.refuse_many(one.linear(len(encoding.values)) * (self.width - 1 + one.intercept))
         if one.by_sums:
             made = yield from self._by_sums(encoding, one)
@@ -266,38 +275,35 @@ class Scan:
         start = Posterior(one, rows, coefficient_prior(one, levels, told), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
-        known = seen = self.seen(pilot)
+        met = seen = self.seen(pilot)
         self.moved = [0.0]
-        why, sampled = "", True
+        why = ""
         for number in range(1, _SCANS + 1):
-            ends = (ends or self.first_ends(seen)) if number == 1 else [len(self.groups)]
-            centres, parts, begun = list[np.ndarray](), list[Sums](), 0
-            apart = list[list[list[Sums]]]()
-            for stage, end in enumerate(ends):
-                again = self._again(stage, ends)
-                to_come = [] if again else [one_end / len(self.groups) for one_end in (begun, *ends[stage:])]
-                look = self._look(
-                    start, at, curvature, min(seen, 1.0), encoding, len(centres), number, to_come
-                )
-                words = f"scan {number}, stage {stage + 1} of {len(ends)}"
-                if not (found := (yield look, (begun, end), words)):  # no row of a level
-                    begun = begun if again else end
+            stages = (first or self.stages(seen)) if number == 1 else [Stage(0, len(self.groups), seen)]
+            centres, parts, apart = list[np.ndarray](), list[Sums](), list[list[list[Sums]]]()
+            alone, sampled = 0, True  # parts that are for a centre alone
+            for k, stage in enumerate(stages):
+                to_come = [] if stage.again else stages[k:]
+                gone = sum(part.kappa for part in parts[alone:])
+                looked = (encoding, len(centres), number, to_come, gone)
+                look = self._look(start, at, curvature, min(seen, 1.0), *looked)
+                words = f"scan {number}, stage {k + 1} of {len(stages)}"
+                if not (found := (yield look, (stage.begun, stage.end), words)):  # no row of a level
                     continue
                 own = tree(found)
                 self.rows_read += own.rows + own.dropped
                 centres, parts = [*centres, at], [*parts, own]
-                apart.append(folds.by_fold(found, begun, self.folds))
-                if sum(part.rows + part.dropped for part in parts) >= 0.99 * known * self.rows:
+                apart.append(folds.by_fold(found, stage.begun, self.folds))
+                alone += stage.again
+                sampled = sampled and (stage.again or look.intensity.rate > 0)
+                if alone and k + 1 == len(stages):  # of rows that told the centre before
+                    continue
+                if sum(part.rows + part.dropped for part in parts) >= 0.99 * met * self.rows:
                     at, curvature, seen = self._moved(one, levels, told, centres, parts)
                     self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
-                if again:
-                    centres, parts, apart = [], [], []
-                else:
-                    begun = end
-                    sampled = look.intensity.rate > 0 and (len(centres) == 1 or sampled)
             why = "its first centre was too far off"
             if sampled:
-                made = self._answer(one, encoding, centres, parts, apart)
+                made = self._answer(one, encoding, centres, parts, apart, alone)
                 made.scans = number
                 if not (why := _doubts(made)):
                     return (yield from self._held_out(made, one))
@@ -322,10 +328,11 @@ class Scan:
         encoding: Encoding,
         stage: int,
         number: int,
-        to_come: list[float],
+        to_come: Sequence[Stage],
+        gone: float,
     ) -> SumLook:
-        """About this centre. seen: the share of rows that told it; to_come: shares of the table at which this
-        stage and those after it begin, and the last ends; none where rows of it are to correct nothing.
+        """About this centre. seen: the share of rows that told it; to_come: this stage and those after it,
+        none where rows of it are to correct nothing; gone: Σ of sizes in stages before it.
         """
         bend, model = start.prior_at(at).curvature, start.family.name
         root = _root(mode.covariance(curvature + bend))
@@ -337,7 +344,8 @@ class Scan:
             bulk = size <= core
             mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
             core = max(_CORE_LEAST, _CORE * mean)
-        rate = self._rate(mean * (1.0 + LEAST_SHARE), seen, to_come, number) if to_come else 0.0
+        each = 1.0 + LEAST_SHARE
+        rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come else 0.0
         if number == _SCANS and self.rows <= _ALL_ROWS:
             core = -1.0  # of all rows, whose likelihoods then are summed as they are
         elif number > 1:
@@ -345,23 +353,21 @@ class Scan:
         intensity = Intensity(rate, LEAST_SHARE * mean, core)
         return SumLook(encoding, model, len(encoding.values), centre, intensity, self.seed)
 
-    def _rate(self, mean: float, seen: float, to_come: list[float], number: int) -> float:
+    def _rate(self, mean: float, seen: float, to_come: Sequence[Stage], number: int, gone: float) -> float:
         """Λ for each unit of size; 0 where so many rows would travel that a better centre comes first.
 
         The centre's distance makes sizes grow in proportion to how many times the rows that told it all are.
         One rate for all stages takes the fewest rows for a variance.
         """
-        stages = list(pairwise(to_come))
-        kappa = self.rows * sum(
-            mean * (end - begin) * (min(1.0, seen / begin) if k else 1.0)
-            for k, (begin, end) in enumerate(stages)
-        )
-        many = min(max((kappa / _SMALL_KAPPA) ** (1 / 3), 1.0) * _PER_KAPPA, _MOST_PER_KAPPA)
-        each = max(kappa / _NOISE, many)
+        known = [seen, *(max(seen, stage.told) for stage in to_come[1:])]
+        shares = ((stage.end - stage.begun) / len(self.groups) for stage in to_come)
+        sizes = sum(share * seen / told for share, told in zip(shares, known, strict=True))
+        kappa = gone + self.rows * mean * sizes
+        each = max(kappa / _NOISE, min((kappa / _OF_KAPPA) ** (1 / 3) * _PER_KAPPA, _MOST_PER_KAPPA))
         copies = min(each * kappa * row_weights.DRAWS, self.rows)  # a row of many travels once
-        travelling = copies * 4 * (self.width + 8)
+        travelling = copies * 4 * (self.width + 3)
         if travelling <= max(_MOST_BYTES // self.share, _LEAST_BYTES * (self.share > 1)):
-            if not to_come[0]:  # of the whole scan
+            if not gone:  # of the whole scan
                 self.say(f"about {copies:,.0f} rows ({travelling / 1e6:.2g} MB) will come here as they stand")
             return row_weights.DRAWS * each
         if number < _SCANS and seen < 1.0:
@@ -394,8 +400,12 @@ class Scan:
         centres: list[np.ndarray],
         parts: list[Sums],
         apart: list[list[list[Sums]]],
+        alone: int,
     ) -> Found:
-        """In units of the whole table's means and sds. apart: of each stage, by fold."""
+        """In units of the whole table's means and sds. apart: of each stage, by fold; alone: so many stages
+        were for a centre alone.
+        """
+        every, centres, parts, apart = centres, centres[alone:], parts[alone:], apart[alone:]
         whole = tree(list(parts))
         layout, scales, exact = self._exact(one, encoding, whole)
         levels = len(encoding.values)
@@ -404,7 +414,7 @@ class Scan:
         nothing = whole.travelled.where(np.empty(0, int)).unpacked(one.intercept)
         blank = row_weights.surrogate(one, levels, prior, summed, nothing, parts=self.parts)
         units = row_weights.Units.of(blank, *scales)
-        own_centres = [units.centre(at) for at in centres]
+        own_centres = [units.centre(at) for at in every]
 
         def drawn(
             stages: list[tuple[np.ndarray, Sums]], seed: int
@@ -461,14 +471,13 @@ class Scan:
         made.rows_read = self.rows_read
         return made
 
-    def whole(self, task: str, one: Family, ends: Sequence[int]) -> Steps:
-        """As `steps`, of few rows: all come here, and no pilot is needed. ends: of stages of others' scan."""
+    def whole(self, task: str, one: Family, stages: Sequence[Stage]) -> Steps:
+        """As `steps`, of few rows: all come here, and no pilot is needed. stages: of others' scan."""
         look = RowsLook(self.columns, tuple(self.beside.values()), self.target, self.table.missing)
-        parts, begun = list[Sample](), 0
-        for stage, end in enumerate(ends):
-            found = yield look, (begun, end), f"scan 1, stage {stage + 1} of {len(ends)}"
-            if not self._again(stage, ends):
-                parts, begun = parts + found, end
+        parts = list[Sample]()
+        for k, stage in enumerate(stages):
+            found = yield look, (stage.begun, stage.end), f"scan 1, stage {k + 1} of {len(stages)}"
+            parts += [] if stage.again else found
         sample: Sample = tree(parts)
         if not len(sample.y):
             raise DataError(f"{self.given}: every row lacks a value")
@@ -499,10 +508,6 @@ class Scan:
         values, count = np.unique(sample.y, return_counts=True)
         counts = dict(zip(values.tolist(), count.tolist(), strict=True))
         return Found(layout, post, answer, counts, sample.read, 1, [], exact)
-
-    def _again(self, stage: int, ends: Sequence[int]) -> bool:
-        """Whether a stage is for a centre alone."""
-        return stage == 0 and len(ends) > 1 and ends[0] <= _LOOKED_AT_AGAIN * len(self.groups)
 
     def _refuse_few(self, pilot: Sample, encoding: Encoding) -> None:
         """ConfigError where a class has too few rows for priors that say next to nothing."""
@@ -553,9 +558,20 @@ class Scan:
         return layout, (ratio, away, target), exact
 
 
-def _ends(groups: int, seen: float) -> list[int]:
-    """The number of groups by the end of each stage, none of which knows less than was seen before."""
-    return sorted({math.ceil(share * groups) for share in _SHARES if share > 2.0 * seen} | {groups})
+def _stages(groups: int, seen: float) -> list[Stage]:
+    """Of so many groups; seen: share of rows that a pilot stands for."""
+    stages, begun, told = list[Stage](), 0, seen
+    for share in _FOR_CENTRES:
+        end = max(int(share * groups), 1)
+        if _FOR_CENTRES[-1] * groups >= 1.0 and end > max(begun, 2.0 * seen * groups):
+            stages.append(Stage(begun, end, told, True))
+            begun, told = end, end / groups
+    again, many = begun, max(int(math.log(1.0 / told, _GROWTH)), 1)
+    for k in range(1, many + 1):
+        if (end := math.ceil(groups * told ** (1.0 - k / many))) > begun:
+            stages.append(Stage(begun, end, max(told, begun / groups)))
+            begun = end
+    return [*stages, Stage(0, again, 1.0)] if again else stages
 
 
 def _doubts(found: Found) -> str:
