@@ -40,7 +40,7 @@ def _climb(posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, Expansion]:
         if not gain > _NEAR:
             break
         value, share = likelihood.value + prior.value, 1.0
-        while share > 1e-8:
+        while share * gain > _NEAR:
             there = x + share * step
             found = posterior.likelihood_at(there), posterior.prior_at(there)
             reached = found[0].value + found[1].value

@@ -1,16 +1,19 @@
 """A factor that crosses the one integrated out, beyond normal noise: densities, draws, refusals."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import kstest
 
-from flyrun.fitting import weighted_draws
+from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.groups import draw, scales
 from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Rows
 from flyrun.models.family import family
 from tests.fit.test_groups import dense
 
@@ -78,6 +81,23 @@ def test_a_proposal_over_a_grid_has_the_density_that_it_draws_by() -> None:
     assert ratio.std() / np.sqrt(len(y)) < 0.03
 
 
+def test_a_search_for_a_mode_ends_where_steps_gain_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quadrature's slope is not its value's to the last digit: near the top no step leads up."""
+    looks = []
+
+    def likelihood_at(x: np.ndarray) -> Expansion:
+        looks.append(x)
+        return Expansion(x, -0.5 * float(x @ x), 0.005 - x, np.eye(1))
+
+    nothing = Expansion(np.zeros(1), 0.0, np.zeros(1), np.zeros((1, 1)))
+    toy: Any = SimpleNamespace(likelihood_at=likelihood_at, prior_at=lambda x: nothing)
+    mode.find(toy, np.zeros(1))
+    assert len(looks) < 6
+    monkeypatch.setattr(mode, "_NEAR", 1e-14)
+    mode.find(toy, np.zeros(1))
+    assert len(looks) > 20
+
+
 def test_the_joint_mode_of_effects_and_their_sd_collapses() -> None:
     """It is no centre for draws: the density has no top, and draws about a point far up are refused."""
     posterior = crossed("poisson")
@@ -124,3 +144,43 @@ def test_effects_of_both_factors_are_those_of_the_rows() -> None:
     assert (
         np.abs(np.bincount(code, alone - posterior.rows.target)) > np.sqrt(np.bincount(code, expected))
     ).any()
+
+
+GROUPS, ROWS, EVEN = 6, 24, 100
+
+
+def ranks(sets: int) -> np.ndarray:
+    """Ranks among EVEN draws, in (0, 1), of all numbers that data were drawn by, both factors' effects too,
+    and ranks among draws 0.4 times as far from their mean: (2, sets, numbers).
+    """
+    found, starts, levels = [], np.arange(GROUPS) * (ROWS // GROUPS), np.arange(ROWS) % (LEVELS + 1)
+    for k in range(sets):
+        rng = np.random.default_rng(9_000 + k)
+        sds = scales._SCALE * np.abs(rng.standard_t(scales._FREEDOM, 2))
+        intercept = rng.standard_normal(1)
+        own, other = rng.normal(0.0, sds[0], GROUPS), rng.normal(0.0, sds[1], LEVELS + 1)
+        eta = intercept + own[np.arange(ROWS) // (ROWS // GROUPS)] + other[levels]
+        rows = Rows(np.ones((ROWS, 1)), np.asarray(family("logistic").draw(rng, 1, [eta]), float))
+        prior = CoefficientPrior(np.zeros(1), np.ones(1))
+        posterior = CrossedPosterior(family("logistic"), rows, prior, starts=starts, crossed=levels)
+        one = draw.draw(posterior, k).weighted
+        x = one.x[rng.choice(len(one.x), EVEN, p=one.weights)]
+        values = np.hstack([x, posterior.effects_at(x, k)[..., 0]])
+        truth, mean = np.concatenate([intercept, np.log(sds), other, own]), values.mean(axis=0)
+        found.append([(values < truth).mean(axis=0), (mean + 0.4 * (values - mean) < truth).mean(axis=0)])
+    return np.moveaxis(found, 1, 0)
+
+
+@pytest.mark.parametrize("sets", [8, pytest.param(200, marks=pytest.mark.slow)])
+def test_truths_rank_evenly_among_draws(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulation-based calibration, of sds that few nodes integrate, by few draws."""
+    monkeypatch.setattr(scales, "_SCALE", 0.5)
+    for name, value in {"DRAWS": 240, "ENOUGH": EVEN, "WANTED": EVEN}.items():
+        monkeypatch.setattr(weighted_draws, name, value)
+    whole, narrow = ranks(sets)
+    held = [(np.abs(one - 0.5) < 0.45).mean(axis=1) for one in (whole, narrow)]
+    off = [abs(one.mean() - 0.9) / (one.std() / np.sqrt(sets)) for one in held]
+    assert off[0] < 3.0 < off[1]
+    assert min(kstest(one, "uniform").pvalue for one in whole.T) > 0.01 / whole.shape[1]
+    if sets > 100:
+        assert min(kstest(one, "uniform").pvalue for one in narrow.T) < 1e-6
