@@ -5,6 +5,7 @@ groups' sums X'Z, Z'Z and Z'y alone (Laird & Ware 1982); the coefficients are dr
 Effects of a crossed factor are coefficients of its levels, whose common sd is one number more.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from flyrun.fitting.weighted_draws import Mixture, Weighted
 
 _START = np.array([-0.5, -0.5, 0.0, -0.5])  # log σ and h
 _START_CROSSED = -0.5
+_NUMBERS = 1 << 16  # of a matrix of each draw, at a time
 
 
 class Sums:
@@ -56,50 +58,49 @@ class Sums:
             self.own, self.times, self.outer = alike, np.diff(ends), np.array(outer)
         self.groups, self.all_own, self.cross = groups, own, cross
 
-    def _indicators(self, rows: slice | np.ndarray) -> list[np.ndarray]:
-        """Of a crossed factor's levels, (n, J), if there is one."""
-        code = self.posterior.crossed
-        return [] if code is None else [(code[rows, None] == np.arange(self.levels)).astype(np.float64)]
-
-    def given(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """At one v: log density, the root of the coefficients' precision and their mean, in prior sds."""
-        prior, variance = self.posterior.prior, float(np.exp(2.0 * v[0]))
-        h, crossed = v[None, 1 : self.ends], v[None, self.ends :]
-        precision = [float(value[0]) for value in scales.precision(h)]
+    def given(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """At v (S, n): log densities (S,); roots (S, P, P) of coefficients' precisions and means (S, P), in
+        prior sds; prior sds (S, P). NaN where there is no root.
+        """
+        prior, log_sigma = self.posterior.prior, v[:, 0]
+        variance, h, crossed = np.exp(2.0 * log_sigma), v[:, 1 : self.ends], v[:, self.ends :]
+        p00, p01, p11 = (variance * one for one in scales.precision(h))
         if self.posterior.effects == 1:
-            inner = variance * precision[0] + self.own
+            inner = p00[:, None] + self.own
             inside = self.whole - np.tensordot(1.0 / inner, self.outer, 1)
-            level = float(self.times @ np.log(inner)) + self.groups * (2.0 * h[0, 0] - 2.0 * v[0])
+            level = np.log(inner) @ self.times + self.groups * 2.0 * (h[:, 0] - log_sigma)
         else:
-            inner = self.all_own + variance * np.array(
-                [[precision[0], precision[1]], [precision[1], precision[2]]]
+            own = [[p00, p01], [p01, p11]] + self.all_own[..., None]  # (G, 2, 2, S)
+            determinant = own[:, 0, 0] * own[:, 1, 1] - own[:, 0, 1] ** 2
+            adjoint = np.array([[own[:, 1, 1], -own[:, 0, 1]], [-own[:, 0, 1], own[:, 0, 0]]]) / determinant
+            pulled = np.einsum("jkgs,gka->sgja", adjoint, self.cross)
+            flat = self.cross.reshape(-1, self.cross.shape[2])
+            inside = self.whole - flat.T @ pulled.reshape(len(v), *flat.shape)
+            level = np.log(determinant).sum(axis=0) + self.groups * 2.0 * (
+                h[:, 0] + h[:, 2] - 2.0 * log_sigma
             )
-            inside = self.whole - np.einsum(
-                "gqa,gqb->ab", self.cross, np.linalg.solve(inner, self.cross), optimize=True
-            )
-            level = float(np.log(np.linalg.det(inner)).sum())
-            level += self.groups * (2.0 * h[0, 0] + 2.0 * h[0, 2] - 4.0 * v[0])
-        inside = inside / variance
-        sd = np.concatenate([prior.sd, np.repeat(np.exp(crossed), self.levels)])
-        product = inside[:-1, -1] * sd
-        root = np.linalg.cholesky(inside[:-1, :-1] * np.outer(sd, sd) + np.eye(len(sd)))
-        along = np.linalg.solve(root, product)
-        value = -self.count * v[0] - 0.5 * level - 0.5 * inside[-1, -1]
-        value += 0.5 * float(along @ along) - float(np.log(np.diag(root)).sum())
-        value += float(self.posterior.auxiliary[0].prior.log_density(v[0])) + float(scales.log_prior(h)[0])
-        value += float(scales.log_prior(crossed)[0]) if self.levels else 0.0
+        inside = inside / variance[:, None, None]
+        whole = np.broadcast_to(prior.sd, (len(v), len(prior.sd)))
+        sd = np.concatenate([whole, np.repeat(np.exp(crossed), self.levels, axis=1)], axis=1)
+        root = _roots(inside[:, :-1, :-1] * (sd[:, :, None] * sd[:, None]) + np.eye(sd.shape[1]))
+        along = np.linalg.solve(root, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
+        value = -self.count * log_sigma - 0.5 * level - 0.5 * inside[:, -1, -1]
+        value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        value += self.posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(h)
+        value += scales.log_prior(crossed) if self.levels else 0.0
         return value, root, along, sd
+
+    def parts(self, n: int) -> Iterator[slice]:
+        """n draws, so many at a time as `given` needs memory for."""
+        width = len(self.whole)
+        step = max(1, _NUMBERS // max(width**2, self.cross.size if self.posterior.effects == 2 else 0))
+        return (slice(first, first + step) for first in range(0, n, step))
 
     # -- as mode.find and by_all_rows ask for it -----------------------------------------------------------
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P); −inf where it is no number."""
-        found = np.empty(len(x))
-        for s, v in enumerate(x):
-            try:
-                found[s] = self.given(v)[0]
-            except np.linalg.LinAlgError:
-                found[s] = -np.inf
+        found = np.concatenate([self.given(x[part])[0] for part in self.parts(len(x))])
         return np.where(np.isnan(found), -np.inf, found)
 
     def start(self) -> np.ndarray:
@@ -116,6 +117,16 @@ class Sums:
         return Expansion(v, 0.0, np.zeros(self.size), np.zeros((self.size, self.size)))
 
 
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """Cholesky's of matrices (S, P, P), NaN where there is none."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full_like(matrices, np.nan)
+        return np.concatenate([_roots(one[None]) for one in matrices])
+
+
 def draw(posterior: GroupedPosterior, rng: np.random.Generator, n: int) -> Weighted:
     """n weighted draws, (n, P): the coefficients, log σ and h."""
     sums = Sums(posterior)
@@ -125,13 +136,12 @@ def draw(posterior: GroupedPosterior, rng: np.random.Generator, n: int) -> Weigh
     width = posterior.width
     x = np.empty((len(found.x), posterior.size))
     x[:, width : width + sums.size] = found.x
-    for s, v in enumerate(found.x):
-        linear = np.zeros(width + sums.levels)
-        if np.isfinite(found.log_weight[s]):
-            _, root, along, sd = sums.given(v)
-            linear = sd * np.linalg.solve(root.T, along + rng.standard_normal(len(sd)))
-        x[s, :width] = posterior.prior.mean + linear[:width]
-        x[s, width + sums.size :] = linear[width:]
+    for part in sums.parts(len(x)):
+        _, root, along, sd = sums.given(found.x[part])
+        there = np.linalg.solve(root.transpose(0, 2, 1), (along + rng.standard_normal(sd.shape))[..., None])
+        linear = np.nan_to_num(sd * there[..., 0])  # NaN where the weight is 0
+        x[part, :width] = posterior.prior.mean + linear[:, :width]
+        x[part, width + sums.size :] = linear[:, width:]
     centre = np.cov(x.T) if len(x) > 1 else np.eye(posterior.size)
     whole = Mixture.of(x.mean(axis=0), centre)
     return Weighted(
