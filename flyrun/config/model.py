@@ -371,3 +371,38 @@ class Lda(Model):
     n_topics: int = setting(20, "topics", at_least=1)
     alpha: float = setting(0.1, "of the Dirichlet of a document's topics", above=0)
     beta: float = setting(0.01, "of the Dirichlet of a topic's words", above=0)
+
+
+#: of a hierarchy's sds and of a Dirichlet: squares and their sums keep their digits
+_SIZE: dict[str, Any] = {"at_least": 1e-6, "at_most": 1e6}
+
+
+class Hierarchical(Model):
+    """Global and local variables, of numbers in rows."""
+
+    home: ClassVar[str] = "flyrun.models"
+    kind: ClassVar[str] = "hierarchy"
+    reads: ClassVar[str] = "rows"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+
+@option("model", "gaussian_mixture")
+class GaussianMixture(Hierarchical):
+    """K round Gaussians with weights, of the features: labels are local, weights and means global."""
+
+    n_components: int = setting(10, "K", at_least=1)
+    concentration: float = setting(1.0, "of the Dirichlet of the weights", **_SIZE)
+    scale: float = setting(1.0, "standard deviation of every component, given", **_SIZE)
+    spread: float = setting(10.0, "standard deviation of the components' means about 0", **_SIZE)
+
+
+@option("model", "normal_means")
+class NormalMeans(Hierarchical):
+    """Normal means about a mean, y_n ~ N(z_n, noise²), z_n ~ N(theta, between²).
+
+    z is local, theta global.
+    """
+
+    noise: float = setting(0.8, "standard deviation of y about z", **_SIZE)
+    between: float = setting(0.6, "standard deviation of z about theta", **_SIZE)
+    spread: float = setting(10.0, "standard deviation of theta about 0", **_SIZE)

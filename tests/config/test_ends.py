@@ -39,6 +39,7 @@ TINY = {
     "function": {"dataset": ("noisy_curve", {"n_data": 20}), "model": ("gaussian_process", {})},
     "weights": {"dataset": ("lattice", {"rows": 3, "columns": 3}), "model": ("ising", {})},
     "precision": {"dataset": ("precision", {"n_variables": 4}), "model": ("gaussian_field", {})},
+    "hierarchy": {"dataset": ("gaussian_toy", {"n_data": 12}), "model": ("normal_means", {})},
     "documents": {"dataset": ("topic_corpus", WORDS), "model": ("lda", {"n_topics": 2})},
 }
 #: what is small where the data are

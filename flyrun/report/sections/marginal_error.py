@@ -262,7 +262,7 @@ raise sampler.{{ key }}, which counts in Ψ².
 def sticks(arm: ArmResult) -> list[str]:
     """That a batch is so far below Ψ² that the estimate of the energy, once large, is kept for long."""
     key = _KEPT_BATCH.get(sampler_of(arm))
-    if key is None:
+    if key is None or arm.exact is False:
         return []
     batch, total = arm.fact("batches")[-1], arm.fact("total_energy_bound")
     if math.log1p(total / batch) * math.sqrt(batch) <= _MOST_SPREAD:

@@ -1,0 +1,206 @@
+"""Global and local variables: closed forms, slopes of the bound, who ends where; each with a broken twin."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from flyrun.config.schema import build
+from flyrun.errors import ConfigError
+from flyrun.gold.reference import arm_of
+from flyrun.models.gaussian_mixture import GaussianMixture
+from flyrun.models.hierarchy import Local, free_energy
+from flyrun.samplers.hierarchies.hierarchical_ep import HierarchicalEp
+from flyrun.samplers.hierarchies.streaming_vi import StreamingVi
+from flyrun.samplers.hierarchies.svi import Svi
+from flyrun.samplers.method import prepare
+
+MEANS = ("dataset=gaussian_toy", "dataset.n_data=40", "model=normal_means")
+BLOBS = ("dataset=breast_cancer", "model=gaussian_mixture", "model.scale=0.5", "model.spread=2")
+ASCENT = ("sampler=svi", "sampler.batch=null", "sampler.decay=0")
+
+
+def method_of(tmp_path, *words):
+    return prepare(arm_of([], words), tmp_path)
+
+
+def after(method, steps, seed=0):
+    return method.advance(method.init(seed), steps)[0]
+
+
+def small_mixture(tmp_path, n_components):
+    rows = np.random.default_rng(0).normal(size=(30, 2)) * [1.0, 0.5]
+    options = build(
+        "model", {"name": "gaussian_mixture", "n_components": n_components, "scale": 0.5, "spread": 2.0}
+    )
+    return Svi(arm_of([], (*MEANS, *ASCENT)), GaussianMixture(options, rows, rows[:0]))
+
+
+def test_one_component_is_exact(tmp_path):
+    method = small_mixture(tmp_path, 1)
+    rows = method.model.rows
+    covariance = 0.25 * np.eye(30) + 4.0
+    evidence = sum(multivariate_normal(np.zeros(30), covariance).logpdf(column) for column in rows.T)
+    ended = after(method, 1)["natural"]
+    assert free_energy(method.model, ended) == pytest.approx(-evidence, rel=1e-12)
+    assert free_energy(method.model, 0.5 * ended) > -evidence + 0.01
+
+
+def slopes(model, natural):
+    """Of the free energy, by differences."""
+    steps = np.diag(1e-5 * (1 + np.abs(natural)))
+    differences = [free_energy(model, natural + d) - free_energy(model, natural - d) for d in steps]
+    return np.abs(np.array(differences) / 2e-5)
+
+
+@pytest.mark.parametrize("which", ["mixture", "means"])
+def test_coordinate_ascent_ends_where_the_bound_is_level(tmp_path, which):
+    """So statistics, bound and divergence belong together; a few steps before it is not level."""
+    method = small_mixture(tmp_path, 3) if which == "mixture" else method_of(tmp_path, *MEANS, *ASCENT)
+    assert slopes(method.model, after(method, 400)["natural"]).max() < 1e-4
+    assert slopes(method.model, after(method, 2)["natural"]).max() > 1e-3
+
+
+def test_the_bound_of_normal_means_is_off_by_the_divergence_of_the_joint(tmp_path):
+    method = method_of(tmp_path, *MEANS, *ASCENT)
+    model = method.model
+    target = model.target = model.target[:3]
+    model.n_data, natural = 3, np.array([5.0, 1.0])
+    between, noise, spread = 0.36, 0.64, 100.0
+    precision = np.diag([1 / spread + 3 / between, *[1 / between + 1 / noise] * 3])
+    precision[0, 1:] = precision[1:, 0] = -1 / between
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ np.concatenate([[0.0], target / noise])
+    z, width = model.given(np.array(0.2), np.arange(3))
+    own, apart = np.array([0.2, *width * np.ones(3)]), mean - np.array([0.2, *z])
+    log_ratio = -np.linalg.slogdet(precision)[1] - np.log(own).sum()
+    divergence = 0.5 * (np.diag(precision) @ own + apart @ precision @ apart - 4 + log_ratio)
+    evidence = multivariate_normal(np.zeros(3), (between + noise) * np.eye(3) + spread).logpdf(target)
+    assert free_energy(model, natural) + evidence == pytest.approx(divergence, rel=1e-10)
+
+
+def test_mean_field_has_the_mean_and_is_too_narrow(tmp_path):
+    for words, steps in ((ASCENT, 60), (("sampler=memoized_vi", "sampler.batch=7"), 200)):
+        method = method_of(tmp_path, *MEANS, *words)
+        found = method.estimates(after(method, steps))
+        assert found["mean_off"] < 1e-8
+        assert found["sd_ratio"] == pytest.approx(1 / np.sqrt(1 + 0.64 / 0.36), rel=1e-3)  # the prior's part
+
+
+def test_memoized_bounds_never_fall_after_a_pass(tmp_path):
+    """Those of stochastic steps do: the negative control."""
+    words = (*BLOBS, "model.n_components=4", "sampler.batch=60")
+    rises = {}
+    for name in ("memoized_vi", "svi"):
+        method = method_of(tmp_path, *words, f"sampler={name}")
+        state, energies = after(method, 10), []
+        for _ in range(20):
+            state, _ = method.advance(state, 1)
+            energies.append(free_energy(method.model, state["natural"]))
+        rises[name] = np.diff(energies).max()
+    assert rises["memoized_vi"] < 1e-8 < 1e-2 < rises["svi"]
+
+
+def test_a_stream_of_conjugate_batches_is_exact_however_stale(tmp_path, monkeypatch):
+    words = (*MEANS, "sampler=streaming_vi", "sampler.batch=9", "sampler.inner=2")
+    for stale in (0, 2):
+        method = method_of(tmp_path, *words, f"sampler.stale={stale}")
+        sites = method.model.sites
+        monkeypatch.setattr(method.model, "local", lambda at, index, sites=sites: Local(sites(index), 0.0))
+        state, told = method.advance(method.init(0), 8)
+        np.testing.assert_allclose(state["natural"], method.model.exact, rtol=1e-12)
+        assert told["queries"].sum() == 2 * told["visits"].sum() == 80
+    learn = StreamingVi.learn
+
+    def as_printed(self, rng, state, index, t):  # (5.49): what was seen counts again
+        seen = state["made"][max(0, t - 2) % 3].copy()
+        spent = learn(self, rng, state, index, t)
+        state["natural"] += seen
+        state["made"][(t + 1) % 3] = state["natural"]
+        return spent
+
+    monkeypatch.setattr(StreamingVi, "learn", as_printed)
+    assert after(method, 5)["natural"][0] > 1.01 * method.model.exact[0]
+
+
+def elbo(model, at):
+    """Of q(θ)Πq(z_n), in closed form."""
+    mean, variance = np.split(at, 2)[0], np.exp(2 * np.split(at, 2)[1])
+    squares = np.concatenate(
+        [
+            [model.prior[0] * (mean[0] ** 2 + variance[0])],
+            model.tight * ((mean[1:] - mean[0]) ** 2 + variance[1:] + variance[0]),
+            model.seen * ((model.target - mean[1:]) ** 2 + variance[1:]),
+        ]
+    )
+    return -0.5 * squares.sum() + 0.5 * np.log(variance).sum()
+
+
+@pytest.mark.parametrize("baseline", ["none", "rao_blackwell", "leave_one_out"])
+def test_black_box_slopes_are_unbiased(tmp_path, monkeypatch, baseline):
+    words = ("sampler=local_bbvi", "sampler.draws=50", f"sampler.baseline={baseline}", "dataset.n_data=3")
+    method = method_of(tmp_path, *MEANS, *words)
+    model, at, rng = method.model, np.linspace(-0.4, 0.5, 8), np.random.default_rng(3)
+    steps = 1e-6 * np.eye(8)
+    right = np.array([elbo(model, at + d) - elbo(model, at - d) for d in steps]) / 2e-6
+
+    def z_scores():
+        found = np.array([method.gradient(at, rng) for _ in range(1000)])
+        return np.abs(found.mean(axis=0) - right) / (found.std(axis=0) / np.sqrt(1000))
+
+    assert z_scores().max() < 4.5
+    whole = model.log_joint
+    monkeypatch.setattr(model, "log_joint", lambda *at: (whole(*at)[0], 0.0 * at[1], whole(*at)[2]))
+    assert z_scores().max() > 6
+
+
+def test_rao_blackwell_takes_the_rows_noise_from_local_slopes(tmp_path):
+    spread = {}
+    for baseline in ("none", "rao_blackwell"):
+        method = method_of(tmp_path, *MEANS, "sampler=local_bbvi", f"sampler.baseline={baseline}")
+        rng, at = np.random.default_rng(4), np.zeros(82)
+        spread[baseline] = np.var([method.gradient(at, rng)[1:41] for _ in range(200)], axis=0).mean()
+    assert spread["rao_blackwell"] < spread["none"] / 20  # about N = 40 times less
+
+
+def test_hierarchical_ep_has_the_width_that_mean_field_lacks(tmp_path, monkeypatch):
+    method = method_of(tmp_path, *MEANS, "sampler=hierarchical_ep", "sampler.shards=4", "sampler.draws=400")
+    state, told = method.advance(method.init(0), 12)
+    found = method.estimates(state)
+    assert abs(found["sd_ratio"] - 1) < 0.03
+    assert found["mean_off"] < 0.1
+    assert told["queries"].sum() == 12 * 410 * 40
+    tilted = HierarchicalEp.tilted
+
+    def twice(self, rng, cavity, shard):  # no site taken away: rows count twice
+        known = self.model.exact
+        return cavity + tilted(self, rng, known, shard) - self.model.prior
+
+    monkeypatch.setattr(HierarchicalEp, "tilted", twice)
+    assert method.estimates(after(method, 12))["sd_ratio"] < 0.8
+
+
+@pytest.mark.parametrize("name", ["svi", "memoized_vi", "streaming_vi", "local_bbvi", "hierarchical_ep"])
+def test_a_cut_changes_nothing(tmp_path, name):
+    batch = ["sampler.batch=9"] if name in ("svi", "memoized_vi", "streaming_vi") else []
+    method = method_of(tmp_path, *MEANS, f"sampler={name}", *batch)
+    whole = after(method, 7)
+    parts = method.advance(after(method, 3), 4)[0]
+    assert all(np.array_equal(whole[key], parts[key]) for key in whole)
+    assert not np.array_equal(whole["rng"], after(method, 7, seed=1)["rng"])
+
+
+def test_what_does_not_go_together_says_so(tmp_path):
+    for words, told in {
+        ("dataset=toy_2d", "model=normal_means", "sampler=svi"): "is for numbers, not for classes",
+        (*BLOBS, "sampler=local_bbvi"): "choose model=normal_means",
+        (*BLOBS, "sampler=svi", "sampler.batch=9999"): "take at most as many",
+        (
+            "dataset=gaussian_toy",
+            "dataset.n_data=9",
+            "model=gaussian_mixture",
+            "sampler=svi",
+        ): "no feature differs",
+        (*MEANS, "sampler=hierarchical_ep", "sampler.shards=41"): "take at most as many",
+    }.items():
+        with pytest.raises(ConfigError, match=told):
+            method_of(tmp_path, *words).init(0)
