@@ -186,6 +186,9 @@ class Sga(ByBatches):
     control: bool = setting(
         False, "true: SVRG's control variates, for a pass over the rows at the start of every epoch"
     )
+    stale: int = setting(
+        0, "slopes are those of so many steps before, as of Hogwild's workers", at_least=0, at_most=1_000
+    )
 
 
 @option("sampler", "npv")

@@ -75,10 +75,11 @@ def plain_gibbs(run: Run) -> ArmResult | None:
 
 
 def batch_text(arm: ArmResult) -> str:
-    """The batch sizes as they were asked: "4 Ψ²", "1 L², 4 Ψ²", "40 factors"; "" for plain Gibbs."""
+    """The batch sizes as they were asked: "4 Ψ²", "1 L², 4 Ψ²", "40 factors, Poisson"; "" for plain Gibbs."""
     units = _UNITS.get(sampler_of(arm), ())
     asked = [arm.setting("sampler", key) for key in ("batch", "second_batch")]
-    return ", ".join(f"{size:g} {unit}" for size, unit in zip(asked, units, strict=False))
+    sizes = [f"{size:g} {unit}" for size, unit in zip(asked, units, strict=False)]
+    return ", ".join(sizes + ["Poisson"] * (arm.setting("sampler", "batches", default="") == "poisson"))
 
 
 def note(arm: ArmResult) -> str:

@@ -3,7 +3,8 @@
 θ ← θ + ρ_t G (∇log prior + (N/b) Σ ∇log L_n) over a batch of b rows, from θ = 0. G is 1/L, L the largest
 curvature at 0, or the inverse of the curvature there; averages are those of Polyak & Juditsky (1992).
 With control variates (SVRG, Johnson & Zhang 2013) the batch says only how much its gradient differs from that
-at a centre where all rows were looked at, anew at the start of every epoch.
+at a centre where all rows were looked at, anew at the start of every epoch. Hogwild (Niu, Recht, Ré & Wright
+2011), as if stale + 1 workers climbed at once: slopes are those at θ of `stale` steps before.
 """
 
 import time
@@ -58,12 +59,20 @@ class StochasticAscent(OnData):
         rng, zero = seeded(seed, self.arm.method()), np.zeros(len(self.gain))
         places = dict.fromkeys(("theta", "average", "centre", "slope"), zero)
         key = rng.integers(2**63, size=1)
-        return {**places, "step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
+        past = np.zeros((self.arm.sampler.stale + 1, len(zero)))  # θ after step t at t modulo their number
+        return {
+            **places,
+            "past": past,
+            "step": np.zeros(1, np.int64),
+            "key": key,
+            "rng": generator_state(rng),
+        }
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more batches. FlyrunError where θ is lost."""
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         theta, average, centre, slope = (state[name] for name in ("theta", "average", "centre", "slope"))
+        past = state["past"].copy()
         options, told = self.arm.sampler, {name: np.zeros(n) for name in ("queries", "visits")}
         for k in range(n):
             step = first + k
@@ -73,13 +82,15 @@ class StochasticAscent(OnData):
             index = self.batches.rows(step, rng, key)
             told["queries"][k] += (1 + options.control) * len(index)
             told["visits"][k] += len(index)
-            seen = self._slope(theta, index) - (self._slope(centre, index) if options.control else 0.0)
-            ascent = slope + self.batches.factor * seen - self.ridge * theta
+            seen = past[max(0, step - options.stale) % len(past)]
+            found = self._slope(seen, index) - (self._slope(centre, index) if options.control else 0.0)
+            ascent = slope + self.batches.factor * found - self.ridge * seen
             theta = theta + size_of(options, self.batches, step) * (self.gain @ ascent)
             if not np.isfinite(theta).all():
                 raise FlyrunError(f"sampler=sga: θ is lost at step {step + 1}; try a smaller sampler.rate")
+            past[(step + 1) % len(past)] = theta
             average = averaged(average, theta, step + 1, options.average) if options.average else theta
-        new = {"theta": theta, "average": average, "centre": centre, "slope": slope}
+        new = {"theta": theta, "average": average, "centre": centre, "slope": slope, "past": past}
         return {**state, **new, "step": state["step"] + n, "rng": generator_state(rng)}, told
 
     def _slope(self, theta: np.ndarray, index: np.ndarray | None = None) -> np.ndarray:

@@ -33,7 +33,9 @@ def _off(method, n, laplace, seed=0):
     return float(np.sqrt(np.mean(apart**2 / np.diag(laplace["covariance"])))), told
 
 
-@pytest.mark.parametrize("more", [(), ("sampler.control=true",), ("sampler.batches=replacement",)])
+@pytest.mark.parametrize(
+    "more", [(), ("sampler.control=true",), ("sampler.batches=replacement",), ("sampler.stale=3",)]
+)
 def test_cuts_do_not_matter(tmp_path, more):
     method = _method(tmp_path, "sampler.batch=7", *more)
     same_bits(method, (1, 8, 11))
@@ -49,6 +51,20 @@ def test_all_rows_are_gradient_ascent(tmp_path, metric):
     bend = 0.25 * rows.T @ rows + np.eye(3)
     step = slope / np.linalg.eigvalsh(bend).max() if metric == "smoothness" else np.linalg.solve(bend, slope)
     np.testing.assert_allclose(method.result(method.advance(method.init(0), 1)[0])["mean"], step, rtol=1e-9)
+
+
+def test_a_stale_slope_is_that_of_steps_before(tmp_path):
+    """As plain recursion has it; fresh slopes, the negative control, lead elsewhere."""
+    ends = {}
+    for stale in (0, 2):
+        method = _method(tmp_path, "sampler.batch=60", "sampler.average=0", f"sampler.stale={stale}")
+        places = [np.zeros(3)]
+        for t in range(6):
+            slope = scores(method.arm, method.problem, places[max(0, t - stale)][None])[0]
+            places.append(places[-1] + method.gain @ slope)
+        ends[stale] = method.advance(method.init(0), 6)[0]["theta"]
+        np.testing.assert_allclose(ends[stale], places[-1], rtol=1e-9)
+    assert np.abs(ends[2] - ends[0]).max() > 0.01
 
 
 class OldCentre(StochasticAscent):
