@@ -120,6 +120,17 @@ class Wasp(Combination):
     power: ClassVar[str] = "likelihood"
 
 
+@option("sampler", "median_posterior")
+class MedianPosterior(Combination):
+    """The geometric median of the shards' posteriors, which few shards of wrong data cannot move far.
+
+    Each subposterior has the likelihood to the power J.
+    """
+
+    paper: ClassVar[str] = "Minsker, Srivastava, Lin and Dunson 2014"
+    power: ClassVar[str] = "likelihood"
+
+
 @option("sampler", "kernel_product")
 class KernelProduct(Combination):
     """The product of kernel density estimates of the shards' draws, by a chain on their components."""
@@ -158,6 +169,9 @@ class WeierstrassRejection(Combination):
     paper: ClassVar[str] = "Wang and Dunson 2013"
     accepted: float = setting(
         0.1, "share of the pairs that is kept: less, and kernels are narrower", at_least=1e-4, at_most=0.9
+    )
+    keep: Literal["rejection", "importance"] = setting(
+        "rejection", "or importance: of 20,000 pairs or more some are drawn again, by weights"
     )
 
 

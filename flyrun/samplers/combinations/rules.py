@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from flyrun.config.sampler import combinations as options
 from flyrun.samplers.combinations.moments import covariances, product, root, transport
 
-_ITERATIONS, _CLOSE = 200, 1e-10  # of the barycentre
+_ITERATIONS, _CLOSE = 200, 1e-10  # of barycentre and median
+_OF_A_SHARD = 100  # draws at most that distances of shards are of
 
 
 class Rule(NamedTuple):
@@ -79,6 +81,29 @@ def wasp(draws: np.ndarray, config: options.Combination, rng: np.random.Generato
     return _pooled(draws, every, barycentre(every), draws.mean(axis=(0, 1)))
 
 
+def median_posterior(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
+    """The median posterior (Minsker et al. 2014): draws of each shard, as often as its weight in the median.
+
+    Of subposteriors whose likelihood is raised to J. Distances are of kernel means, a Gaussian kernel as wide
+    as the median distance between draws, in sds of the shards.
+    """
+    some = draws[:, :: -(-draws.shape[1] // _OF_A_SHARD)] / np.median(draws.std(axis=1), axis=0)
+    square = np.array([[cdist(one, other, "sqeuclidean") for other in some] for one in some])
+    weights = median_weights(np.exp(-square / np.median(square)).mean(axis=(2, 3)))
+    shard = rng.choice(len(draws), draws.shape[1], p=weights)
+    return draws[shard, rng.permutation(draws.shape[1])]
+
+
+def median_weights(gram: np.ndarray) -> np.ndarray:
+    """w, (J,), of the geometric median Σ w_j x_j, from all x_jᵀx_k, (J, J), by Weiszfeld's steps."""
+    weights = np.full(len(gram), 1.0 / len(gram))
+    for _ in range(_ITERATIONS):
+        squares = np.diag(gram) - 2 * gram @ weights + weights @ gram @ weights
+        weights = 1.0 / np.sqrt(np.maximum(squares, _CLOSE))
+        weights /= weights.sum()
+    return weights
+
+
 def _pooled(draws: np.ndarray, every: np.ndarray, wanted: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Of each shard T/J draws, moved from its covariance (of `every`) to the one wanted, about a centre."""
     made = np.empty(draws.shape[1:])
@@ -121,4 +146,5 @@ RULES = {
     "pie": Rule("PIE", pie),
     "swiss": Rule("SwISS", swiss),
     "wasp": Rule("WASP", wasp),
+    "median_posterior": Rule("Median posterior", median_posterior),
 }

@@ -4,6 +4,7 @@ A pair of draws makes Σ W_j θ_j, W_j = (C_1⁻¹ + C_2⁻¹)⁻¹C_j⁻¹, and
 exp(−dᵀ(C_1 + C_2)⁻¹d/2h), d = θ_1 − θ_2. h is what keeps the share `accepted` of the pairs, as its authors
 tune it. As h → 0 that is the product of both densities; of Gaussians it is for every h, as the average then
 does not depend on d. In many dimensions h is wide, and the rule little more than consensus with full weights.
+By importance that probability is a weight, by which pairs are drawn again.
 """
 
 import numpy as np
@@ -18,13 +19,15 @@ _FIRST = 20_000  # pairs that h is found by
 
 def combine(draws: np.ndarray, config: WeierstrassRejection, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
-    return up_a_tree(draws, lambda one, other: pair(one, other, config.accepted, rng))
+    return up_a_tree(draws, lambda one, other: pair(one, other, config.accepted, rng, config.keep))
 
 
 RULES = {"weierstrass_rejection": Rule("Weierstrass rejection", combine)}
 
 
-def pair(one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator) -> np.ndarray:
+def pair(
+    one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator, keep: str = "rejection"
+) -> np.ndarray:
     """(T, P) of draws (T, P) of two densities."""
     n = len(one)
     ours, theirs = covariances(np.stack([one, other]))
@@ -39,6 +42,9 @@ def pair(one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Gen
 
     made, apart = tried(max(n, _FIRST))
     width = bandwidth(apart, accepted)
+    if keep == "importance":
+        weight = np.exp(-0.5 * apart / width)
+        return made[rng.choice(len(made), n, p=weight / weight.sum())]
     kept: list[np.ndarray] = []
     while True:
         kept.append(made[rng.standard_exponential(len(made)) > 0.5 * apart / width])

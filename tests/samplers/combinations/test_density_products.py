@@ -16,7 +16,7 @@ from flyrun.samplers.combinations.rules import consensus, gaussian_product
 
 J, T = 2, 4_000
 IN_PAIRS = TREES, REJECTION = partition_trees.combine, weierstrass_rejection.combine
-OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, accepted=0.1)
+OPTIONS = SimpleNamespace(weights="full", trees=8, least=0.01, accepted=0.1, keep="rejection")
 
 
 def combined(rule, draws, **options):
@@ -52,6 +52,13 @@ def test_two_modes_are_found(two_modes, rule, most):
 def test_averages_fall_between_two_modes(two_modes, rule):
     draws, cdf = two_modes
     assert ks(combined(rule, draws), cdf) > 0.2
+
+
+def test_pairs_drawn_again_by_weights_are_as_good(two_modes, monkeypatch):
+    draws, cdf = two_modes
+    assert ks(combined(REJECTION, draws, keep="importance"), cdf) < 0.06
+    monkeypatch.setattr(weierstrass_rejection, "bandwidth", lambda apart, accepted: 1e9)  # even weights
+    assert ks(combined(REJECTION, draws, keep="importance"), cdf) > 0.1
 
 
 def test_wide_kernels_smear_two_modes(two_modes):

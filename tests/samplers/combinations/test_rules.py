@@ -13,7 +13,16 @@ import pytest
 
 from flyrun.errors import FlyrunError
 from flyrun.samplers.combinations import moments
-from flyrun.samplers.combinations.rules import barycentre, consensus, gaussian_product, pie, swiss, wasp
+from flyrun.samplers.combinations.rules import (
+    barycentre,
+    consensus,
+    gaussian_product,
+    median_posterior,
+    median_weights,
+    pie,
+    swiss,
+    wasp,
+)
 
 D, J, T, REPEATS = 5, 8, 4_000, 12
 BEYOND = 6.0  # of t on REPEATS - 1 degrees: the largest of D is, once in 2,000 times
@@ -134,6 +143,24 @@ def test_barycentres_of_shards_that_are_as_wide_as_the_posterior():
         made = rule(draws, None, rng)
         np.testing.assert_allclose(made.mean(axis=0), means.mean(axis=0), atol=4 * 1.25 / np.sqrt(T))
         np.testing.assert_allclose(made.std(axis=0), sds.mean(), rtol=0.03)
+
+
+def test_the_median_of_points_is_fermats():
+    """All sides of the triangle are seen from it under 120°; not from the mean, the negative control."""
+    points = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]])
+    for weights, right in ((median_weights(points @ points.T), True), (np.full(3, 1 / 3), False)):
+        ways = points - weights @ points
+        ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+        assert np.allclose((ways @ ways.T)[np.triu_indices(3, 1)], -0.5, atol=1e-6) == right
+
+
+def test_one_shard_of_wrong_data_does_not_move_the_median():
+    rng = np.random.default_rng(5)
+    draws = rng.standard_normal((9, 400, 2)) + 0.1 * rng.standard_normal((9, 1, 2))
+    draws[0] += 50.0
+    assert (
+        np.abs(median_posterior(draws, None, rng).mean(axis=0)).max() < 5.0 < 5.5 < draws.mean()
+    )  # of 9: 5.6
 
 
 def test_swiss_keeps_the_shape_of_shards():
