@@ -80,3 +80,18 @@ class Chromatic(Sampler):
     def non_default(self) -> dict[str, Any]:
         """As in the base class: threads change no draw."""
         return {key: value for key, value in super().non_default().items() if key != "threads"}
+
+
+@option("sampler", "belief_propagation")
+class BeliefPropagation(Sampler):
+    """Loopy belief propagation on Ising models: exact on trees."""
+
+    family: ClassVar[str] = "flyrun.samplers.belief_propagation"
+    kinds: ClassVar[tuple[str, ...]] = ("weights",)
+    paper: ClassVar[str] = "Pearl 1988; Minka 2001; Angelino, Johnson and Adams 2016, section 2.4"
+    damping: float = setting(0.5, "share of the way that messages move in a round", above=0, at_most=1)
+
+    def unfit(self, arm: Any) -> str:
+        if arm.model.name == "ising":
+            return super().unfit(arm)
+        return f"sampler={self.name} is for two values alone: choose model=ising"
