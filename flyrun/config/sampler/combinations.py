@@ -84,6 +84,17 @@ class Consensus(Combination):
     )
 
 
+@option("sampler", "variational_consensus")
+class VariationalConsensus(Combination):
+    """Variational consensus: averages by coordinate, with weights learnt from the posterior's slopes."""
+
+    kernel: ClassVar[str] = "flyrun.samplers.combinations.variational_consensus"
+    paper: ClassVar[str] = "Rabinovich, Angelino and Jordan 2015"
+    steps: int = setting(100, "of Adam on the weights", at_least=1)
+    draws: int = setting(20, "of averages a step, each a query of all rows", at_least=1)
+    rate: float = setting(0.1, "of Adam, steps of rate·t^(-1/2)", above=0)
+
+
 @option("sampler", "gaussian_product")
 class GaussianProduct(Combination):
     """Draws of the product of the Gaussians with the moments of the shards' draws."""

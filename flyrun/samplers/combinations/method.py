@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.data.shards import one_class, split
-from flyrun.models.problem import Problem, bind
+from flyrun.models.problem import Problem, bind, scores
 from flyrun.numerics.state import seeded
 from flyrun.samplers.method import Arm, Facts, Method, Records, State
 from flyrun.samplers.on_data import OnData
@@ -49,12 +49,13 @@ class Combination(OnData):
         """Combine the stored draws of the cells that are needed."""
         parts = [_Part(cell) for cell in needed]
         draws = np.stack([part.draws for part in parts])
-        rng = seeded(seed, self.arm.method())
+        rng, self._looked = seeded(seed, self.arm.method()), 0
         began = time.perf_counter()
         if self.workers > 1:
             # Draws of the same number have nothing to do with each other but the start's luck.
             draws = np.stack([rng.permutation(one) for one in draws])
-            combined = self.rule.combine(draws, self.arm.sampler, rng)
+            learnt = [self._scores] if self.rule.learns else []
+            combined = self.rule.combine(draws, self.arm.sampler, rng, *learnt)
         else:
             (combined,) = draws
         combining = time.perf_counter() - began
@@ -70,14 +71,20 @@ class Combination(OnData):
             "seconds": np.array([sum(part.seconds_a_step for part in parts)]),
             "spent": np.array(
                 [
-                    sum(one["setup_queries"] for one in setup),
-                    max(one["setup_queries"] for one in setup),
+                    sum(one["setup_queries"] for one in setup) + self._looked * self.n_data,
+                    max(one["setup_queries"] for one in setup)
+                    + self._looked * -(-self.n_data // self.workers),
                     sum(one["setup_s"] for one in setup),
                     combining,
                     one_class(self.problem.dataset, self.arm.dataset, self.workers, seed),
                 ]
             ),
         }
+
+    def _scores(self, theta: np.ndarray) -> np.ndarray:
+        """∇ log posterior, (S, P), at positions (S, P): N queries each, of all workers."""
+        self._looked += len(theta)
+        return scores(self.arm, self.problem, theta)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more of the draws. By step queries of all workers, span of the busiest one, seconds of all."""
@@ -106,10 +113,13 @@ class Combination(OnData):
             return known
         spent = dict(zip(_SPENT, state["spent"].tolist(), strict=True))
         protocol, size = self.arm.protocol, self.n_params
-        more = {"rounds": 1, "one_class": int(spent["one_class"])}
+        asked = self.arm.sampler.steps if self.rule.learns else 0  # rounds of slopes
+        more = {"rounds": 1 + asked, "one_class": int(spent["one_class"])}
         sent = (protocol.iterations - protocol.burn_in) // protocol.thin * size
         if self.rule.moments:
             sent = size + size * (size + 1) // 2
+        if asked:
+            sent += asked * self.arm.sampler.draws * size
         return replace(
             known,
             setup_queries=int(spent["setup_queries"]),

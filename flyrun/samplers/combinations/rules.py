@@ -6,7 +6,7 @@ subposterior's draws has the prior's 1/J inside already (eq. 4.12), so that weig
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -19,11 +19,15 @@ _OF_A_SHARD = 100  # draws at most that distances of shards are of
 
 
 class Rule(NamedTuple):
-    """What makes draws (T, P) of draws (J, T, P) by combine(draws, config, rng)."""
+    """What makes draws (T, P) of draws (J, T, P) by combine(draws, config, rng).
+
+    Where it learns, combine takes scores(theta (S, P)) -> ∇ log posterior, (S, P), besides.
+    """
 
     label: str
-    combine: Callable[[np.ndarray, Any, np.random.Generator], np.ndarray]
+    combine: Callable[..., np.ndarray]
     moments: bool = False  # whether it asks for the shards' moments alone
+    learns: bool = False
 
 
 def consensus(draws: np.ndarray, config: options.Consensus, rng: np.random.Generator) -> np.ndarray:

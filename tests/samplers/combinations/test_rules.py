@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from flyrun.errors import FlyrunError
-from flyrun.samplers.combinations import moments
+from flyrun.samplers.combinations import moments, variational_consensus
 from flyrun.samplers.combinations.rules import (
     barycentre,
     consensus,
@@ -143,6 +145,30 @@ def test_barycentres_of_shards_that_are_as_wide_as_the_posterior():
         made = rule(draws, None, rng)
         np.testing.assert_allclose(made.mean(axis=0), means.mean(axis=0), atol=4 * 1.25 / np.sqrt(T))
         np.testing.assert_allclose(made.std(axis=0), sds.mean(), rtol=0.03)
+
+
+def test_variational_weights_are_the_bounds():
+    """Of independent Gaussians, whose bound is in closed form; without the entropy's part they are not."""
+    variance, mean = (
+        np.array([[1.0, 4.0], [2.0, 1.0], [5.0, 3.0]]),
+        np.array([[0.5, -1.0], [0.0, 0.0], [1.0, 2.0]]),
+    )
+    rng = np.random.default_rng(6)
+    draws = mean[:, None] + np.sqrt(variance)[:, None] * rng.standard_normal((3, 4000, 2))
+    precision = (1 / variance).sum(axis=0)
+    centre = (mean / variance).sum(axis=0) / precision
+
+    def bound(at, d, entropy=1.0):
+        w = softmax(at)
+        spread = w**2 @ variance[:, d] + (w @ mean[:, d] - centre[d]) ** 2
+        return 0.5 * precision[d] * spread - entropy * np.log(w).mean()
+
+    options = SimpleNamespace(steps=1500, draws=200, rate=0.1)
+    made = variational_consensus.combine(draws, options, rng, lambda theta: -precision * (theta - centre))
+    found = np.linalg.lstsq(draws[:, :, 0].T, made[:, 0], rcond=None)[0]
+    best, without = (softmax(minimize(bound, np.zeros(3), (0, entropy)).x) for entropy in (1.0, 0.0))
+    np.testing.assert_allclose(found, best, atol=0.02)
+    assert np.abs(without - best).max() > 0.1
 
 
 def test_the_median_of_points_is_fermats():

@@ -132,6 +132,11 @@ def test_what_it_costs_is_what_its_shards_cost(results):
     assert total == np.sum(each) + sum(setup)
     assert made.info["facts"]["bytes"] == 8 * 3 * 200 * 3
     assert not made.info["facts"]["exact"]
+    words = ("sampler=variational_consensus", "sampler.steps=2", "sampler.draws=3")  # of the same shards
+    learnt = ran(results, "three", *words, "sampler.shards=3", "protocol.seeds=2")[-1].info["facts"]
+    assert learnt["setup_queries"] == sum(setup) + 2 * 3 * 60
+    assert learnt["setup_span"] == max(setup) + 2 * 3 * 20
+    assert (learnt["rounds"], learnt["bytes"]) == (3, 8 * 3 * (200 * 3 + 2 * 3 * 3))
 
 
 def test_rules_share_the_shards_and_seeds_have_splits_of_their_own(results):
