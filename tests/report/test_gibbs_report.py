@@ -28,6 +28,7 @@ def run(tmp_path_factory):
     words = ["experiment=ising_local_minibatch", "dataset.side=4", "protocol.seeds=3", "name=small"]
     words += [f"protocol.iterations={SWEEPS}", f"protocol.burn_in={BURN_IN}", "executor.workers=1"]
     words += [
+        "only=[gibbs,local_40,local_80,local_160]",
         "arms.local_40.sampler.batch=2",
         "arms.local_80.sampler.batch=4",
         "arms.local_160.sampler.batch=8",
@@ -51,10 +52,10 @@ def test_terminal_speaks_of_sweeps_and_factors(run):
 
 def test_biased_sampler_is_marked_in_every_output(run):
     root, text = run
-    assert len(re.findall(r" no +[\d\n]", text)) >= 8
+    assert len(re.findall(r" no +[\d\n]", text)) >= 6
     for name, cell in (("report.md", "| no |"), ("report.html", "<td>no</td>")):
         page = (root / name).read_text()
-        assert page.count(cell) == 12  # four arms in three tables
+        assert page.count(cell) == 9
         assert "this sampler is biased" in page
         assert "our choice" in page
     table = pd.read_csv(root / "table.csv")
