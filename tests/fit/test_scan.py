@@ -11,8 +11,8 @@ from flyrun.errors import DataError
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
-from flyrun.fitting.scan.block_sums import Intensity, SumLook
+from flyrun.fitting.scan import block_sums, kept_sums, mappers, row_groups, row_weights, stages
+from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from flyrun.report.summaries import read_fit
@@ -154,6 +154,51 @@ def test_intensities_beyond_what_exponentials_reach_are_drawn_right():
     few = look._pick(np.full(200_000, 0.1), np.random.default_rng(1))
     assert few[1].sum() == pytest.approx(20_000, abs=4 * 20_000**0.5)
     assert (few[1] == 2).sum() == pytest.approx(200_000 * 0.005 * np.exp(-0.1), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("groups", "seen"), [(1, 0.5), (4, 0.02), (24, 0.02), (50, 0.01), (200, 1e-3), (500, 1e-4)]
+)
+def test_stages_read_each_row_group_once_but_for_few_that_are_for_a_centre(groups, seen):
+    plan = stages._stages(groups, seen)
+    own = [stage for stage in plan if not stage.again]
+    assert sorted(k for one in own for k in range(one.begun, one.end)) == list(range(groups))
+    assert sum(one.end - one.begun for one in plan) <= 1.05 * groups
+    done = {k for one in plan if one.again for k in range(one.begun, one.end)}
+    for one in own:
+        assert one.told == pytest.approx(max(len(done) / groups, seen))  # what is known before
+        done |= {*range(one.begun, one.end)}
+
+
+def test_the_more_row_groups_the_fewer_rows_travel_up_to_a_bound(monkeypatch):
+    def cost(groups, seen):
+        own = (one for one in stages._stages(groups, seen) if not one.again)
+        return sum((one.end - one.begun) / groups / one.told for one in own)
+
+    assert cost(200, 1e-3) < 3.9  # of stages without end, ln 20
+    assert cost(200, 1e-3) < cost(50, 1e-2) < 4.3
+    monkeypatch.setattr(stages, "_FOR_CENTRES", (0.01,))
+    assert cost(200, 1e-3) > 5
+
+
+def test_rows_travel_as_the_smallest_numbers_that_are_exact():
+    def rows(y, count):
+        x = np.ones((2, 3), np.float32)
+        values = [x, np.array(y), x[:, :0], np.array(count), np.full(2, 0.1, np.float32), x[:, :1], x[:, :1]]
+        kinds = zip(values, block_sums._KINDS, strict=True)
+        return Travelled(*(block_sums._packed(one, kind) for one, kind in kinds), np.zeros(2, np.int8))
+
+    for y, count, size in (([0, 1], [0, 255], 1), ([0.5, 1], [1, 300], 4), ([0.1, 1], [1, 300], 8)):
+        made = rows(y, count)
+        assert made.y.itemsize == size
+        assert made.unpacked(True).y.tolist() == y
+        assert made.unpacked(True).copies.tolist() == count
+    assert rows([0, 1], [1, 2]).nbytes == 2 * (12 + 1 + 1 + 4 + 4 + 4 + 1)
+    look = SumLook(None, "logistic", 2, None, Intensity(0.1, 0.0, np.inf), 0)
+    _, _, intensity, _ = look._pick(np.linspace(1.0, 9.0, 99), np.random.default_rng(0))
+    assert (
+        intensity.astype(np.float32) == intensity
+    ).all()  # else a copy is drawn by another than it is weighted by
 
 
 def move_land_to_folders(folder):
