@@ -13,3 +13,9 @@ def _one_process(monkeypatch, request):
 def beside(monkeypatch):
     """As where there are two cores."""
     monkeypatch.setattr("flyrun.fitting.second_process.cores", lambda: 2)
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Reports have tables alone: matplotlib takes a second to begin, and a second a report."""
+    monkeypatch.setattr("flyrun.report.figures._drawn", lambda plot, path: ("", []))

@@ -227,6 +227,7 @@ def test_a_row_left_out_of_its_group_is_told_by_the_others(name: str, slope: boo
                 assert found[k, j] == pytest.approx(float(right[0] + np.ravel(alone)[0]), abs=5e-3)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_leaving_out_a_row_is_as_a_fit_without_it() -> None:
     data = table(80, 8)
     made = fit(data, "ill ~ x + (1 | clinic)")

@@ -37,6 +37,19 @@ def test_products(kind):
         np.testing.assert_allclose(single, rows.astype(float) @ vector, rtol=1e-13, atol=1e-14)
 
 
+def test_a_vector_longer_than_a_row_reads_on_into_the_next():
+    """So θ with auxiliary numbers is cut to the row's length: what comes of the whole is finite and wrong."""
+    rows, theta = np.random.default_rng(3).standard_normal((5, 7)), np.arange(1.0, 10.0)
+    single, four = np.zeros(4), np.zeros(4)
+    _products(rows, theta[:7], single, four)
+    np.testing.assert_allclose(single, rows[:4] @ theta[:7], rtol=1e-13)
+    _products(rows, theta, single, four)
+    np.testing.assert_array_equal(single, four)
+    on = np.lib.stride_tricks.sliding_window_view(rows.ravel(), 9)[::7][:4]
+    np.testing.assert_allclose(single, on @ theta, rtol=1e-13)
+    assert np.abs(single - rows[:4] @ theta[:7]).min() > 0.1
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_multiples_are_added_and_nothing_beyond_is_touched(kind):
     factors = np.array([0.5, -2.0, 3.0, 0.1])
