@@ -219,6 +219,7 @@ def test_even_draws_follow_the_weights():
 
 
 SETS, ROWS, LEVEL = 300, 40, 1e-3
+OF_SET, EFFECTIVE = 500, 200  # draws: a tenth of a fit's, and more of these effective than it asks for
 
 
 def ranks(name, draw, seed=11, rows=ROWS):
@@ -240,12 +241,13 @@ def uniform(u):
 def by_weights(made, rng):
     at, likelihood = mode.find(made)
     shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
-    found = weighted_draws.by_all_rows(made, weighted_draws.Mixture.of(at, shape), rng, 500)
+    about = weighted_draws.Mixture.of(at, shape)
+    found = weighted_draws.by_all_rows(made, about, rng, OF_SET, wanted=EFFECTIVE)
     return found.x, found.weights
 
 
 def in_closed_form(made, rng):
-    return gaussian_noise.draw(made, rng, 500), np.full(500, 2e-3)
+    return gaussian_noise.draw(made, rng, OF_SET), np.full(OF_SET, 1.0 / OF_SET)
 
 
 def covers(u):
@@ -256,7 +258,7 @@ def covers(u):
 def unweighted(made, rng, width=1.0):
     at, likelihood = mode.find(made)
     shape = width**2 * mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
-    return rng.multivariate_normal(at, shape, 500), np.full(500, 2e-3)
+    return rng.multivariate_normal(at, shape, OF_SET), np.full(OF_SET, 1.0 / OF_SET)
 
 
 @pytest.mark.parametrize("name", names())
