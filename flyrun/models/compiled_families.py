@@ -196,7 +196,7 @@ def _kind(name: str, k: int) -> type:
     made = type(title, (OfFamily,), {"__slots__": (), "__module__": __name__, "family": own})
     globals()[title] = made
     implements(log_likelihood, made)(_kernel(own, k))
-    IMPLEMENTATIONS[made].add(own.log_density.__module__)
+    IMPLEMENTATIONS[made].add((log_likelihood.__module__, own.log_density.__module__))
     return made
 
 

@@ -35,16 +35,19 @@ def digest(files: Iterable[Path], root: Path) -> str:
     return total.hexdigest()[:12]
 
 
-def of_modules(names: Iterable[str]) -> str:
+def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> str:
     """Digest of modules and of all that they import, and that imports in turn: of flyrun and of plug-ins.
 
     An edit elsewhere leaves it as it is. A module of a plug-in stands for all modules of its distribution.
+    bodies: (module, module): the second counts where the first does.
     """
     own: set[Path] = set()
     others: dict[str, list[tuple[Path, Path]]] = {}
-    waiting, known, lies_in = list(names), _Known(), functools.cache(_lies_in)
+    waiting, seen, left = list(names), set[str](), set(bodies)
+    known, lies_in = _Known(), functools.cache(_lies_in)
     while waiting:
         name = waiting.pop()
+        seen.add(name)
         package = name.partition(".")[0]
         if package == "flyrun":
             if (file := _file(name)) is not None and file not in own:
@@ -55,6 +58,9 @@ def of_modules(names: Iterable[str]) -> str:
             for root, file in others[package]:
                 flyruns, packages = known.imports(file) if file.suffix == ".py" else ([], [])
                 waiting += flyruns + [other for other in packages if lies_in(other, root)]
+        if not waiting:
+            called = {pair for pair in left if pair[0] in seen or pair[0].partition(".")[0] in others}
+            waiting, left = [body for _, body in called], left - called
     known.keep()
     parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
     return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]

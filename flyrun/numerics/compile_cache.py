@@ -1,8 +1,9 @@
 """Compiled code on disk, one file for each specialisation, named by a digest of all that it is made of.
 
 A specialisation is made of the function's module, of the modules that hold the NamedTuple types that it is
-compiled for and their implementations of generic functions, and of all that these import. An edit elsewhere
-leaves it as it is. numba's own cache knows the function's file alone, and a damaged index stops the program.
+compiled for, of all that these import, and of the types' implementations of generic functions that are among
+these. An edit elsewhere leaves it as it is. numba's own cache knows the function's file alone, and a damaged
+index stops the program.
 
 The cache only saves time: what is missing, damaged or cannot be written is compiled again.
 """
@@ -27,8 +28,8 @@ from flyrun.numerics import code_digest
 from flyrun.numerics.quick_compiling import QUICK
 from flyrun.paths import cache_dir
 
-IMPLEMENTATIONS: dict[type, set[str]] = {}
-"""NamedTuple type -> names of the modules that implement generic functions for it."""
+IMPLEMENTATIONS: dict[type, set[tuple[str, str]]] = {}
+"""NamedTuple type -> (module of a generic function, module that implements it for the type)."""
 
 UNUSED_S = 60 * 86_400
 """Code that no process has loaded for so long is removed."""
@@ -95,27 +96,28 @@ class CompileCache(FunctionCache):
 
     def _path(self, key: Any) -> Path:
         sig, machine, code = key
-        made_of = {self._py_func.__module__}.union(*map(_modules, sig))
+        made_of = {("", self._py_func.__module__)}.union(*map(_modules, sig))
         text = f"{self._py_func.__qualname__} {sig} {machine} {code} {_digest(frozenset(made_of))}"
         return folder() / f"{self._py_func.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _modules(kind: Any) -> set[str]:
-    """Names of the modules that decide what is compiled for a type: where its parts and their bodies are."""
-    own: set[str] = set()
+def _modules(kind: Any) -> set[tuple[str, str]]:
+    """Modules that decide what is compiled for a type: ("", of a part) and (of what calls it, of a body)."""
+    own: set[tuple[str, str]] = set()
     if isinstance(kind, types.BaseNamedTuple):
         owner = kind.instance_class  # type: ignore[attr-defined]
-        own = {owner.__module__} | IMPLEMENTATIONS.get(owner, set())
+        own = {("", owner.__module__)} | IMPLEMENTATIONS.get(owner, set())
     elif isinstance(kind, types.Dispatcher):
-        own = {kind.dispatcher.py_func.__module__}
+        own = {("", kind.dispatcher.py_func.__module__)}
     elif isinstance(kind, types.Optional):
         return _modules(kind.type)
     return own.union(*map(_modules, getattr(kind, "types", ())))  # of tuples, named or not
 
 
 @functools.cache
-def _digest(names: frozenset[str]) -> str:
-    return code_digest.of_modules(sorted(names))
+def _digest(modules: frozenset[tuple[str, str]]) -> str:
+    always = [name for caller, name in modules if not caller]
+    return code_digest.of_modules(always, (pair for pair in modules if pair[0]))
 
 
 @functools.cache

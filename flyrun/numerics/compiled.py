@@ -141,7 +141,7 @@ def implements(function: Any, owner: type) -> Callable[[Callable], Callable]:
         if owner in function.methods:
             raise TypeError(f"{function.__name__} is already defined for {owner.__name__}")
         function.methods[owner] = body
-        IMPLEMENTATIONS.setdefault(owner, set()).add(body.__module__)
+        IMPLEMENTATIONS.setdefault(owner, set()).add((function.__module__, body.__module__))
         return body
 
     return register

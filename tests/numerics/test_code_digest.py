@@ -115,3 +115,11 @@ def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_an
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
     note.write_text("{")
     assert code_digest.of_modules(["flyrun.models.logistic"]) == found
+
+
+def test_bodies_count_where_what_calls_them_does():
+    """Else another process, which has imported more, would compile all of a type again."""
+    logistic, body = ["flyrun.models.logistic"], "flyrun.samplers.topics.lda_svi"
+    found = code_digest.of_modules(logistic)
+    assert code_digest.of_modules(logistic, [("flyrun.samplers.chain.loop", body)]) == found
+    assert code_digest.of_modules(logistic, [("flyrun.numerics.compiled", body)]) != found

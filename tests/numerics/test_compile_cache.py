@@ -137,7 +137,7 @@ def recorded(self, args, kind):
     return compile_core(self, args, kind)
 
 def seen(self, key):
-    paths.append(({self._py_func.__module__}.union(*map(compile_cache._modules, key[0]))))
+    paths.append({("", self._py_func.__module__)}.union(*map(compile_cache._modules, key[0])))
     return path(self, key)
 
 dispatcher._FunctionCompiler._compile_core = recorded
@@ -149,7 +149,8 @@ code_digest.digest = lambda files, root: keyed.update(map(str, files := list(fil
 method = prepare(arm, Path(sys.argv[1]))
 paths.clear(), made.clear(), keyed.clear()
 method.warm_up()
-code_digest.of_modules(sorted(paths[0]))  # of the outermost function, which all that follows is compiled for
+compile_cache._digest.cache_clear()
+compile_cache._digest(frozenset(paths[0]))  # of the outermost function, for which all is compiled
 print(len(made), *sorted(file for file in made - keyed if "flyrun" in file))
 """
 
