@@ -176,9 +176,7 @@ class SumLook(Look):
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
         core = size > self.intensity.core
         # as it travels: what K is drawn by is what its row is weighted by
-        intensity = (
-            (self.intensity.rate * (size + self.intensity.floor)).astype(np.float32).astype(np.float64)
-        )
+        intensity = (self.intensity.rate * (size + self.intensity.floor)).astype(np.float32)
         luck = rng.random(len(size))
         # the first of a row's arrivals, by which time none has come is known exactly, however large Λ is
         likely = np.flatnonzero((luck < intensity) & ~core)
