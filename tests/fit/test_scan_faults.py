@@ -164,7 +164,7 @@ def test_more_rows_than_the_memory_holds_are_refused(refused, monkeypatch):
 
 def test_a_scan_that_would_move_too_many_rows_is_refused(refused, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "_MOST_BYTES", 33_000)
+        patched.setattr(stages, "_MOST_BYTES", 20_000)
         said = refused()
         assert "rows a draw would travel" in said
         assert "use fewer columns with --drop, or more rows" in said
@@ -181,7 +181,6 @@ def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["log(x1) ~ x0"], "the log of the target is not for a scan of many files; write it as a column"),
         (["y ~ x0 + (1 | x2)"], "groups, as (1 | x2), are not for a scan of many files; write C(x2)"),
         (["y ~ x0", "--by", "x2"], "--by: a formula is not for levels of many files; name columns with"),
         (["y ~ x0 + y"], "names y, which is the target"),
@@ -190,6 +189,14 @@ def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monke
 )
 def test_what_a_formula_of_many_files_cannot_hold_is_refused(refused, words, said):
     assert said in refused(["fit", "shards", *words, "--quiet"])
+
+
+def test_the_log_of_a_target_is_refused_with_a_remedy(shards, refused):
+    for path in shards.iterdir():
+        rewrite(path, lambda rows: rows.append_column("paid", pyarrow.compute.exp(rows["x0"])))
+    said = refused(["fit", "shards", "log(paid) ~ x2", "--quiet"])
+    assert "name paid itself, as with --model gamma, whose coefficients are of the log of its mean" in said
+    assert main(["fit", "shards", "paid ~ x2", "--quiet", "--model", "gamma"]) == 0
 
 
 def test_a_column_of_too_many_texts_is_refused(shards, refused):
