@@ -243,8 +243,9 @@ def _refuse_options(request: Request) -> None:
     for key in request.table:
         if key == "log_target":
             raise ConfigError(
-                f"fit: the log of the target is not for a scan of many files; name {request.target} itself, as "
-                "with --model gamma, whose coefficients are of the log of its mean, or write a column of the log"
+                "fit: the log of the target is not for a scan of many files; name "
+                f"{request.target} itself, as with --model gamma, whose coefficients are of the log of its "
+                "mean, or write a column of the log"
             )
         if key not in _TAKEN:
             raise ConfigError(
