@@ -179,7 +179,11 @@ def round_numbers(axis: "Axis") -> None:
 
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    # an axis shorter than that has other ticks
+    whole = FuncFormatter(
+        lambda value, _: f"{value:,.0f}" if value >= 10 and value == round(value) else f"{value:g}"
+    )
+    axis.set_major_formatter(whole)
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -16,6 +16,8 @@ class Sampler(Choice):
     family: ClassVar[str] = ""
     #: kinds of model that it serves
     kinds: ClassVar[tuple[str, ...]] = ("rows",)
+    #: the models of these that it is for; none named: all
+    models: ClassVar[tuple[str, ...]] = ()
     #: groups that its arms need besides the model's
     needs: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = ""
@@ -27,8 +29,10 @@ class Sampler(Choice):
     of_bound: ClassVar[bool] = False
 
     def unfit(self, arm: Any) -> str:
-        if arm.model.kind in self.kinds:
+        if arm.model.kind in self.kinds and arm.model.name in (self.models or (arm.model.name,)):
             return ""
+        if self.models:
+            return f"sampler={self.name} is not for model={arm.model.name}: choose model={self.models[0]}"
         fitting = chosen_by(
             "sampler", lambda cls: arm.model.kind in getattr(cls, "kinds", ()) and not cls().unfit(arm)
         )

@@ -1,7 +1,7 @@
 """Inference of global and local variables."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, setting
@@ -53,12 +53,8 @@ class StreamingVi(OfHierarchies):
 class OfNormalMeans(OfHierarchies):
     """What knows the normal means, and reads all rows a step."""
 
+    models: ClassVar[tuple[str, ...]] = ("normal_means",)
     batch: ClassVar[int | None] = None  # type: ignore[misc]
-
-    def unfit(self, arm: Any) -> str:
-        if arm.model.name == "normal_means":
-            return ""
-        return f"sampler={self.name} is for the normal means alone: choose model=normal_means"
 
 
 @option("sampler", "local_bbvi")

@@ -89,9 +89,5 @@ class BeliefPropagation(Sampler):
     family: ClassVar[str] = "flyrun.samplers.belief_propagation"
     kinds: ClassVar[tuple[str, ...]] = ("weights",)
     paper: ClassVar[str] = "Pearl 1988; Minka 2001; Angelino, Johnson and Adams 2016, section 2.4"
+    models: ClassVar[tuple[str, ...]] = ("ising",)
     damping: float = setting(0.5, "share of the way that messages move in a round", above=0, at_most=1)
-
-    def unfit(self, arm: Any) -> str:
-        if arm.model.name == "ising":
-            return super().unfit(arm)
-        return f"sampler={self.name} is for two values alone: choose model=ising"
