@@ -27,6 +27,7 @@ from tools.billion import peers, shards
 from tools.results.published import MEASURED
 
 _KEY = ["rows", "columns", "tool"]
+_ROUNDED = 10**9  # rows from where on rounding counts
 
 
 class Ran(NamedTuple):
@@ -165,14 +166,16 @@ def arithmetic(scans: pd.DataFrame) -> list[str]:
         last = own.sort_values("rows").iloc[-1]
         each = last.scan_seconds / (last.rows * last.scans)
         hours = 1.06 * rows * each / 3600
-        # κ falls as 1/√N: rows that travel for a draw by the best rate with κ², by ten times κ with κ
+        # κ falls as 1/√N, and rows that travel with more than κ; but what float32 rounds off a slope does not
         travelled = last.travelled * (last.rows / rows) ** 0.5
+        few = f"at most {travelled:,.2g} rows travel, as they fall with the root of the rows"
+        if rows > _ROUNDED:
+            few = "rows that travel do not fall further, for they then correct what float32 rounds off slopes"
         size = f"{rows:,} rows, {rows * (4 * columns + 1) / 1e9:,.0f} GB"
         told.append(
             f"- By arithmetic, not measured: {words} are {size}; at {1e9 * each:,.0f} ns a row (of "
             f"{last.rows:,} rows) one scan of 1.06 tables takes {hours:,.2g} core-hours, "
-            f"{60 * hours / 64:,.2g} minutes on 64 cores, and at most {travelled:,.2g} rows travel, as they "
-            "fall with the root of the rows."
+            f"{60 * hours / 64:,.2g} minutes on 64 cores; {few}."
         )
     return told
 
