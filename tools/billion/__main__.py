@@ -56,7 +56,7 @@ def fitted(folder: Path, results: Path, dask: bool) -> tuple[dict[str, Any], dic
     words += ["--results-dir", str(results), *(["executor=dask"] if dask else [])]
     ran = run(words)
     fit = json.loads(next(results.glob("runs/*/fit.json")).read_text("utf-8"))
-    scan = fit["scan"]
+    scan, commit = fit["scan"], (environment.describe().get("commit") or "unknown")[:10]
     row = {
         "rows": scan["rows"],
         "tool": "flyrun fit",
@@ -71,6 +71,9 @@ def fitted(folder: Path, results: Path, dask: bool) -> tuple[dict[str, Any], dic
         "effective": scan["effective"],
         "peak_megabytes": ran.peak / 1e6,
         "load": os.getloadavg()[0],
+        "counted": commit,
+        "timed": commit,
+        "timed_scans": scan["rows_read"] / scan["rows"],
     }
     return row, fit
 
@@ -101,12 +104,13 @@ def page(table: pd.DataFrame) -> str:
         "rows travelled",
     )
     header += ("MB moved", "effective draws", "bytes a draw", "MB a process", "row groups")
+    header += ("counted", "timed")
     cells = [
         (
             f"{row.rows:,}",
             str(row.columns),
             *map(number, (row.gigabytes, row.wall, row.seconds, row.scan_seconds)),
-            f"{1e9 * row.scan_seconds / (row.rows * row.scans):,.0f}",
+            f"{1e9 * row.scan_seconds / (row.rows * row.timed_scans):,.0f}",
             f"{row.scans:.2f}",
             f"{row.travelled:,.0f}",
             number(row.moved_megabytes),
@@ -114,6 +118,8 @@ def page(table: pd.DataFrame) -> str:
             number(row.row_bytes / row.effective),
             f"{row.peak_megabytes:,.0f}",
             "generated" if row.again == 1 else f"read {row.again} times",
+            row.counted,
+            row.timed,
         )
         for row in scans.itertuples()
     ]
@@ -128,7 +134,8 @@ groups or more, of at most 500,000 rows. "Seconds": from the command's start to 
 its processes. "Of looks": of reading and summing row groups alone.
 "MB moved": sums and rows that came to the command. "Bytes a draw": of rows that travelled, an effective
 draw. "MB a process": the most that one process held. "Row groups": generated, or those of a shorter table
-under several names."""
+under several names. "Counted": the commit whose counts these are; "timed": whose seconds and MB a process.
+On a busy machine counts alone are to be had."""
     beside = """\
 "Off": the largest distance of a coefficient from the scan's posterior mean, in posterior sds; the scan's own
 is its Monte Carlo error, one by the root of the effective draws. Peers read the same files."""
@@ -164,7 +171,7 @@ def arithmetic(scans: pd.DataFrame) -> list[str]:
         if not len(own):
             continue
         last = own.sort_values("rows").iloc[-1]
-        each = last.scan_seconds / (last.rows * last.scans)
+        each = last.scan_seconds / (last.rows * last.timed_scans)
         hours = 1.06 * rows * each / 3600
         # κ falls as 1/√N, and rows that travel with more than κ; but what float32 rounds off a slope does not
         travelled = last.travelled * (last.rows / rows) ** 0.5
