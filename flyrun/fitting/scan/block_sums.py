@@ -51,7 +51,7 @@ class Travelled(NamedTuple):
     def unpacked(self, ones: bool) -> "Travelled":
         """As float64, whole numbers apart; with the column of ones where rows have it."""
         x = np.column_stack([self.x, np.ones(len(self.x))]) if ones else self.x
-        wide = (one.astype(np.float64) for one in self._replace(x=x))
+        wide = (one.astype(np.float64, copy=False) for one in self._replace(x=x))
         kept = {"copies": self.copies.astype(np.int64), "stage": self.stage}
         return Travelled(*wide)._replace(**kept)
 

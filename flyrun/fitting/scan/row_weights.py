@@ -149,7 +149,7 @@ class Units:
         step = np.where(np.arange(k) < linear, self.target_sd, 1.0)
         pair = np.array([step[i] * step[j] for i in range(k) for j in range(i, k)])
         return one._replace(
-            x=np.linalg.solve(self.mix.T, one.x.T).T,
+            x=one.x @ np.linalg.inv(self.mix),
             y=(one.y - self.target_mean) / self.target_sd,
             slopes=one.slopes * step,
             bends=one.bends * pair,
