@@ -14,11 +14,19 @@ def _exp(x):
 
 
 @jit
-def exponentials(eta):
-    """e^η in place of η, (n, S)."""
-    for row in range(eta.shape[0]):
-        for s in range(eta.shape[1]):
-            eta[row, s] = _exp(eta[row, s])
+def row_sums(starts, ends, y, weights, eta, linear, mean):
+    """linear += Σ y·η and mean += Σ weights·e^η, (g, S), over each group's rows; e^η in place of η, (n, S).
+
+    y, weights: (n,).
+    """
+    for group in range(starts.shape[0]):
+        for row in range(starts[group], ends[group]):
+            for s in range(eta.shape[1]):
+                linear[group, s] += y[row] * eta[row, s]
+            for s in range(eta.shape[1]):
+                eta[row, s] = _exp(eta[row, s])
+            for s in range(eta.shape[1]):
+                mean[group, s] += weights[row] * eta[row, s]
 
 
 @inline_jit

@@ -78,12 +78,11 @@ def log_integrals(
         return None
     from flyrun.numerics import group_products  # late: as below
 
-    y = np.broadcast_to(rows.weights * rows.target, (len(rows),))
-    level = np.log(scale / sd) + np.add.reduceat(y[:, None] * eta, block.starts, axis=0)
-    group_products.exponentials(eta)
-    mean, ends = np.zeros_like(level), np.append(block.starts[1:], len(eta))
-    if poisson:
-        mean, ends = np.add.reduceat(column(rows.weights) * eta, block.starts, axis=0), block.starts
+    count = rows.whole("weights")
+    y, weights = count * rows.target, np.where(poisson, count, 0.0)
+    level, mean, ends = np.log(scale / sd), np.zeros(scale.shape), np.append(block.starts[1:], len(eta))
+    group_products.row_sums(block.starts, ends, y, weights, eta, level, mean)
+    ends = block.starts if poisson else ends  # no logarithms
     linear, found = np.add.reduceat(y, block.starts), np.zeros(len(sd))
     work = np.empty((4, len(grid), len(sd)))
     how = linear, level, centre, scale, sd**-2, grid, log_weight, work, found
