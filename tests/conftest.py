@@ -4,7 +4,7 @@ import gc
 import os
 
 # Before flyrun is imported, and for processes that tests start: half the time of compiling, the same numbers.
-# `make check` compares chains with the stored ones under the default.
+# `make check` compares chains with the stored ones under the default, but for .ci/run.
 os.environ.setdefault("FLYRUN_COMPILE", "quick")
 # Matrices are small here, and a worker stands on every core: two threads each wait for one another, and a
 # test of 6 s takes 16. Runs and fits of the tests' processes share the setting.

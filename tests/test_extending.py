@@ -66,7 +66,9 @@ def test_the_text_has_all_of_it():
 TYPED = """
 import contextlib, io, json, sys, traceback
 from flyrun.cli.main import main
+from flyrun.report import figures
 
+figures.saved = lambda figure: (b"", "")  # a fifth of the time
 ended = {}
 try:
     exec(sys.argv[2])
