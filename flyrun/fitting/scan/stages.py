@@ -366,12 +366,11 @@ class Scan:
         each = max(kappa / _NOISE, min((kappa / _OF_KAPPA) ** (1 / 3) * _PER_KAPPA, _MOST_PER_KAPPA))
         copies = min(each * kappa * row_weights.DRAWS, self.rows)  # a row of many travels once
         travelling = copies * 4 * (self.width + 3)
-        again = number < _SCANS and seen < 1.0  # many rows cost more than another scan, about a better centre
-        if travelling <= max(_MOST_BYTES // self.share, _LEAST_BYTES * (self.share > 1)) / (1 + again):
+        if travelling <= max(_MOST_BYTES // self.share, _LEAST_BYTES * (self.share > 1)):
             if not gone:  # of the whole scan
                 self.say(f"about {copies:,.0f} rows ({travelling / 1e6:.2g} MB) will come here as they stand")
             return row_weights.DRAWS * each
-        if again:
+        if number < _SCANS and seen < 1.0:
             return 0.0
         raise ConfigError(
             f"{self.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
