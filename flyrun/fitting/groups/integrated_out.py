@@ -18,7 +18,7 @@ from scipy.special import roots_hermitenorm
 from flyrun.children import cores
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
-from flyrun.fitting.rows_posterior import Expansion, Posterior
+from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
 
@@ -196,7 +196,7 @@ class GroupedPosterior(Posterior):
         return (np.log(np.exp(inside - top).sum(axis=2)) + top[:, :, 0]).sum(axis=0)
 
     def placed(
-        self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Any, eta: np.ndarray
+        self, x: np.ndarray, block: Block, grid: np.ndarray, rows: Rows, eta: np.ndarray
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """Nodes of a block's groups: effects, q of (g, S, K), and log N(b; 0, TT') + log|C| there.
 
@@ -210,7 +210,7 @@ class GroupedPosterior(Posterior):
         return _spread(self.h(x), pull, nodes.bend[block.groups], grid)
 
     def _intercepts(
-        self, x: np.ndarray, block: Block, rows: Any, eta: np.ndarray
+        self, x: np.ndarray, block: Block, rows: Rows, eta: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Centres and scales of nodes, (g, S), as they follow x, or by modes and curvatures at each x."""
         assert self.follow is not None
@@ -326,7 +326,7 @@ class GroupedPosterior(Posterior):
                     curvature[width + j, width + k] += np.sum(weights * more[1][j][k])
         return Expansion(x, value, slope, curvature)
 
-    def _scores(self, rows: Any, block: Block, slopes: list, shape: tuple) -> list[np.ndarray]:
+    def _scores(self, rows: Rows, block: Block, slopes: list, shape: tuple) -> list[np.ndarray]:
         """By coefficients and auxiliary numbers, of each group and node, (g, K) each."""
         found = [
             np.add.reduceat(slopes[0] * rows.features[:, d, None], block.starts, axis=0)
