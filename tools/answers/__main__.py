@@ -45,8 +45,8 @@ bambi (PyMC's NUTS, four chains of 1,000 draws after 1,000 of tuning) and `flyru
 its defaults and all cores it takes. Seconds are those of the whole process, imports and files included, the
 median of the repeats; the file was in memory and what compiles once a machine was compiled. "again": the same
 file a second time. × is by {POINT}'s seconds in the same run. Peak MB: of all its processes together.
-ESS: the smallest bulk ESS of a coefficient. "Off by": the largest difference of a coefficient from `flyrun
-fit`'s posterior mean, in its sds."""
+ESS: the smallest bulk ESS of a coefficient, of weighted draws their effective number. "Off by": the largest
+difference of a coefficient from `flyrun fit`'s posterior mean, in its sds."""
 
 
 class Answer(NamedTuple):
@@ -156,11 +156,8 @@ def _fit(file: Path, folder: Path, limit: float = 300.0) -> Answer:
         return Answer(seconds, memory, None)
     (table,) = (folder / "fit").rglob("table.csv")
     found = pd.read_csv(table)
-    return Answer(
-        seconds,
-        memory,
-        {"mean": found["mean"].tolist(), "sd": found["sd"].tolist(), "ess": float(found["ess_bulk"].min())},
-    )
+    worth = float(found["ess_bulk"].fillna(found["ess"]).min())  # of chains, of weighted draws
+    return Answer(seconds, memory, {"mean": [*found["mean"]], "sd": [*found["sd"]], "ess": worth})
 
 
 def _timed(command: list[str], limit: float) -> tuple[float, float]:
