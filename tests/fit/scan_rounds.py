@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 
 from flyrun.cli.main import main
-from flyrun.fitting.scan import kept_sums, mappers, row_weights, stages
+from flyrun.fitting.scan import kept_sums, mappers, pilot, row_weights
 from tests.fit.test_scan import table, write
 from tests.runner.dask_processes import Cluster
 
@@ -68,7 +68,7 @@ def hub(folder, address):
 
     mappers.Mapper.__call__, kept_sums.Kept.put = logged, kept
     row_weights.DRAWS, row_weights._BY_CHAINS = 1_000, 500
-    stages._PILOT_GROUPS = 2  # so that there are two stages
+    pilot._PILOT_GROUPS = 2  # so that there are two stages
     words = ["fit", str(Path(folder).parent / "shards"), "--target", "y", "--quiet", "--results-dir", folder]
     dask = [] if address == "here" else ["executor=dask", f"executor.address={address}"]
     return main([*words, *dask])

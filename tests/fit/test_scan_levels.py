@@ -13,7 +13,7 @@ from flyrun.errors import ConfigError
 from flyrun.fitting import level_fits
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
-from flyrun.fitting.scan import kept_sums, level_scans, mappers, row_groups, row_weights, stages
+from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.one_look import Split
 from flyrun.models.family import family
@@ -128,7 +128,7 @@ def test_a_level_is_as_a_scan_of_its_rows_alone(tmp_path, model):
 
 @pytest.mark.parametrize("place", ["column", "folders"])
 def test_levels_that_stand_apart_are_met_and_read_once(tmp_path, monkeypatch, place):
-    monkeypatch.setattr(stages, "_PILOT_LEAST", 400)
+    monkeypatch.setattr(pilot, "_PILOT_LEAST", 400)
     columns = by_land(np.random.default_rng(3), 4_000, order=True, rare=0)
     if place == "folders":  # the first two files are all of one level
         columns["land"] = np.repeat(["no", "se fi"], 2_000)
@@ -144,7 +144,7 @@ def test_levels_that_stand_apart_are_met_and_read_once(tmp_path, monkeypatch, pl
 
 
 def test_a_block_is_decoded_once_for_all_levels(tmp_path, monkeypatch):
-    monkeypatch.setattr(stages, "_PILOT_LEAST", 400)
+    monkeypatch.setattr(pilot, "_PILOT_LEAST", 400)
     read = []
     opened = row_groups.parts
     monkeypatch.setattr(

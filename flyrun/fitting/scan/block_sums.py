@@ -7,6 +7,7 @@ in proportion to what r is at a few points. Whatever a and T are, sums less them
 same are taken off again: they travel too, as they were summed.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -97,7 +98,7 @@ class Intensity:
     core: float
 
 
-class Look:
+class Look(ABC):
     """Of encoded rows, a part of a row group at a time."""
 
     encoding: Encoding
@@ -113,9 +114,9 @@ class Look:
         with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
             return tree([self.of(block, part) for part in each])
 
+    @abstractmethod
     def of(self, block: Block, part: Part) -> Any:
         """As a call, of some rows of a row group."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,18 @@ row groups follow in stages, each half as many again as are known by then, and t
 """
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flyrun.data.dataset import LABELS
-from flyrun.data.table.layout import Column, Layout, plain
+from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
-from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, pilot_rows, row_weights, terms, text_levels
+from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -29,8 +27,9 @@ from flyrun.fitting.scan.block_sums import (
     Sums,
     Travelled,
 )
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, RowsLook, Sample, expanded, layout_of
-from flyrun.fitting.scan.row_groups import Block, Shards, tree
+from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, layout_of
+from flyrun.fitting.scan.pilot import Table
+from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
@@ -38,9 +37,6 @@ from flyrun.models.family import Family
 
 _FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
 _GROWTH = 1.5  # of what is known, by each other stage
-_PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
-_PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
-_EACH_CLASS = 10  # rows of each class a parameter
 _NOISE = 0.2  # wanted variance of log weights
 # Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. With 5, 10, 12
 # and 16 these are 0.23, 0.04, 0.02 and 0.005 % of all weight at κ 0.18 (of 10⁷ rows), and fall with κ.
@@ -51,15 +47,7 @@ _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _MOST_BYTES, _LEAST_BYTES = 1 << 28, 1 << 24  # of rows that travel, and of a level's among many
-_PILOT_OF_LEVELS = 400_000  # rows of all levels
-_FLAT = 10.0  # sds per sd of a column, from where on a prior says next to nothing
-_MOST_CLASSES = 20
-_MOST_LEVELS = 100  # of a column of text
-_GROUPS = 128  # of row groups, at least, where there are so many
-_GROUP_ROWS = 2_000_000
 
-#: runs a look over groups of blocks, each one's parts added in a fixed order: (look, groups, words) → parts
-Mapper = Callable[[Any, list[list[Block]], str], list[Any]]
 #: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
 Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
 
@@ -93,155 +81,8 @@ class Stage(NamedTuple):
     again: bool = False
 
 
-class Own(NamedTuple):
-    """A level's rows in a table. rows: how many; given: how they are named; levels: how many share a scan."""
-
-    rows: int
-    given: str
-    levels: int
-
-
-class Scan:
+class Scan(Table):
     """One table, or a level's rows in it, under one model."""
-
-    def __init__(
-        self,
-        request: Request,
-        shards: Shards,
-        columns: list[str],
-        table: TypedTable,
-        mapper: Mapper,
-        say: Callable[[str], None],
-        seed: int,
-        own: Own | None = None,
-    ):
-        self.rows, self.given, self.share = own or (shards.rows, shards.given, 1)
-        self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
-        self.columns, self.target, self.table = tuple(columns), request.target, table
-        self.read = self.columns
-        self.terms: terms.Terms | None = None
-        self.beside = table.beside
-        order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
-        self.blocks = [shards.blocks[k] for k in order]
-        many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
-        self.groups = [self.blocks[k : k + many] for k in range(0, len(order), many)]
-        self.folds = folds.ranges(request.folds, len(self.groups)) if request.folds else []
-        self.rows_read = 0
-
-    def pilot(self) -> Sample:
-        """Rows of some row groups, in which every class of a target of classes is met often enough."""
-        texts = text_levels.named(self.shards, (*self.read, self.target))
-        self.levels = text_levels.find(self.shards, texts, self.table, self.groups, self.mapper)
-        read = {*texts} - {name for name, _ in self.shards.files[0].named}
-        self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
-        n = len(self.blocks)
-        if (text := self.table.formula) is not None:
-            self.terms = terms.find(
-                text, self.shards, self.read, self.levels, self.groups, self.mapper, self.seed
-            )
-            if self.shards.rows > terms.MOST:
-                self.say(
-                    f"knots and means within the formula: of {terms.MOST:,} rows at random, and the ends"
-                )
-            self.columns = self.terms.names
-            self.rows_read += self.shards.rows * len(self.read) // len(self.shards.kinds)
-        table_posterior.refuse_many(self.width)
-        done, ahead, parts = 0, self.first_of_pilot, list[Sample]()
-        look = self.pilot_look()
-        while True:
-            parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
-            done, found = ahead, tree(list(parts))
-            if done == n or self.met(found.y):
-                break
-            ahead = min(n, 2 * done)
-        met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
-        self.rows_read += found.read
-        if not len(found.y):
-            raise DataError(f"{self.shards.given}: every row looked at lacks a value")
-        return found._replace(chance=found.chance * met)
-
-    @property
-    def width(self) -> int:
-        """Columns that rows have, with that of ones."""
-        return 1 + sum(len(dict(self.levels).get(name, "ab")) - 1 for name in self.columns)
-
-    @property
-    def first_of_pilot(self) -> int:
-        """Row groups that a pilot looks at first."""
-        n = len(self.blocks)
-        return min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
-
-    def pilot_look(self) -> PilotLook:
-        """What a pilot takes of a row group."""
-        wanted = min(max(self.rows // 100, _PILOT_LEAST), _PILOT_MOST)
-        if self.share > 1:
-            wanted = min(wanted, max(_PILOT_OF_LEVELS // self.share, 2 * _EACH_CLASS * self.width))
-        most = max(wanted // self.first_of_pilot, 1)
-        own = (tuple(self.beside.values()), self.target, most, self.seed, self.levels, self.terms)
-        return PilotLook(self.read, *own)
-
-    def met(self, y: np.ndarray) -> bool:
-        """Whether a pilot's targets are of enough rows of each class, or of no classes."""
-        values, count = np.unique(y, return_counts=True)
-        return len(values) > _MOST_CLASSES or (
-            len(values) > 1 and bool(count.min() >= _EACH_CLASS * self.width)
-        )
-
-    def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
-        """What the pilot's columns become."""
-        values = np.unique(pilot.y)
-        classes: tuple[float, ...] = ()
-        if words := dict(self.levels).get(self.target):
-            values = np.arange(float(len(words)))
-            if task not in LABELS:
-                raise ConfigError(
-                    f"--target {self.target}: holds text, and --model {one.name} is for numbers; choose "
-                    "another --model"
-                )
-        if task in LABELS:
-            if task == "binary" and len(values) != 2:
-                shown = ", ".join((words or tuple(map(plain, values)))[:6])
-                raise ConfigError(
-                    f"--target {self.target}: {len(values)} values were found ({shown}), and --model "
-                    f"{one.name} is for two; choose another --model"
-                )
-            if len(values) > _MOST_CLASSES:
-                raise ConfigError(
-                    f"--target {self.target}: more than {_MOST_CLASSES} values were found, and "
-                    f"--model {one.name} is for classes; choose another --model"
-                )
-            classes = tuple(map(float, values))
-        weight = 1.0 / pilot.chance
-        texts = [dict(self.levels).get(name, ()) for name in self.columns]
-        x = expanded(pilot.x.astype(np.float64), texts)
-        coded = np.array([bool(one) for one in texts for _ in one[1:] or (0,)])
-        low, high = x.min(axis=0), x.max(axis=0)
-        two = ((x == low) | (x == high)).all(axis=0)
-        mean = np.average(x, axis=0, weights=weight)
-        sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
-        mean, sd = np.where(two, low, mean), np.where(two, high - low, sd)
-        mean, sd, two = np.where(coded, 0.0, mean), np.where(coded, 1.0, sd), two | coded
-        y_mean, y_sd = 0.0, 1.0
-        if one.link == "identity":
-            y_mean = float(np.average(pilot.y, weights=weight))
-            y_sd = float(np.sqrt(np.average((pilot.y - y_mean) ** 2, weights=weight))) or 1.0
-        return Encoding(
-            self.columns,
-            self.target,
-            task,
-            classes,
-            mean,
-            np.where(sd > 0, sd, 1.0),
-            two,
-            y_mean,
-            y_sd,
-            self.table.missing,
-            one.intercept,
-            tuple(self.beside.items()),
-            self.levels,
-            tuple(name for name in self.columns if self.shards.kinds.get(name) == "category"),
-            self.terms,
-        )
 
     def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
         """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
@@ -267,7 +108,7 @@ class Scan:
         if one.by_sums:
             made = yield from self._by_sums(encoding, one)
             return (yield from self._held_out(made, one))
-        self._refuse_few(pilot, encoding)
+        self.refuse_few(pilot, encoding)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
         told = self._priors(layout_of(encoding, self.rows))
@@ -484,7 +325,7 @@ class Scan:
         encoding = self.encoding(sample, task, one)
         levels = len(encoding.values)
         table_posterior.refuse_many(one.linear(levels) * (self.width - 1 + one.intercept))
-        self._refuse_few(sample, encoding)
+        self.refuse_few(sample, encoding)
         rows = pilot_rows.rows_of(sample, encoding, self.given)
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
         none = np.zeros(x.shape[1], bool)
@@ -508,20 +349,6 @@ class Scan:
         values, count = np.unique(sample.y, return_counts=True)
         counts = dict(zip(values.tolist(), count.tolist(), strict=True))
         return Found(layout, post, answer, counts, sample.read, 1, [], exact)
-
-    def _refuse_few(self, pilot: Sample, encoding: Encoding) -> None:
-        """ConfigError where a class has too few rows for priors that say next to nothing."""
-        if not encoding.values or self.request.prior_scale < _FLAT:
-            return
-        classes, count = np.searchsorted(encoding.values, pilot.y), 1.0 / pilot.chance
-        each = np.bincount(classes, count, minlength=len(encoding.values))
-        if (least := each.min()) < 2 * self.width:
-            value = (dict(self.levels).get(self.target) or [*map(plain, encoding.values)])[int(each.argmin())]
-            raise ConfigError(
-                f"{self.given}: {least:.0f} rows have {self.target} = {value}, too few for {self.width} "
-                f"coefficients whose prior says next to nothing; choose a --prior-scale below {_FLAT:g}, or "
-                "leave columns out with --drop"
-            )
 
     def _exact(
         self, one: Family, encoding: Encoding, whole: Sums | Products
