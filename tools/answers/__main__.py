@@ -1,18 +1,20 @@
-"""Seconds from a file to an answer: scikit-learn, statsmodels, bambi and `flyrun fit` on the same rows.
+"""Seconds from a file to an answer: other packages and `flyrun fit` on the same rows, model by model.
 
-    python -m tools.answers [--rows 10000 …] [--formats csv parquet] [--limit 300] [--out FILE]
+    python -m tools.answers [--models poisson …] [--rows 10000 …] [--limit 60] [--only glum …] [--keep]
+        [--out FILE]
 
-Logistic regression of generated rows, 20 standard normal columns. Each answer is a process of its own, from
-its start to its end, imports and files included; the file has been read before (it is in memory), and what
-compiles once a machine has compiled. Writes <out>.md and <out>.csv.
+Generated rows (tools/answers/tables.py). Each answer is a process of its own, from its start to its end,
+imports and files included; the file has been read before (it is in memory), and what compiles once a machine
+has compiled, unless its row says otherwise. Logistic regression also from Parquet, at the most rows. Writes
+FILE.md and FILE.csv.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
-import math
 import os
 import re
 import shutil
@@ -29,163 +31,211 @@ import numpy as np
 import pandas as pd
 
 from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.report.render import View, markdown, number
+from flyrun.models.family import family
+from flyrun.report.render import View, known, markdown, number
 from flyrun.runner import environment
+from tools.answers.tables import COLUMNS, DISPERSION, TRUTHS, write
+from tools.results.published import MEASURED
 
-HERE = Path(__file__).parent
-COLUMNS = 20
 _LOOK_S = 0.2  # between looks at how much memory there is in use
 POINT = "scikit_learn"
-FIT, AGAIN = "flyrun fit", "flyrun fit again"
-SCRIPTS = {POINT: "scikit_learn.py", "statsmodels": "stats_models.py", "bambi": "bambi_default.py"}
+COLD, FIT, AGAIN = "flyrun fit, nothing compiled", "flyrun fit", "flyrun fit again"
+OURS = (COLD, FIT, AGAIN)
+PAST = "past the limit"
+
+
+class Tool(NamedTuple):
+    """A package. script: of this folder, and what it is told beside file and model; point: no posterior."""
+
+    script: tuple[str, ...]
+    gives: str
+    prior: str
+    point: bool = True
+
+
+_POINT, _ERRORS, _ITS = "a point estimate", "a point estimate and standard errors", "its defaults"
+_TOLD = f"{_ERRORS}; the negative binomial's dispersion, which others estimate, is given to it"
+TOOLS = {
+    POINT: Tool(("scikit_learn.py",), _POINT, "of logistic normal(0, 1), its default; of others none"),
+    "statsmodels": Tool(("stats_models.py",), _ERRORS, "none"),
+    "glum": Tool(("glum_glm.py", str(DISPERSION)), _TOLD, "none"),
+    "bambi": Tool(("bambi_nuts.py", "pymc"), "a posterior, by PyMC's NUTS", _ITS, False),
+    "bambi, nutpie": Tool(("bambi_nuts.py", "nutpie"), "a posterior, by nutpie's NUTS", _ITS, False),
+}
+_PRIORS_OF_OURS = (FIT, "a posterior", f"{_ITS} (docs/your-data.md)")
 
 _ABOUT = f"""\
-Logistic regression with {COLUMNS} columns. scikit_learn gives a point estimate, statsmodels standard errors,
-bambi (PyMC's NUTS, four chains of 1,000 draws after 1,000 of tuning) and `flyrun fit` a posterior; each with
-its defaults and all cores it takes. Seconds are those of the whole process, imports and files included, the
-median of the repeats; the file was in memory and what compiles once a machine was compiled. "again": the same
-file a second time. × is by {POINT}'s seconds in the same run. Peak MB: of all its processes together.
-ESS: the smallest bulk ESS of a coefficient, of weighted draws their effective number. "Off by": the largest
-difference of a coefficient from `flyrun fit`'s posterior mean, in its sds."""
+{COLUMNS} columns. Seconds are those of the whole process, imports and files included, the median of the
+repeats; the file was in memory and what compiles once a machine was compiled, unless a row says otherwise.
+"again": the same file a second time. × is by {POINT}'s seconds in the same run or, where it has no such
+model, by those of the fastest point estimate. Peak MB: of all its processes together. ESS: the smallest bulk
+ESS of a coefficient, of weighted draws their effective number. "Off by": the largest difference of a
+coefficient from `flyrun fit`'s posterior mean, in its sds; "sd ratio": the sd or standard error farthest from
+`flyrun fit`'s sd, divided by it. Each takes the cores that it takes by default."""
 
 
 class Answer(NamedTuple):
-    """What one process gave: seconds, MB of peak memory, and its file's content; None past the limit."""
+    """What one process gave: seconds, MB of peak memory, what it found, and why it found nothing."""
 
     seconds: float
     memory_mb: float
     found: dict[str, Any] | None
+    why: str = ""
 
 
 def main() -> int:
-    """Run all, print a line for each, write the tables."""
+    """Run all, print a line for each, write the tables after each file."""
     asked = _arguments()
-    rows: list[dict[str, Any]] = []
+    out, about = asked.out.with_suffix(".csv"), environment.describe()
+    commit = (about.get("commit") or "unknown")[:10]
+    made = f"{about['cpu']}, {os.cpu_count()} cores; flyrun {about['flyrun']}, commit {commit}; "
+    made += f"{datetime.now(UTC):%Y-%m-%d}"
+    kept = pd.read_csv(out).fillna({"why": ""}).to_dict("records") if asked.keep else []
+    rows: list[dict[str, Any]] = [row for row in kept if row["model"] not in asked.models]
     with tempfile.TemporaryDirectory() as folder:
-        for n in asked.rows:
-            for form in asked.formats:
-                rows += _rows(_file(Path(folder), n, form), n, asked)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    table = pd.DataFrame(rows)
-    table.to_csv(asked.out.with_suffix(".csv"), index=False)
-    asked.out.with_suffix(".md").write_text(page(table))
+        for model, n in itertools.product(asked.models, asked.rows):
+            for form in ("csv", "parquet") if (model, n) == ("logistic", max(asked.rows)) else ("csv",):
+                file = Path(folder) / f"{model}_{n}.{form}"
+                write(file, model, n)
+                rows += [row | {"made": made} for row in _rows(file, model, n, asked, rows)]
+                file.unlink()
+                table = pd.DataFrame(rows)
+                table.to_csv(out, index=False)
+                out.with_suffix(".md").write_text(page(table), "utf-8")
     return 0
 
 
 def page(table: pd.DataFrame) -> str:
-    """Markdown: a table a file, what the columns are, what they were made with."""
+    """Markdown: what the columns are, a table a file, what they were made with."""
+    told = [(name, one.gives, one.prior) for name, one in TOOLS.items()]
     lines = ["# Seconds from a file to an answer", "", _ABOUT, ""]
-    for (n, form), part in table.groupby(["rows", "format"], sort=False):
-        base = part.set_index("tool")["seconds"].get(POINT, np.nan)
-        cells = [
-            [
-                row["tool"],
-                number(row["seconds"]) if row["done"] else f"> {number(row['seconds'])}",
-                number(row["seconds"] / base) if row["done"] else f"> {number(row['seconds'] / base)}",
-                *(number(row[key]) if np.isfinite(row[key]) else "–" for key in ("memory_mb", "ess", "off")),
-            ]
-            for row in part.to_dict("records")
-        ]
-        size = number(part["file_mb"].iloc[0])
-        header = ["", "seconds", f"× {POINT}", "peak MB", "ESS", "off by (sds)"]
-        lines += [markdown(View(f"{n:,} rows, {form} of {size} MB", header, cells)), ""]
-    about = environment.describe()
-    commit = (about.get("commit") or "unknown")[:10]
-    when = f"{datetime.now(UTC):%Y-%m-%d}"
-    lines += [
-        f"{about['cpu']}, {os.cpu_count()} cores; flyrun {about['flyrun']}, commit {commit}; {when}.",
-        "",
-    ]
-    return "\n".join(lines)
+    lines += [markdown(View("What they give", ("", "gives", "prior"), (*told, _PRIORS_OF_OURS))).strip(), ""]
+    for model, files in table.groupby("model", sort=False):
+        lines += [f"## {family(model).words.capitalize()}", ""]
+        for (n, form), part in files.groupby(["rows", "format"], sort=False):
+            size = number(part["file_mb"].iloc[0])
+            lines += _part(f"{n:,} rows, {form} of {size} MB", part.to_dict("records"))
+    return "\n".join([*lines, *(f"{made}." for made in table["made"].unique()), ""])
 
 
-def _rows(file: Path, n: int, asked: Any) -> list[dict[str, Any]]:
+def _part(title: str, rows: list[dict[str, Any]]) -> list[str]:
+    """The table of one file, and why what is missing is missing."""
+    seconds = {row["tool"]: row["seconds"] for row in rows if not row["why"]}
+    points = {tool: seconds[tool] for tool, one in TOOLS.items() if one.point and tool in seconds}
+    base = POINT if POINT in points else min(points, key=points.__getitem__, default=POINT)
+    cells = []
+    for row in rows:
+        past = "> " if row["why"] == PAST else ""
+        times = [row["seconds"], row["seconds"] / seconds.get(base, np.nan)]
+        others = [number(row[key]) for key in ("memory_mb", "ess", "off", "sd_ratio")]
+        cells.append((row["tool"], *(past * known(one) + number(one) for one in times), *others))
+    header = ("", "seconds", f"× {base}", "peak MB", "ESS", "off by (sds)", "sd ratio")
+    missing = [f"- {row['tool']}: {row['why']}" for row in rows if row["why"] not in ("", PAST)]
+    return [markdown(View(title, header, tuple(cells))).strip(), "", *missing, *[""] * bool(missing)]
+
+
+def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     file.read_bytes()  # in memory, for all alike
-    _fit(file, file.parent)  # what compiles for so many rows is compiled, and kept from one run to the next
     # how the rows are kept matters to the quick alone
-    tools = [*SCRIPTS, FIT, AGAIN] if file.suffix == ".csv" else [POINT, FIT, AGAIN]
-    tools = [tool for tool in tools if not asked.only or tool in asked.only]
+    tools = [*TOOLS, *OURS] if file.suffix == ".csv" else [POINT, FIT, AGAIN]
+    tools = [tool for tool in tools if not asked.only or tool in (*asked.only, *OURS)]
+    if model == "negative_binomial" and POINT in tools:
+        tools.remove(POINT)
     answers: dict[str, list[Answer]] = {tool: [] for tool in tools}
+    given_up = {row["tool"] for row in before if row["rows"] == n and row["why"] == PAST}
     for turn in range(asked.repeats):
         for tool, found in answers.items():
-            if turn and (found[0].found is None or found[0].seconds > asked.limit / 10):
+            if turn and (tool == COLD or found[0].why or found[0].seconds > asked.limit / 10):
                 continue  # dear ones once
-            found.append(_answer(tool, file, asked.limit))
-            print(f"{file.name}: {tool} {found[-1].seconds:.1f} s, {found[-1].memory_mb:.0f} MB", flush=True)
+            if tool in given_up:
+                found.append(Answer(np.nan, np.nan, None, f"not asked, {PAST} at as many rows above"))
+            else:
+                found.append(_answer(tool, model, file, asked.limit))
+            seconds, memory, _, why = found[-1]
+            print(f"{file.name}: {tool} {seconds:.1f} s, {memory:.0f} MB {why}", flush=True)
     held = next((a.found for a in answers.get(FIT, []) if a.found), None)
     return [
         {
+            "model": model,
             "rows": n,
             "format": file.suffix[1:],
             "file_mb": file.stat().st_size / 1e6,
             "tool": tool,
-            "done": found[0].found is not None,
+            "why": found[0].why,
             "seconds": statistics.median(a.seconds for a in found),
             "fastest": min(a.seconds for a in found),
             "slowest": max(a.seconds for a in found),
             "memory_mb": max(a.memory_mb for a in found),
             "ess": (found[0].found or {}).get("ess", np.nan),
-            "off": _off(found[0].found, held),
+            **_apart(found[0].found, held),
         }
         for tool, found in answers.items()
     ]
 
 
-def _off(found: dict[str, Any] | None, held: dict[str, Any] | None) -> float:
+def _apart(found: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[str, float]:
+    """How far means and sds are from those held."""
     if not found or not held:
-        return np.nan
-    return float(np.abs((np.array(found["mean"]) - held["mean"]) / held["sd"]).max())
+        return {"off": np.nan, "sd_ratio": np.nan}
+    off = np.abs((np.array(found["mean"]) - held["mean"]) / held["sd"]).max()
+    ratio = np.array(found.get("sd", np.nan)) / held["sd"]
+    return {"off": float(off), "sd_ratio": float(ratio[np.abs(np.log(ratio)).argmax()])}
 
 
-def _answer(tool: str, file: Path, limit: float) -> Answer:
-    if tool == FIT:
-        for sub in ("tables", "setup"):
-            shutil.rmtree(_cache() / sub, ignore_errors=True)
-    if tool in (FIT, AGAIN):
-        return _fit(file, file.parent, limit)
-    out = file.parent / "answer.json"
-    seconds, memory = _timed([sys.executable, str(HERE / SCRIPTS[tool]), str(file), str(out)], limit)
-    return Answer(seconds, memory, None if math.isnan(memory) else json.loads(out.read_text()))
+def _answer(tool: str, model: str, file: Path, limit: float) -> Answer:
+    if tool not in TOOLS:
+        for sub in {COLD: ("",), FIT: ("tables", "setup")}.get(tool, ()):
+            shutil.rmtree(file.with_name("cache") / sub, ignore_errors=True)
+        return _fit(model, file, limit)
+    script, *more = TOOLS[tool].script
+    out = file.with_name("answer.json")
+    out.unlink(missing_ok=True)
+    command = [sys.executable, str(Path(__file__).with_name(script)), str(file), str(out), model, *more]
+    seconds, memory, why = _timed(command, file, limit)
+    return Answer(seconds, memory, None if why else json.loads(out.read_text("utf-8")), why)
 
 
-def _fit(file: Path, folder: Path, limit: float = 300.0) -> Answer:
-    shutil.rmtree(folder / "fit", ignore_errors=True)
-    words = ["fit", str(file), "--target", "y", "--results-dir", str(folder / "fit"), "--quiet"]
-    seconds, memory = _timed([sys.executable, "-m", "flyrun", *words], limit)
-    if math.isnan(memory):
-        return Answer(seconds, memory, None)
-    (table,) = (folder / "fit").rglob("table.csv")
-    found = pd.read_csv(table)
-    worth = float(found["ess_bulk"].fillna(found["ess"]).min())  # of chains, of weighted draws
-    return Answer(seconds, memory, {"mean": [*found["mean"]], "sd": [*found["sd"]], "ess": worth})
+def _fit(model: str, file: Path, limit: float) -> Answer:
+    folder = file.with_name("fit")
+    shutil.rmtree(folder, ignore_errors=True)
+    words = ["fit", str(file), "--target", "y", "--model", model, "--results-dir", str(folder), "--quiet"]
+    seconds, memory, why = _timed([sys.executable, "-m", "flyrun", *words], file, limit)
+    if why:
+        return Answer(seconds, memory, None, why)
+    (table,) = folder.rglob("table.csv")
+    found = pd.read_csv(table)[: COLUMNS + 1]  # other numbers of the model are last
+    ess = found.get("ess_bulk", found["ess"]).fillna(found["ess"])  # of chains, of weighted draws
+    return Answer(seconds, memory, {"mean": [*found["mean"]], "sd": [*found["sd"]], "ess": float(ess.min())})
 
 
-def _timed(command: list[str], limit: float) -> tuple[float, float]:
-    """Seconds and peak MB of a process and those it starts; beyond the limit it is ended, MB are nan."""
-    environ = {**os.environ, "FLYRUN_CACHE": str(_cache())}
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        command, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    peak, looked = 0.0, began
-    while True:
-        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
-        seconds = time.perf_counter() - began
-        if ended:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            break
-        if seconds > limit:
-            os.killpg(process.pid, 9)
-            os.wait4(process.pid, 0)
-            process.returncode = -9
-            return limit, math.nan
-        if time.perf_counter() - looked > _LOOK_S:
-            peak, looked = max(peak, _memory(process.pid)), time.perf_counter()
-        time.sleep(0.01)
-    if process.returncode not in (DONE, UNTRUSTED):  # chains that do not agree yet are slow, and so reported
-        said = process.stderr.read().decode() if process.stderr else ""
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said[-2000:]}")
-    return seconds, max(peak, usage.ru_maxrss / 1024)
+def _timed(command: list[str], file: Path, limit: float) -> tuple[float, float, str]:
+    """Seconds and peak MB of a process and those it starts, all ended at the limit; why it gave nothing."""
+    environ = {**os.environ, "FLYRUN_CACHE": str(file.with_name("cache"))}
+    peak, looked = 0.0, time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=said
+        )
+        while True:
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            seconds = time.perf_counter() - began
+            if ended:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                break
+            if seconds > limit:
+                os.killpg(process.pid, 9)
+                os.wait4(process.pid, 0)
+                return limit, np.nan, PAST
+            if time.perf_counter() - looked > _LOOK_S:
+                peak, looked = max(peak, _memory(process.pid)), time.perf_counter()
+            time.sleep(0.01)
+        # chains that do not agree yet are slow, and so reported
+        if process.returncode not in (DONE, UNTRUSTED):
+            said.seek(0)
+            last = (said.read().decode(errors="replace").strip() or "no word").splitlines()[-1]
+            return np.nan, np.nan, f"failed ({process.returncode}): {last}"
+    return seconds, max(peak, usage.ru_maxrss / 1024), ""
 
 
 def _memory(group: int) -> float:
@@ -199,40 +249,15 @@ def _memory(group: int) -> float:
     return total / 1024
 
 
-def _cache() -> Path:
-    return Path(tempfile.gettempdir()) / "flyrun-answers"
-
-
-def _file(folder: Path, n: int, form: str) -> Path:
-    """A file of n generated rows: columns x0, x1, … and y, six digits each."""
-    file = folder / f"rows_{n}.{form}"
-    rng = np.random.default_rng(n)
-    beta = rng.normal(0.0, 0.5, COLUMNS)
-    names = [f"x{i}" for i in range(COLUMNS)]
-    parts = []
-    for begin in range(0, n, 250_000):
-        x = rng.standard_normal((min(250_000, n - begin), COLUMNS)).round(6)
-        y = (rng.random(len(x)) < 1.0 / (1.0 + np.exp(-x @ beta))).astype(np.int64)
-        part = pd.DataFrame(x, columns=names).assign(y=y)
-        if form == "csv":
-            part.to_csv(file, index=False, mode="a" if begin else "w", header=not begin)
-        else:
-            parts.append(part)
-    if form == "parquet":
-        pd.concat(parts).to_parquet(file, index=False)
-    return file
-
-
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(prog="python -m tools.answers", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--formats", nargs="+", choices=("csv", "parquet"), default=["csv", "parquet"])
+    parser.add_argument("--models", nargs="+", choices=TRUTHS, default=[*TRUTHS])
+    parser.add_argument("--rows", type=int, nargs="+", default=[200, 10_000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument(
-        "--limit", type=float, default=300.0, help="seconds after which an answer is given up"
-    )
-    parser.add_argument("--only", type=lambda text: text.split(","), help="these tools")
-    parser.add_argument("--out", type=Path, default=Path("results/measured/answers"))
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which an answer is given up")
+    parser.add_argument("--only", nargs="+", choices=TOOLS, help="these packages")
+    parser.add_argument("--keep", action="store_true", help="other models' rows of FILE")
+    parser.add_argument("--out", type=Path, default=MEASURED / "answers")
     return parser.parse_args()
 
 

@@ -1,13 +1,13 @@
-"""A point estimate by scikit-learn, as its manual has one write it: python scikit_learn.py FILE OUT."""
+"""A point estimate by scikit-learn, as its manual has one write it."""
 
-import json
-import sys
-from pathlib import Path
+import numpy as np
+from asked import MODEL, answer, columns
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-
-file, out = map(Path, sys.argv[1:])
-table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
-found = LogisticRegression().fit(table.drop(columns="y"), table["y"])
-out.write_text(json.dumps({"mean": [*found.intercept_, *found.coef_[0]]}))
+ways = {
+    "logistic": LogisticRegression(),
+    "poisson": PoissonRegressor(alpha=0.0),  # by default as sure of 0 as of all rows together
+    "gaussian": LinearRegression(),
+}
+found = ways[MODEL].fit(*columns())
+answer(mean=[*np.ravel(found.intercept_), *np.ravel(found.coef_)])

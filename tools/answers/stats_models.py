@@ -1,14 +1,16 @@
-"""Estimates and standard errors by statsmodels' GLM: python stats_models.py FILE OUT."""
+"""Estimates and standard errors by statsmodels."""
 
-import json
-import sys
-from pathlib import Path
-
-import pandas as pd
 import statsmodels.api as sm
+from asked import MODEL, answer, columns
 
-file, out = map(Path, sys.argv[1:])
-table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
-model = sm.GLM(table["y"], sm.add_constant(table.drop(columns="y")), family=sm.families.Binomial())
+features, y = columns()
+x = sm.add_constant(features)
+model = {
+    "logistic": lambda: sm.GLM(y, x, family=sm.families.Binomial()),
+    "poisson": lambda: sm.GLM(y, x, family=sm.families.Poisson()),
+    "negative_binomial": lambda: sm.NegativeBinomial(y, x),
+    "gaussian": lambda: sm.OLS(y, x),
+}[MODEL]()
 found = model.fit()
-out.write_text(json.dumps({"mean": found.params.tolist(), "sd": found.bse.tolist()}))
+size = x.shape[1]  # the dispersion is last
+answer(mean=found.params[:size].tolist(), sd=found.bse[:size].tolist())

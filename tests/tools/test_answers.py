@@ -1,0 +1,85 @@
+"""`make bench_answers`: the rows are of their model, a script's answer is judged, what is missing is told."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tools.answers import __main__ as answers
+from tools.answers import tables
+
+SCRIPTS = Path(answers.__file__).parent
+
+
+@pytest.mark.parametrize("model", ["logistic", "poisson", "gaussian"])
+def test_a_script_answers_with_what_the_rows_were_drawn_from(model, tmp_path, monkeypatch):
+    file, out = tmp_path / "rows.csv", tmp_path / "answer.json"
+    tables.write(file, model, 4_000)
+    monkeypatch.setattr(sys, "argv", ["scikit_learn.py", str(file), str(out), model])
+    monkeypatch.syspath_prepend(SCRIPTS)
+    monkeypatch.delitem(sys.modules, "asked", raising=False)
+    runpy.run_path(str(SCRIPTS / "scikit_learn.py"))
+    found = json.loads(out.read_text())
+    truth = tables.TRUTHS[model]
+    beta = [truth.intercept, *np.random.default_rng(4_000).normal(0.0, truth.spread, tables.COLUMNS)]
+    held = {"mean": beta, "sd": np.full(len(beta), 0.05)}
+    assert answers._apart(found, held)["off"] < 3.5
+    assert answers._apart({"mean": beta[::-1]}, held)["off"] > 5.0
+
+
+def test_counts_are_few_and_the_negative_binomial_spreads_more(tmp_path):
+    spread = {}
+    for model in ("poisson", "negative_binomial"):
+        tables.write(tmp_path / "rows.csv", model, 4_000)
+        y = pd.read_csv(tmp_path / "rows.csv")["y"]
+        assert y.dtype == int
+        assert 1.0 < y.mean() < 3.0
+        spread[model] = y.var() / y.mean()
+    assert spread["negative_binomial"] > 1.5 * spread["poisson"]
+
+
+def test_a_process_that_fails_or_lasts_is_a_row_that_says_so(tmp_path):
+    def timed(words, limit=20.0):
+        return answers._timed([sys.executable, "-c", words], tmp_path / "rows.csv", limit)
+
+    seconds, _, why = timed("pass")
+    assert 0.0 < seconds < 20.0
+    assert not why
+    seconds, _, why = timed("import sys; print('long ' * 99_999, file=sys.stderr); raise KeyError('this')")
+    assert why == "failed (1): KeyError: 'this'"
+    assert np.isnan(seconds)
+    assert timed("import time; time.sleep(30)", 0.1)[::2] == (0.1, answers.PAST)
+
+
+def test_a_page_names_what_times_are_divided_by_and_what_failed(tmp_path, monkeypatch):
+    said = {"scikit_learn": 2.0, "statsmodels": 4.0, "glum": 3.0, "bambi": 60.0}
+
+    def answer(tool, model, file, limit):
+        if tool == "bambi, nutpie":
+            return answers.Answer(np.nan, np.nan, None, "failed (1): no nutpie")
+        why = answers.PAST if tool == "bambi" else ""
+        found = None if why else {"mean": [0.0, 1.0], "sd": [1.0, 2.0 if tool == "glum" else 1.0]}
+        return answers.Answer(said.get(tool, 6.0), 100.0, found, why)
+
+    monkeypatch.setattr(answers, "_answer", answer)
+    asked = {"rows": [200], "repeats": 2, "limit": 60.0, "only": None, "out": tmp_path / "page"}
+    for models in (["logistic"], ["negative_binomial"]):
+        now = SimpleNamespace(**asked, models=models, keep=models != ["logistic"])
+        monkeypatch.setattr(answers, "_arguments", lambda now=now: now)
+        answers.main()
+    page = (tmp_path / "page.md").read_text()
+    logistic, other = page.split("## Negative")
+    assert "× scikit\\_learn" in logistic
+    assert "| flyrun fit | 6.00 | 3.00 |" in logistic
+    assert "| bambi | \\> 60.0 | \\> 30.0 |" in logistic
+    assert "- bambi, nutpie: failed (1): no nutpie" in logistic
+    assert "× glum" in other
+    assert "| glum | 3.00 | 1.00 | 100 | - | 0 | 2.00 |" in other
+    assert "| flyrun fit | 6.00 | 2.00 |" in other
+    assert "- bambi: not asked, past the limit at as many rows above" in other
+    assert "scikit_learn" not in set(pd.read_csv(tmp_path / "page.csv").query("model != 'logistic'")["tool"])
