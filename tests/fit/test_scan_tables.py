@@ -74,9 +74,12 @@ def test_rows_that_serve_many_draws_are_seen(tmp_path, monkeypatch):
     """Each one a thousand, as if so many had travelled: one by one the weights are without bias."""
     draw = row_weights.draw
 
-    def shared(post, rows, *words):
-        more = {name: 1_000 * getattr(rows, name) for name in ("copies", "intensity")}
-        return draw(post, rows._replace(**more), *words)
+    def shared(post, units, sums, *words):
+        rows = tuple(
+            own._replace(copies=1_000 * own.copies.astype(int), intensity=1_000 * own.intensity)
+            for own in sums.travelled
+        )
+        return draw(post, units, sums._replace(travelled=rows), *words)
 
     monkeypatch.setattr(row_weights, "draw", shared)
     assert against_all_rows(*made(tmp_path, "t3_columns"))[0].max() > 4

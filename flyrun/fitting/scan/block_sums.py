@@ -8,6 +8,7 @@ same are taken off again: they travel too, as they were summed.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -56,6 +57,11 @@ class Travelled(NamedTuple):
         kept = {"copies": self.copies.astype(np.int64), "stage": self.stage}
         return Travelled(*wide)._replace(**kept)
 
+    @staticmethod
+    def together(parts: Iterable["Travelled"]) -> "Travelled":
+        """All of several."""
+        return Travelled(*map(np.concatenate, zip(*parts, strict=True)))
+
 
 class Sums(NamedTuple):
     """Of some rows. slope (P,), curvature (P, P): of the likelihood at the centre, without the core's.
@@ -63,7 +69,7 @@ class Sums(NamedTuple):
     copies: how many rows these stand for, with trials; so often a row counts in x, square and y.
     kappa: Σ of the remainders' sizes. x, square: Σ of features and of their squares, (D,); other: whether a
     column taken for one of two values has others. y: Σ of targets and of their squares. successes: of 0-1
-    targets.
+    targets. travelled: in parts, which are never joined: they may be most of what the command holds.
     """
 
     rows: int
@@ -76,15 +82,28 @@ class Sums(NamedTuple):
     square: np.ndarray
     other: np.ndarray
     y: np.ndarray
-    travelled: Travelled
+    travelled: tuple[Travelled, ...]
 
     def plus(self, other: "Sums") -> "Sums":
         """Of both; the order of the rows is kept."""
-        rows = Travelled(
-            *(np.concatenate(both) for both in zip(self.travelled, other.travelled, strict=True))
-        )
-        added: list[Any] = [a + b for a, b in zip(self[:-1], other[:-1], strict=True)]  # type: ignore[operator]
-        return Sums._make([*added, rows])
+        return Sums._make([a + b for a, b in zip(self, other, strict=True)])  # type: ignore[operator]
+
+    def core(self, ones: bool) -> Travelled:
+        """Its rows, unpacked; see `unpacked`."""
+        return Travelled.together(own.where(own.copies == 0) for own in self.travelled).unpacked(ones)
+
+    def sampled(self, ones: bool, most: int) -> Iterator[Travelled]:
+        """Those that are not the core's, unpacked, from so many rows to twice as many at a time."""
+        waiting, count = list[Travelled](), 0
+        for part in self.travelled:
+            drawn = np.flatnonzero(part.copies)
+            for first in range(0, len(drawn), most):
+                waiting.append(part.where(drawn[first : first + most]))
+                if (count := count + len(waiting[-1].y)) >= most:
+                    yield Travelled.together(waiting).unpacked(ones)
+                    waiting, count = [], 0
+        if waiting:
+            yield Travelled.together(waiting).unpacked(ones)
 
 
 @dataclass(frozen=True)
@@ -171,7 +190,7 @@ class SumLook(Look):
         rows = [_packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums)
-        return Sums(n, dropped, copies, *sums, Travelled(*rows))
+        return Sums(n, dropped, copies, *sums, (Travelled(*rows),))
 
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""

@@ -27,7 +27,7 @@ _MOST_BY_CHAINS = 64_000
 _LOOKED_AT = 64  # draws that tell each row's mean remainder
 _CERTIFIED = 1_000  # draws by which halves of the rows are compared
 _NUMBERS = 20_000_000  # rows × draws of that
-_PAIRS = 1 << 16  # of a row and a draw at a time
+_AT_ONCE = 1 << 21  # numbers of rows and their draws at a time
 
 
 @dataclass
@@ -82,12 +82,11 @@ def surrogate(
     levels: int,
     prior: CoefficientPrior,
     summed: Expansion,
-    travelled: Travelled,
+    core: Travelled,
     share: float = 1.0,
     parts: tuple[str, ...] = (),
 ) -> Surrogate:
-    """Of sums and the rows that travelled, unpacked, of which the core counts."""
-    core = travelled.where(travelled.copies == 0)
+    """Of sums and the core's rows, unpacked."""
     rows = as_rows(core.x, core.y, core.beside.T, parts)
     return Surrogate(
         one, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
@@ -129,6 +128,10 @@ class Units:
         """A point in the other units."""
         return np.linalg.solve(self.turn, at - self.shift)
 
+    def back(self, x: np.ndarray) -> np.ndarray:
+        """Points (S, P) in the pilot's units."""
+        return x @ self.turn.T + self.shift
+
     def products(self, gram: np.ndarray) -> np.ndarray:
         """Σ of products of features and target, (D + 1, D + 1), of features and target in the other units."""
         turn = np.zeros_like(gram)
@@ -143,46 +146,36 @@ class Units:
             self.centre(one.at), one.value, self.turn.T @ one.slope, self.turn.T @ one.curvature @ self.turn
         )
 
-    def rows(self, one: Travelled, linear: int) -> Travelled:
-        """The same rows, unpacked, with slopes and bends by the predictors in the other units."""
-        k = one.slopes.shape[1]
-        step = np.where(np.arange(k) < linear, self.target_sd, 1.0)
-        pair = np.array([step[i] * step[j] for i in range(k) for j in range(i, k)])
-        return one._replace(
-            x=one.x @ np.linalg.inv(self.mix),
-            y=(one.y - self.target_mean) / self.target_sd,
-            slopes=one.slopes * step,
-            bends=one.bends * pair,
-        )
+    def rows(self, core: Travelled) -> Travelled:
+        """The same rows, unpacked, in the other units."""
+        y = (core.y - self.target_mean) / self.target_sd
+        return core._replace(x=core.x @ np.linalg.inv(self.mix), y=y)
 
 
 class Remainders:
-    """r of travelled rows beyond what was summed of them. centres: (P,) each, by stage."""
+    """r of some travelled rows, unpacked, beyond what was summed of them, all in the pilot's units. centres:
+    (stages, P).
+    """
 
-    def __init__(self, posterior: Surrogate, rows: Travelled, centres: list[np.ndarray]):
+    def __init__(self, posterior: Surrogate, rows: Travelled, centres: np.ndarray):
         """Look at each row at its stage's centre."""
         self.rows, self._posterior = rows, posterior
-        self._centre = self._at_own(np.arange(len(rows.y)), np.stack(centres)[rows.stage])
+        self._centre = self._at_own(np.arange(len(rows.y)), centres[rows.stage])
         self._value = posterior.of_rows(self._rows(slice(None)), self._centre)
 
-    def of(self, index: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """r, (m,), of rows at points of their own, x (m, P)."""
-        parts = [slice(first, first + _PAIRS) for first in range(0, len(index), _PAIRS)]
-        left = [self._left(index[part], self._at_own(index[part], x[part])) for part in parts]
+    def of(self, index: np.ndarray, x: np.ndarray, who: np.ndarray) -> np.ndarray:
+        """r, (m,), of rows (m,) at x[who], (m, P)."""
+        many = max(1, _AT_ONCE // x.shape[1])
+        parts = [slice(first, first + many) for first in range(0, len(index), many)]
+        left = [self._left(index[part], self._at_own(index[part], x[who[part]])) for part in parts]
         return np.concatenate([np.empty(0), *left])
 
     def table(self, x: np.ndarray) -> np.ndarray:
-        """(m, S) of all rows at all of x (S, P)."""
-        post, width, n = self._posterior, self._posterior.width, len(self.rows.y)
-        found, many = np.empty((n, len(x))), max(1, _PAIRS // len(x))
-        for first in range(0, n, many):
-            part = np.arange(first, min(first + many, n))
-            offset = self._rows(part, (slice(None), None)).offset
-            linear = [
-                self.rows.x[part] @ x[:, k * width : (k + 1) * width].T + offset for k in range(post.linear)
-            ]
-            found[part] = self._left(part, linear + post.auxiliaries(x))
-        return found
+        """(n, S) of all rows at all of x (S, P)."""
+        post, width, every = self._posterior, self._posterior.width, np.arange(len(self.rows.y))
+        offset = self._rows(every, (slice(None), None)).offset
+        linear = [self.rows.x @ x[:, k * width : (k + 1) * width].T + offset for k in range(post.linear)]
+        return self._left(every, linear + post.auxiliaries(x))
 
     def _at_own(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """K predictors (m,) of rows at points of their own, x (m, P)."""
@@ -228,21 +221,22 @@ class Answer:
     nbytes: int
 
 
-def draw(post: Surrogate, rows: Travelled, centres: list[np.ndarray], kappa: float, seed: int) -> Answer:
-    """Draws of the surrogate, weighted by the rows that travelled."""
+def draw(post: Surrogate, units: Units, sums: Sums, centres: list[np.ndarray], seed: int) -> Answer:
+    """Draws of the surrogate, weighted by rows that travelled. centres: by stage, in the pilot's units."""
     rng = np.random.default_rng([seed, 1_000_000])
     at, likelihood = mode.find(post)
     shape = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
     proposal = Mixture.of(at, shape, 0.0, 0.0)
     x, independent = _of_surrogate(post, proposal, rng)
-    thin = np.flatnonzero(rows.copies)
-    left = Remainders(post, rows.where(thin), centres)
-    log_weight, sign, planned, variance, k_hat = _weigh(left, x, proposal, rng)
-    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, len(thin) / len(x), kappa)
+    far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
+    weighed = _weigh(post, sums, np.stack(centres), units.back(x), far / far.sum(), rng)
+    log_weight, sign, planned, variance, k_hat, drawn = weighed
+    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, drawn / len(x), sums.kappa)
     found = replace(
         found, why=doubts(found) or ("" if independent > 400 else "chains of the surrogate mix badly")
     )
-    return Answer(found, planned, variance, len(rows.copies) - len(thin), len(thin), rows.nbytes)
+    nbytes = sum(part.nbytes for part in sums.travelled)
+    return Answer(found, planned, variance, len(post.rows), drawn, nbytes)
 
 
 def by_chains(post: Surrogate, seed: int) -> Answer:
@@ -276,32 +270,48 @@ def _of_surrogate(post: Surrogate, proposal: Mixture, rng: np.random.Generator) 
 
 
 def _weigh(
-    left: Remainders, x: np.ndarray, proposal: Mixture, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, float, float, float]:
-    """Log weights and signs (S,), planned ESS a draw, the certificate's variance and k̂."""
-    draws, n = len(x), len(left.rows.y)
-    if not n:
-        return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf
-    count, intensity = left.rows.copies, left.rows.intensity
-    looked = left.table(x[:_LOOKED_AT])
-    mean, square = looked.mean(axis=1), looked.var(axis=1, ddof=1)
-    planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
-    far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
-    share = far / far.sum()
+    post: Surrogate,
+    sums: Sums,
+    centres: np.ndarray,
+    x: np.ndarray,
+    share: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, float, float, float, int]:
+    """Log weights and signs (S,), planned ESS a draw, the certificate's variance and k̂, and how many rows.
+
+    x: draws (S, P) in the pilot's units; share: of a row's intensity that each has, (S,).
+    """
+    draws = len(x)
+    drawn = [(part.copies[own], part.intensity[own]) for part in sums.travelled for own in [part.copies > 0]]
+    count = np.concatenate([one for one, _ in drawn]).astype(np.int64)
+    intensity = np.concatenate([one for _, one in drawn]).astype(np.float64)
+    if not (n := len(count)):
+        return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf, 0
     which = np.repeat(np.arange(n), count)
     who = np.minimum(np.searchsorted(np.cumsum(share), rng.random(len(which))), draws - 1)
-    factor = 1.0 + (left.of(which, x[who]) - mean[which]) / (share[who] * intensity[which])
+    # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
+    first = rng.binomial(count, 0.5)
+    by_half = 2.0 * np.stack([first, count - first]) / intensity
+    some = x[: max(_LOOKED_AT, min(_CERTIFIED, _NUMBERS // n))]
+    halves, factor, square, begun = np.zeros((2, len(some))), np.empty(len(which)), np.empty(n), 0
+    for rows in sums.sampled(post.family.intercept, max(1, _AT_ONCE // (post.width + len(some)))):
+        part = slice(begun, begun + len(rows.y))
+        pairs = slice(*np.searchsorted(which, [begun, part.stop]))
+        left = Remainders(post, rows, centres)
+        known = left.table(some)
+        looked = known[:, :_LOOKED_AT]
+        mean, square[part] = looked.mean(axis=1), looked.var(axis=1, ddof=1)
+        halves += by_half[:, part] @ (known - mean[:, None])
+        own, whose = which[pairs] - begun, who[pairs]
+        factor[pairs] = 1.0 + (left.of(own, x, whose) - mean[own]) / (share[whose] * rows.intensity[own])
+        begun = part.stop
+    planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
     with np.errstate(divide="ignore"):
         log_weight = np.bincount(who, np.log(np.abs(factor)), minlength=draws)
     sign = 1.0 - 2.0 * (np.bincount(who, factor < 0.0, minlength=draws) % 2)
-    # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
-    some = x[: max(_LOOKED_AT, min(_CERTIFIED, _NUMBERS // n))]
-    known = left.table(some) - mean[:, None]
-    first = rng.binomial(count, 0.5)
-    halves = [known.T @ (2.0 * half / intensity) for half in (first, count - first)]
     one, two = (half - half.mean() for half in halves)
-    k_hat = shape_by_halves(halves, np.zeros(len(some), bool))
-    return log_weight, sign, planned, float(np.mean(one * two)), k_hat
+    k_hat = shape_by_halves([*halves], np.zeros(len(some), bool))
+    return log_weight, sign, planned, float(np.mean(one * two)), k_hat, n
 
 
 def whitened(proposal: Mixture, step: np.ndarray) -> float:

@@ -25,7 +25,6 @@ from flyrun.fitting.scan.block_sums import (
     Products,
     SumLook,
     Sums,
-    Travelled,
 )
 from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, layout_of
 from flyrun.fitting.scan.pilot import Table
@@ -224,10 +223,8 @@ class Scan(Table):
         """The next centre, the curvature of all rows there, and the share of rows that tell it."""
         share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
-        travelled = tree(list(parts)).travelled
-        rows = travelled.where(travelled.copies == 0).unpacked(one.intercept)
-        prior = coefficient_prior(one, levels, told)
-        post = row_weights.surrogate(one, levels, prior, summed, rows, share, self.parts)
+        core, prior = tree(list(parts)).core(one.intercept), coefficient_prior(one, levels, told)
+        post = row_weights.surrogate(one, levels, prior, summed, core, share, self.parts)
         at, likelihood = mode.find(post)
         covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
         proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
@@ -252,21 +249,19 @@ class Scan(Table):
         levels = len(encoding.values)
         prior = coefficient_prior(one, levels, self._priors(layout))
         summed = row_weights.together(centres, parts)
-        nothing = whole.travelled.where(np.empty(0, int)).unpacked(one.intercept)
-        blank = row_weights.surrogate(one, levels, prior, summed, nothing, parts=self.parts)
-        units = row_weights.Units.of(blank, *scales)
-        own_centres = [units.centre(at) for at in every]
+        core = whole.core(one.intercept)
+        pilots = row_weights.surrogate(one, levels, prior, summed, core, parts=self.parts)
+        units = row_weights.Units.of(pilots, *scales)
 
         def drawn(
             stages: list[tuple[np.ndarray, Sums]], seed: int
         ) -> tuple[row_weights.Surrogate, row_weights.Answer]:
             abouts, sums = ([*each] for each in zip(*stages, strict=True))
             own = tree([*sums])
-            summed = row_weights.together(abouts, sums)
-            rows = units.rows(own.travelled.unpacked(one.intercept), blank.linear)
-            post = row_weights.surrogate(one, levels, prior, units.expansion(summed), rows, parts=self.parts)
-            answer = row_weights.draw(post, rows, own_centres, own.kappa, seed)
-            return post, replace(answer, nbytes=own.travelled.nbytes)
+            summed = units.expansion(row_weights.together(abouts, sums))
+            core = units.rows(own.core(one.intercept))
+            post = row_weights.surrogate(one, levels, prior, summed, core, parts=self.parts)
+            return post, row_weights.draw(post, units, own, every, seed)
 
         post, answer = drawn([*zip(centres, parts, strict=True)], self.seed)
         counts = dict.fromkeys(encoding.values, 0.0)
@@ -329,10 +324,9 @@ class Scan(Table):
         rows = pilot_rows.rows_of(sample, encoding, self.given)
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
         none = np.zeros(x.shape[1], bool)
-        empty = Travelled(*(np.empty((0, 0)) for _ in Travelled._fields))
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
         lost = sample.read - len(y)
-        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, empty)
+        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ())
         layout, _, exact = self._exact(one, encoding, whole)
         rows = pilot_rows.rows_of(sample, exact, self.given)
         prior = coefficient_prior(one, levels, self._priors(layout))
