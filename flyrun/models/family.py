@@ -130,6 +130,7 @@ class Family:
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
+    cumulant: A, where log_density = y·η − A(η) of each trial: "exp" e^η, "softplus" log(1 + e^η); else "".
     """
 
     name: str
@@ -153,6 +154,7 @@ class Family:
     one_mode: bool = True
     by_sums: bool = False
     outliers: bool = False
+    cumulant: Literal["", "exp", "softplus"] = ""
 
 
 def names() -> list[str]:

@@ -54,6 +54,22 @@ def test_derivatives_are_those_of_the_density(name):
         assert np.abs(rise).max() > 1e-3  # a slope that is nowhere would pass the above
 
 
+CUMULANTS = {"exp": np.exp, "softplus": lambda eta: np.log1p(np.exp(eta))}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_family_has_the_cumulant_function_that_it_names_and_else_none(name):
+    one = family(name)
+    y, trials, p = rows(one)
+    has = [
+        kind
+        for kind, a in CUMULANTS.items()
+        if one.linear(LEVELS) == len(p) == 1
+        and np.allclose(one.log_density(y, trials, p), y * p[0] - trials * a(p[0]), atol=1e-12)
+    ]
+    assert has == [one.cumulant] * bool(one.cumulant)
+
+
 SCIPY = {
     "logistic": lambda y, k, p: stats.bernoulli.logpmf(y, 1 / (1 + np.exp(-p[0]))),
     "binomial": lambda y, k, p: stats.binom.logpmf(y, k, 1 / (1 + np.exp(-p[0]))),

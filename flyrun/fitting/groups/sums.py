@@ -37,11 +37,11 @@ def of_groups(
 
     eta: (n, S) without effects; effect: those at the nodes, q of (g, S, K); aux: (S, 1) each.
     """
-    if family.name == "poisson" and z is None:
+    if family.cumulant == "exp" and z is None:
         return _linear(rows, block, eta, None, effect) - np.add.reduceat(
             column(rows.weights) * np.exp(eta), block.starts, axis=0
         )[:, :, None] * np.exp(effect[0])
-    odds = family.name in ("logistic", "binomial") and _alike(rows)
+    odds = family.cumulant == "softplus" and _alike(rows)
     if odds and (at_once := _together(_reach(eta, z, effect))):
         return _linear(rows, block, eta, z, effect) - _log_products(block, eta, z, effect, at_once)
     y, trials, weights = (
@@ -70,8 +70,8 @@ def log_integrals(
     At nodes centre + scale·grid, (g, S) and (K,). None where rows are few or this is not how to add them up;
     else eta, (n, S), is overwritten.
     """
-    poisson = family.name == "poisson"
-    if not block.many or not (poisson or (family.name in ("logistic", "binomial") and _alike(rows))):
+    poisson = family.cumulant == "exp"
+    if not block.many or not (poisson or (family.cumulant and _alike(rows))):
         return None
     together = _together(eta.max() + (centre + scale * grid.max()).max())
     if not together:

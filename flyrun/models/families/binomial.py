@@ -40,5 +40,6 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
+    cumulant="softplus",
     constant=lambda y, trials: gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0),
 )

@@ -39,5 +39,6 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
+    cumulant="exp",
     constant=lambda y, trials: -gammaln(y + 1.0),
 )
