@@ -1,7 +1,7 @@
 """Inference of global and local variables."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from flyrun.config.sampler.base import Sampler
 from flyrun.config.schema import option, setting
@@ -45,8 +45,24 @@ class StreamingVi(OfHierarchies):
     )
     inner: int = setting(10, "ascents of a batch under its prior", at_least=1)
     stale: int = setting(
-        0, "batches before it that a worker has not seen, as if so many more worked at once", at_least=0
+        0,
+        "batches before it that a simulated worker has not seen, as if so many more worked at once",
+        at_least=0,
     )
+    team: Literal["simulated", "threads", "processes", "dask"] = setting(
+        "simulated",
+        "or real workers that post what they find as it comes: threads, processes, dask of this machine",
+    )
+    workers: int = setting(1, "how many real ones work at once", at_least=1, at_most=1024)
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; real workers are as late as they are, simulated ones as they are told."""
+        if self.stale and self.team != "simulated":
+            return f"sampler.stale={self.stale}: real workers are as late as they are; choose sampler.stale=0"
+        if self.workers > 1 and self.team == "simulated":
+            late = f"choose sampler.stale={self.workers - 1}, or sampler.team=threads"
+            return f"sampler.workers={self.workers}: simulated workers are told by how late they are; {late}"
+        return super().unfit(arm)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,16 @@ class Prefetching(Sampler):
     family: ClassVar[str] = "flyrun.samplers.parallel.prefetching"
     paper: ClassVar[str] = (
         "Brockwell 2006, Byrd et al. 2008, Strid 2010, Angelino et al. 2014; Angelino, Johnson and Adams "
-        "2016, Algorithms 9 and 10; foretold by a quadratic: ours"
+        "2016, Algorithms 9 and 10; foretold by a quadratic: ours; delayed: "
+        "Byrd et al. 2010, Christen and Fox 2005"
     )
-    scheme: Literal["naive", "rejections", "static", "predictive", "foretold", "divided"] = setting(
-        "foretold",
-        "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
-        "foretold, by a quadratic; divided: the next alone, rows shared out",
+    scheme: Literal["naive", "rejections", "static", "predictive", "foretold", "delayed", "divided"] = (
+        setting(
+            "foretold",
+            "which steps: naive, all; rejections; static, the likeliest; predictive, by partial sums; "
+            "foretold, by a quadratic; delayed: what passes a quadratic's test is taken to be accepted; "
+            "divided: the next alone, rows shared out",
+        )
     )
     workers: int = setting(16, "how many evaluations at once; 1: the plain chain", at_least=1, at_most=1024)
     team: Literal["simulated", "threads", "processes", "dask"] = setting(
@@ -57,7 +61,7 @@ class Prefetching(Sampler):
 
     @property
     def at_map(self) -> bool:  # type: ignore[override]
-        return self.metric == "hessian" or self.scheme == "foretold"
+        return self.metric == "hessian" or self.scheme in ("foretold", "delayed")
 
     @property
     def shares(self) -> int:
@@ -66,7 +70,8 @@ class Prefetching(Sampler):
 
     def alone(self) -> "Prefetching":
         """The same chain with the same luck, whoever shares its work."""
-        return replace(self, scheme="naive", workers=1, team="simulated", latency=0.0, pause=0.0, batches=1)
+        alone = replace(self, workers=1, team="simulated", latency=0.0, pause=0.0, batches=1)
+        return alone if self.scheme == "delayed" else replace(alone, scheme="naive")
 
     def unfit(self, arm: Any) -> str:
         """As in the base class; latency is simulated, and predictions by partial sums need parts."""

@@ -23,7 +23,9 @@ def summarise(draws: Draws) -> Row:
     found: Row = {f"prefetch_{name}": mean for name, mean in means.items()}
     found["prefetch_steps"] = n_data / found["prefetch_span"]
     # What burn-in had evaluated ahead makes a short run seem to waste less than nothing.
-    found["prefetch_wasted"] = max(0.0, 1.0 - n_data / found["prefetch_queries"])
+    tested = draws.values("sample_stats", "tested")
+    needed = n_data * (1.0 if tested is None else float(np.mean(tested)))
+    found["prefetch_wasted"] = max(0.0, 1.0 - needed / found["prefetch_queries"])
     if (begun := draws.values("warmup_sample_stats", "span")) is not None:
         found["prefetch_steps_burn_in"] = n_data / float(np.mean(begun))
     for name in ("evaluations", "seconds"):

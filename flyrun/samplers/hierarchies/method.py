@@ -32,7 +32,7 @@ class OfHierarchies(Method):
 
     answers = "density"
     unit = "step"
-    shown = ("{queries} queries/step",)
+    shown: tuple[str, ...] = ("{queries} queries/step",)
     label, exact, setup_s = "", False, 0.0
     warm_up = first_step
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from flyrun.samplers.parallel.tree import Node, log_ratio
+from flyrun.samplers.parallel.tree import Node, Point, log_ratio
 
 _REMEMBERED = 200.0  # tests
 _PRIOR_BLOCKS = 4.0  # as good as so many blocks is what earlier tests tell of blocks' differences
@@ -70,8 +70,7 @@ class Quadratic:
         away = theta - self.centre
         return float(away @ (self.gradient - 0.5 * (self.curvature @ away)))
 
-    def accepts(self, node: Node) -> bool:
-        """How it foretells a node's test."""
-        new, old = node.proposal, node.current
+    def log_ratio(self, new: Point, old: Point) -> float:
+        """Logarithm of the ratio of posterior densities, as it foretells it."""
         ratio = self.log_likelihood(new.theta) - self.log_likelihood(old.theta)
-        return node.log_u < ratio + new.log_prior - old.log_prior
+        return ratio + new.log_prior - old.log_prior

@@ -3,14 +3,15 @@
 Or by scheme=divided its next step alone, each worker with a share of the rows (section 4.1.1).
 Angelino, Johnson & Adams (2016), section 4.1.2, after Brockwell (2006), Byrd et al. (2008), Strid (2010)
 and Angelino et al. (2014); and a path foretold by the quadratic at the MAP. Every scheme, however many and
-whatever its workers are, gives the draws of the chain of one worker, bit for bit.
+whatever its workers are, gives the draws of the chain of one worker, bit for bit; scheme=delayed has a chain
+of its own, of the same posterior.
 """
 
 import math
 import time
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from flyrun.samplers.on_data import OnData
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
 from flyrun.samplers.parallel.foresight import Memory, Quadratic
 from flyrun.samplers.parallel.hub import COUNTS, Hub
-from flyrun.samplers.parallel.schemes import SCHEMES, Foretold, depth, expected_steps
-from flyrun.samplers.parallel.team import Dask, Processes, Real, Simulated, Threads
+from flyrun.samplers.parallel.schemes import SCHEMES, Delayed, Foretold, depth, expected_steps
+from flyrun.samplers.parallel.team import Real, Simulated, sums_of
 from flyrun.samplers.parallel.tree import Point, Tree
 from flyrun.samplers.parallel.walk import Step, Walk, key_of
+from flyrun.samplers.pools import pool
 
 _TEAMS = 4  # that are started before it is given up
 
@@ -68,7 +70,7 @@ class Prefetching(OnData):
             if self.config.metric == "hessian":
                 curvature = found.curvature + prior_curvature(arm, problem)
                 self.root = np.linalg.cholesky(np.linalg.inv(curvature))
-            if self.scheme is Foretold:
+            if self.scheme in (Foretold, Delayed):
                 self.quadratic = Quadratic(problem.fit.theta_map, found.gradient, found.curvature)
         self.evaluation_s = self._timed()
         self.own_queries += 2 * self.n_data
@@ -92,9 +94,8 @@ class Prefetching(OnData):
         workers, team = self.config.workers, self.config.team
         if team == "simulated":
             return None
-        if team == "threads":
-            return Threads(workers, self.blocks.sums)
-        return (Processes if team == "processes" else Dask)(workers, self.arm, self.folder)
+        own = self.blocks.sums if team == "threads" else partial(sums_of, self.arm, self.folder.absolute())
+        return Real(workers, pool(team, workers), own)
 
     @cached_property
     def message_s(self) -> float | None:
@@ -122,7 +123,8 @@ class Prefetching(OnData):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations. Draws: theta (n // thin, P); by step, (n,): accepted, what the hub counts, and
-        how long it took in evaluations (simulated) or seconds; with a quadratic, whether it was wrong.
+        how long it took in evaluations (simulated) or seconds; with a quadratic, whether it was wrong, and by
+        scheme=delayed whether the likelihood was asked for.
 
         A worker process that dies takes its team along; another one does these iterations again.
         """
@@ -140,7 +142,7 @@ class Prefetching(OnData):
         scheme = self.scheme(self.config.workers, memory, self.quadratic)
         hub = Hub(tree, scheme, team, self.blocks, state["counts"])
         after, thin, burn_in = state["after"].copy(), self.arm.protocol.thin, self.arm.protocol.burn_in
-        accepted, wrong, kept = np.zeros(n, bool), np.zeros(n), []
+        accepted, tested, wrong, kept = np.zeros(n, bool), np.zeros(n, bool), np.zeros(n), []
         counted, clock = [state["counts"]], [float(state["clock"][0])]
         began, before = time.perf_counter(), clock[0]
 
@@ -151,9 +153,11 @@ class Prefetching(OnData):
         for k in range(n):
             accepted[k] = hub.decide()
             root = tree.root
-            memory.learn(root, accepted[k])
+            tested[k] = root.passes
+            if tested[k]:
+                memory.learn(root, accepted[k])
             if self.quadratic is not None:
-                wrong[k] = self.quadratic.accepts(root) != accepted[k]
+                wrong[k] = scheme.chance(tree, root) != accepted[k]
             if root.t >= burn_in:
                 after += (1.0, accepted[k], wrong[k])
             tree.advance(bool(accepted[k]))
@@ -166,7 +170,7 @@ class Prefetching(OnData):
         told = dict(zip(COUNTS, np.diff(counted, axis=0).T, strict=True))
         told["evaluations" if isinstance(team, Simulated) else "seconds"] = np.diff(clock)
         if self.quadratic is not None:
-            told["wrong"] = wrong
+            told |= {"wrong": wrong} if self.scheme is Foretold else {"wrong": wrong, "tested": tested}
         new = {
             "memory": memory.values(),
             "counts": counted[-1],
@@ -187,7 +191,8 @@ class Prefetching(OnData):
         walk = Walk(state["key"], self.root, config.target_accept, burn_in, config.step is not None)
         start = Point(state["theta"].copy(), self._log_prior(state["theta"]), state["sums"].tolist())
         t = int(state["iteration"][0])
-        tree = Tree(walk, self._log_prior, self.blocks.count, t, start, Step(*state["step"].tolist()))
+        cheap = self.quadratic.log_ratio if self.quadratic and self.scheme is Delayed else None
+        tree = Tree(walk, self._log_prior, self.blocks.count, t, start, Step(*state["step"].tolist()), cheap)
         for path, sums in zip(state["ahead_path"], state["ahead_sums"], strict=True):
             tree.at(str(path)).proposal.sums = sums[~np.isnan(sums)].tolist()
         return tree

@@ -10,6 +10,8 @@ rejections   0: along rejections alone (Byrd et al. 2008, "speculative moves")
 static       the share accepted so far (Strid 2010)
 predictive   by partial sums, block by block, wherever a worker is most of use (Angelino et al. 2014)
 foretold     0 or 1, as a quadratic at the MAP foretells it: one path (ours; Strid's remark)
+delayed      1 of what passes the quadratic's own test, which rejects the rest at once: likelihoods of two
+             speeds, and the slow one taken to accept (Byrd et al. 2010, "speculative chains"); another chain
 """
 
 import heapq
@@ -55,7 +57,7 @@ class Scheme:
         waiting = [(-1.0, next(order), tree.root)]
         while waiting and len(found) < count:
             reached, _, node = heapq.heappop(waiting)
-            if not (node.proposal.taken or tree.known(node.proposal)):
+            if node.passes and not (node.proposal.taken or tree.known(node.proposal)):
                 found.append(node.proposal)
             outcome = tree.outcome(node)
             accept = self.chance(tree, node) if outcome is None else float(outcome)
@@ -105,7 +107,14 @@ class Foretold(Scheme):
     """One path, each outcome foretold."""
 
     def chance(self, tree: Tree, node: Node) -> float:
-        return float(self.quadratic.accepts(node))  # type: ignore[union-attr]
+        return float(node.log_u < self.quadratic.log_ratio(node.proposal, node.current))  # type: ignore[union-attr]
+
+
+class Delayed(Scheme):
+    """One path, of acceptances where a proposal passes."""
+
+    def chance(self, tree: Tree, node: Node) -> float:
+        return float(node.passes)
 
 
 class Divided(Scheme):
@@ -128,6 +137,7 @@ SCHEMES: dict[str, type[Scheme]] = {
     "static": Static,
     "predictive": Predictive,
     "foretold": Foretold,
+    "delayed": Delayed,
     "divided": Divided,
 }
 
@@ -140,7 +150,7 @@ def depth(workers: int) -> int:
 def expected_steps(scheme: str, workers: int, rate: float, wrong: float) -> float:
     """Steps a round in theory, the sum over the nodes evaluated of the chance to reach them; NaN: not known.
 
-    rate: share accepted.  wrong: share of outcomes foretold wrongly.
+    rate: share accepted.  wrong: share of outcomes foretold wrongly; by delayed these pass and are rejected.
     """
     if scheme == "naive":
         return float(depth(workers))
@@ -148,6 +158,8 @@ def expected_steps(scheme: str, workers: int, rate: float, wrong: float) -> floa
         return _run(workers, rate)
     if scheme == "foretold":
         return _run(workers, wrong)
+    if scheme == "delayed" and (passed := rate + wrong):
+        return _run(workers, wrong / passed) / passed
     if scheme == "static":
         reached, total = [-1.0], 0.0
         for _ in range(workers):

@@ -1,24 +1,19 @@
-"""Workers who evaluate blocks of a log likelihood: logical ones, threads, processes, or Dask's.
+"""Workers who evaluate blocks of a log likelihood: logical ones, or a pool's.
 
 What they are changes when results come, and no bit of them.
 """
 
-import contextlib
-import logging
 import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from flyrun import children
 from flyrun.config.arm import Arm
-from flyrun.errors import ConfigError
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
 
 Sums = Callable[[np.ndarray, int, int], list[float]]
@@ -62,25 +57,20 @@ class Simulated(Team):
 
 
 class Real(Team):
-    """Workers of a pool of futures. Derive from it: `_start`, `_wait`."""
+    """The workers of a pool, who call `sums`."""
 
-    def __init__(self, workers: int):
+    def __init__(self, workers: int, pool: Executor, sums: Sums):
         super().__init__(workers)
-        self._numbers: dict[Any, int] = {}
-
-    @abstractmethod
-    def _start(self, theta: np.ndarray, first: int, last: int) -> Any:
-        """A future of the sums."""
-
-    @abstractmethod
-    def _wait(self, futures: list[Any]) -> set[Any]:
-        """Those that are done, one at least."""
+        self._pool, self.sums = pool, sums
+        self._numbers: dict[Future, int] = {}
+        weakref.finalize(self, pool.shutdown, wait=False)
 
     def submit(self, number: int, theta: np.ndarray, first: int, last: int) -> None:
-        self._numbers[self._start(theta, first, last)] = number
+        self._numbers[self._pool.submit(self.sums, theta, first, last)] = number
 
     def finished(self) -> list[tuple[int, list[float]]]:
-        return [(self._numbers.pop(one), one.result()) for one in self._wait(list(self._numbers))]
+        done = wait(self._numbers, return_when=FIRST_COMPLETED).done
+        return [(self._numbers.pop(one), one.result()) for one in done]
 
     def message_s(self, theta: np.ndarray, times: int = 7) -> float:
         """Seconds of a round in which nobody has anything to do, a median; the first starts them."""
@@ -95,82 +85,10 @@ class Real(Team):
         return float(np.median(taken[1:]))
 
 
-class Threads(Real):
-    """Threads of this process: compiled likelihoods hold no lock."""
-
-    def __init__(self, workers: int, sums: Sums):
-        super().__init__(workers)
-        self.sums, self._pool = sums, ThreadPoolExecutor(workers)
-        weakref.finalize(self, self._pool.shutdown, wait=False)
-
-    def _start(self, theta: np.ndarray, first: int, last: int) -> Future:
-        return self._pool.submit(self.sums, theta, first, last)
-
-    def _wait(self, futures: list[Any]) -> set[Any]:
-        return wait(futures, return_when=FIRST_COMPLETED).done
-
-
-class Processes(Real):
-    """Processes of this machine, which read the data themselves."""
-
-    def __init__(self, workers: int, arm: Arm, folder: Path):
-        super().__init__(workers)
-        self.given = arm, folder
-        self._pool = children.Pool(workers)
-        weakref.finalize(self, self._pool.shutdown, wait=False)
-
-    def _start(self, theta: np.ndarray, first: int, last: int) -> Future:
-        return self._pool.submit(_sums, *self.given, theta, first, last)
-
-    def _wait(self, futures: list[Any]) -> set[Any]:
-        return wait(futures, return_when=FIRST_COMPLETED).done
-
-
-class Dask(Real):
-    """Processes of a Dask cluster on this machine."""
-
-    def __init__(self, workers: int, arm: Arm, folder: Path):
-        try:
-            import distributed  # late: an extra
-        except ImportError as error:
-            raise ConfigError(
-                "sampler.team=dask: needs distributed; install with `pip install 'flyrun[dask]'`, or choose "
-                "sampler.team=processes"
-            ) from error
-        super().__init__(workers)
-        self.given = arm, folder.absolute()
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        with children.sigint_blocked():
-            try:
-                cluster = distributed.LocalCluster(
-                    n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None
-                )
-            except (AssertionError, RuntimeError) as error:  # a worker of Dask's may have no children
-                raise ConfigError(
-                    "sampler.team=dask: no cluster can be started within a worker of executor=dask; "
-                    "choose executor=local"
-                ) from error
-            self._client = distributed.Client(cluster)
-        self._distributed = distributed
-        weakref.finalize(self, _close, self._client, cluster)
-
-    def _start(self, theta: np.ndarray, first: int, last: int) -> Any:
-        return self._client.submit(_sums, *self.given, theta, first, last, pure=False)
-
-    def _wait(self, futures: list[Any]) -> set[Any]:
-        return self._distributed.wait(futures, return_when="FIRST_COMPLETED").done
-
-
-def _close(client: Any, cluster: Any) -> None:
-    with contextlib.suppress(Exception):
-        client.close()
-        cluster.close()
-
-
 _blocks: dict[str, Blocks] = {}
 
 
-def _sums(arm: Arm, folder: Path, theta: np.ndarray, first: int, last: int) -> list[float]:
+def sums_of(arm: Arm, folder: Path, theta: np.ndarray, first: int, last: int) -> list[float]:
     """In a worker process: the blocks' sums; the data are bound at the first call."""
     key = f"{arm.settings()}{folder}"
     if key not in _blocks:

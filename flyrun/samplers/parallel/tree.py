@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from flyrun.samplers.parallel.walk import Step, Walk
+from flyrun.samplers.parallel.walk import Luck, Step, Walk
 
 LogDensity = Callable[[np.ndarray], float]
 
@@ -43,19 +43,24 @@ class Point:
 
 
 class Node:
-    """The proposal of iteration t.  current: the state that it is tested against.  step: in use there."""
+    """The proposal of iteration t.  current: the state that it is tested against.  step: in use there.
 
-    __slots__ = ("children", "current", "log_u", "proposal", "step", "t")
+    first: logarithm of a cheap density's ratio, by which a proposal is tested before; 0 passes always.
+    """
 
-    def __init__(self, t: int, current: Point, step: Step, proposal: Point, log_u: float):
-        self.t, self.current, self.step, self.proposal, self.log_u = t, current, step, proposal, log_u
+    __slots__ = ("children", "current", "first", "log_u", "passes", "proposal", "step", "t")
+
+    def __init__(self, t: int, current: Point, step: Step, proposal: Point, luck: Luck, first: float = 0.0):
+        self.t, self.current, self.step, self.proposal, self.log_u = t, current, step, proposal, luck.log_u
+        self.first, self.passes = first, luck.log_v <= first
         self.children: list[Node | None] = [None, None]  # after a rejection, after an acceptance
 
 
 class Tree:
     """Grown where it is looked at, cut to a branch where an outcome is known.
 
-    log_prior: of a position.  n_blocks: sums that make a point known.
+    log_prior: of a position.  n_blocks: sums that make a point known.  cheap: log ratio of a density that
+    proposals, beside where the chain stands, are tested by before; None: of no such density.
     """
 
     def __init__(
@@ -66,14 +71,17 @@ class Tree:
         t: int,
         at: Point,
         step: Step,
+        cheap: Callable[[Point, Point], float] | None = None,
     ):
-        self.walk, self.log_prior, self.n_blocks = walk, log_prior, n_blocks
+        self.walk, self.log_prior, self.n_blocks, self.cheap = walk, log_prior, n_blocks, cheap
         self.root = self._node(t, at, step)
 
     def _node(self, t: int, current: Point, step: Step) -> Node:
         luck = self.walk.luck(t)
         theta = self.walk.proposal(current.theta, step, luck)
-        return Node(t, current, step, Point(theta, self.log_prior(theta)), luck.log_u)
+        proposal = Point(theta, self.log_prior(theta))
+        first = 0.0 if self.cheap is None else self.cheap(proposal, current)
+        return Node(t, current, step, proposal, luck, first)
 
     def child(self, node: Node, accepted: bool) -> Node:
         """The next iteration's node after this outcome of a node's."""
@@ -88,10 +96,16 @@ class Tree:
         return len(point.sums) == self.n_blocks
 
     def outcome(self, node: Node) -> bool | None:
-        """Whether a node's proposal is accepted; None while it or the state beside it is not known."""
+        """Whether a node's proposal is accepted; None while it or the state beside it is not known.
+
+        One that does not pass is rejected unseen; the rest are tested by what is left of the ratio: delayed
+        acceptance (Christen & Fox 2005).
+        """
+        if not node.passes:
+            return False
         if not (self.known(node.proposal) and self.known(node.current)):
             return None
-        return node.log_u < log_ratio(node)
+        return node.log_u < log_ratio(node) - node.first
 
     def advance(self, accepted: bool) -> None:
         """The root's outcome is known: its branch is the tree, the other one goes."""

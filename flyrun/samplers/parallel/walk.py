@@ -20,6 +20,7 @@ class Luck(NamedTuple):
 
     noise: np.ndarray  # (P,) standard normals
     log_u: float  # of the test of acceptance
+    log_v: float  # of the test before it, by scheme=delayed
 
 
 class Step(NamedTuple):
@@ -47,7 +48,7 @@ class Walk:
                 self._known.clear()
             rng = np.random.Generator(np.random.Philox(counter=[0, 0, 0, t], key=self.key))
             noise = rng.standard_normal(len(self.root))
-            self._known[t] = Luck(noise, -rng.standard_exponential())
+            self._known[t] = Luck(noise, -rng.standard_exponential(), -rng.standard_exponential())
         return self._known[t]
 
     def proposal(self, theta: np.ndarray, step: Step, luck: Luck) -> np.ndarray:

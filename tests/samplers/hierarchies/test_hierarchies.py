@@ -1,5 +1,7 @@
 """Global and local variables: closed forms, slopes of the bound, who ends where; each with a broken twin."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -122,6 +124,73 @@ def test_a_stream_of_conjugate_batches_is_exact_however_stale(tmp_path, monkeypa
     assert after(method, 5)["natural"][0] > 1.01 * method.model.exact[0]
 
 
+def in_order(choose):
+    """In place of `wait`: of the batches that are out the one that `choose` takes has come."""
+    return lambda out, return_when: SimpleNamespace(done=[choose(list(out))])
+
+
+@pytest.mark.parametrize("choose", [np.random.default_rng(0).choice, list.pop], ids=["any", "last first"])
+def test_real_workers_may_post_conjugate_batches_in_any_order(tmp_path, monkeypatch, choose):
+    """One that is posted twice in place of another shows: the negative control."""
+    words = ("sampler=streaming_vi", "sampler.batch=9", "sampler.team=threads", "sampler.workers=3")
+    method = method_of(tmp_path, *MEANS, *words)
+    sites = method.model.sites
+    monkeypatch.setattr(method.model, "local", lambda at, index: Local(sites(index), 0.0))
+    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(choose))
+    state, first = method.advance(method.init(0), 2)
+    state, told = method.advance(state, 6)
+    np.testing.assert_allclose(state["natural"], method.model.exact, rtol=1e-12)
+    assert told["late"].max() >= 2
+    assert first["visits"].sum() + told["visits"].sum() == 40
+    assert first["queries"].sum() + told["queries"].sum() == 400
+    assert 160 <= state["span"][0] < 400
+    rows = method.rows
+    monkeypatch.setattr(method, "rows", lambda rng, key, t: rows(rng, key, 3 if t == 4 else t))
+    twice = after(method, 8)["natural"]
+    assert abs(twice[1] / method.model.exact[1] - 1) > 0.01
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_real_workers_that_post_in_turn_are_the_simulated_ones(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(lambda out: out[0]))
+    words = (*BLOBS, "model.n_components=3", "sampler=streaming_vi", "sampler.batch=60", "sampler.inner=3")
+    team = ("sampler.team=threads", f"sampler.workers={workers}")
+    luck = {name: method_of(tmp_path, *words, *team).init(0)[name] for name in ("rng", "key")}
+
+    def made(*more):
+        method = method_of(tmp_path, *words, *more)
+        return method.advance(method.init(0) | luck, 10)[0]["natural"]
+
+    np.testing.assert_array_equal(made(*team), made(f"sampler.stale={workers - 1}"))
+    assert not np.allclose(made(*team), made(f"sampler.stale={workers}"))
+
+
+def test_batches_that_are_out_at_a_checkpoint_come_after_it(tmp_path, monkeypatch):
+    """Once each, in the process that goes on and in another one; dropped they are missed: the control."""
+    words = (*BLOBS, "model.n_components=3", "sampler=streaming_vi", "sampler.batch=60", "sampler.inner=1")
+    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(list.pop))
+    mine, other = (method_of(tmp_path, *words, "sampler.team=threads", "sampler.workers=3") for _ in "12")
+    state = mine.advance(mine.init(0), 4)[0]
+    assert (state["out"][:, 0] >= 0).sum() == 2
+    ends = [one.advance(state, 10)[0]["natural"] for one in (mine, other)]
+    np.testing.assert_array_equal(*ends)
+    rows = mine.model.n_data
+    weights = [end[:3].sum() - mine.model.prior[:3].sum() for end in ends]
+    assert weights == pytest.approx([rows, rows])
+    lost = other.advance(state | {"out": np.full((3, 3), -1.0)}, 10)[0]["natural"]
+    assert lost[:3].sum() - mine.model.prior[:3].sum() != pytest.approx(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("team", ["processes", "dask"])
+def test_workers_in_other_processes_find_the_same(tmp_path, team):
+    pytest.importorskip("distributed")
+    words = (*MEANS, "sampler=streaming_vi", "sampler.batch=9")
+    here, there = (method_of(tmp_path, *words, f"sampler.team={one}") for one in ("threads", team))
+    start = here.init(0)
+    np.testing.assert_array_equal(there.advance(start, 8)[0]["natural"], here.advance(start, 8)[0]["natural"])
+
+
 def elbo(model, at):
     """Of q(θ)Πq(z_n), in closed form."""
     mean, variance = np.split(at, 2)[0], np.exp(2 * np.split(at, 2)[1])
@@ -200,6 +269,12 @@ def test_what_does_not_go_together_says_so(tmp_path):
             "model=gaussian_mixture",
             "sampler=svi",
         ): "no feature differs",
+        (
+            *MEANS,
+            "sampler=streaming_vi",
+            "sampler.workers=3",
+        ): "choose sampler.stale=2, or sampler.team=threads",
+        (*MEANS, "sampler=streaming_vi", "sampler.team=dask", "sampler.stale=1"): "choose sampler.stale=0",
         (*MEANS, "sampler=hierarchical_ep", "sampler.shards=41"): "take at most as many",
     }.items():
         with pytest.raises(ConfigError, match=told):

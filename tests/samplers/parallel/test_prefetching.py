@@ -3,6 +3,7 @@
 import functools
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from flyrun.samplers.method import prepare
 from flyrun.samplers.parallel import prefetching, tree
 from flyrun.samplers.parallel.foresight import Memory, Quadratic
 from flyrun.samplers.parallel.schemes import SCHEMES, depth, expected_steps
-from flyrun.samplers.parallel.team import Threads
+from flyrun.samplers.parallel.team import Real
 from flyrun.samplers.parallel.walk import Luck, Walk
 
 N, SHORT = 60, 120
@@ -57,23 +58,33 @@ def alone(folder):
     return run(method_of(folder, "naive", 1))
 
 
+@pytest.fixture(scope="module")
+def alone_by(folder, alone):
+    """The chain of one worker by a scheme: delayed has another chain."""
+    delayed = run(method_of(folder, "delayed", 1))
+    assert not np.array_equal(delayed["theta"], alone["theta"])
+    return lambda scheme: delayed if scheme == "delayed" else alone
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("workers", [1, 2, 4, 16, 64])
-def test_every_scheme_gives_the_serial_chain_bit_for_bit(folder, alone, scheme, workers):
+def test_every_scheme_gives_the_serial_chain_bit_for_bit(folder, alone_by, scheme, workers):
+    alone = alone_by(scheme)
     told = run(method_of(folder, scheme, workers))
     np.testing.assert_array_equal(told["theta"], alone["theta"])
     np.testing.assert_array_equal(told["accepted"], alone["accepted"])
     assert 0.05 < alone["accepted"].mean() < 0.8
     if workers == 1:
-        np.testing.assert_array_equal(told["queries"], [2 * N, *[N] * (SHORT - 1)])
+        tested = told.get("tested", np.ones(SHORT))
+        np.testing.assert_array_equal(told["queries"], N * (tested + np.eye(SHORT)[0]))
         np.testing.assert_array_equal(told["span"], told["queries"])
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_threads_and_any_latency_give_it_too(folder, alone, scheme):
+def test_threads_and_any_latency_give_it_too(folder, alone_by, scheme):
     for more in ({"team": "threads"}, {"latency": 0.3}):
         told = run(method_of(folder, scheme, 2, **more))
-        np.testing.assert_array_equal(told["theta"], alone["theta"])
+        np.testing.assert_array_equal(told["theta"], alone_by(scheme)["theta"])
 
 
 @pytest.mark.slow
@@ -101,7 +112,7 @@ def test_blocks_are_a_choice_of_rounding_alone(folder, alone, blocks):
     np.testing.assert_allclose(told["theta"], alone["theta"], rtol=1e-9)
 
 
-class AnyOrder(Threads):
+class AnyOrder(Real):
     """Tells of one after the other in any order: children may be known before their parents."""
 
     luck = np.random.default_rng(0)
@@ -115,15 +126,16 @@ class AnyOrder(Threads):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_results_may_come_in_any_order(folder, alone, scheme):
+def test_results_may_come_in_any_order(folder, alone_by, scheme):
     method = method_of(folder, scheme, 16)
-    method.real = AnyOrder(16, method.blocks.sums)
-    np.testing.assert_array_equal(run(method)["theta"], alone["theta"])
+    method.real = AnyOrder(16, ThreadPoolExecutor(1), method.blocks.sums)
+    np.testing.assert_array_equal(run(method)["theta"], alone_by(scheme)["theta"])
 
 
 def test_a_quadratic_that_is_always_wrong_costs_time_and_no_bit(folder, alone, monkeypatch):
     right = run(method_of(folder, "foretold", 16))
-    monkeypatch.setattr(Quadratic, "accepts", lambda self, node: node.log_u > -0.2)
+    ratio = Quadratic.log_ratio
+    monkeypatch.setattr(Quadratic, "log_ratio", lambda *given: -2.0 * ratio(*given))
     wrong = run(method_of(folder, "foretold", 16))
     np.testing.assert_array_equal(wrong["theta"], alone["theta"])
     assert wrong["span"].sum() > 1.5 * right["span"].sum()
@@ -138,7 +150,7 @@ class ByNode(Walk):
     def luck(self, t):
         self.asked += 1
         rng = np.random.Generator(np.random.Philox(counter=[0, 0, self.asked, t], key=self.key))
-        return Luck(rng.standard_normal(len(self.root)), -rng.standard_exponential())
+        return Luck(rng.standard_normal(len(self.root)), -rng.standard_exponential(), 0.0)
 
 
 def test_luck_by_node_is_found_out(folder, alone, monkeypatch):
@@ -187,6 +199,26 @@ def test_the_posterior_is_agreed_with_and_not_by_accepting_by_the_estimate(gauss
     monkeypatch.setattr(Memory, "learn", lambda *_: None)  # there are no whole sums to learn from
     away, ratio = gaussian("predictive", 2)
     assert away > 8 or abs(ratio - 1) > 0.3
+
+
+class BothTests(tree.Tree):
+    """Broken: what passed the quadratic's test is tested by the whole ratio."""
+
+    def outcome(self, node):
+        whole = super().outcome(node)
+        return whole and bool(node.log_u < tree.log_ratio(node))
+
+
+def test_what_a_poor_quadratic_rejects_first_leaves_the_posterior(gaussian, monkeypatch):
+    """Its curvature is half as large again as the right one: so the second test has work to do."""
+    likelihood = Quadratic.log_likelihood
+    monkeypatch.setattr(Quadratic, "log_likelihood", lambda *given: 1.5 * likelihood(*given))
+    away, ratio = gaussian("delayed", 8)
+    assert away < 4
+    assert ratio == pytest.approx(1, abs=0.1)
+    monkeypatch.setattr(prefetching, "Tree", BothTests)
+    away, ratio = gaussian("delayed", 8)
+    assert ratio < 0.8
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -248,7 +280,7 @@ def test_shares_are_put_in_their_place(folder, monkeypatch):
         monkeypatch.setattr(prefetching, "Point", point_class)
         monkeypatch.setattr(tree, "Point", point_class)
         method = method_of(folder, "divided", 5)
-        method.real = AnyOrder(5, method.blocks.sums)
+        method.real = AnyOrder(5, ThreadPoolExecutor(1), method.blocks.sums)
         return method.advance(method.init(3), 40)[0]["sums"]
 
     serial = method_of(folder, "naive", 1)
@@ -276,13 +308,16 @@ def test_expected_steps_are_the_closed_forms():
         assert expected_steps("static", workers, rate, 0.0) == pytest.approx(steps, abs=0.01)
     assert expected_steps("static", 15, 0.5, 0.0) == pytest.approx(4)  # all paths are alike
     assert expected_steps("foretold", 16, 0.3, 0.0) == 16
+    assert expected_steps("delayed", 16, 0.25, 0.0) == 64  # a quarter passes
+    assert expected_steps("delayed", 1, 0.25, 0.25) == 2
+    assert np.isnan(expected_steps("delayed", 16, 0.0, 0.0))
     assert np.isnan(expected_steps("predictive", 16, 0.3, 0.0))
 
 
-@pytest.mark.parametrize("scheme", ["naive", "rejections", "static", "foretold"])
+@pytest.mark.parametrize("scheme", ["naive", "rejections", "static", "foretold", "delayed"])
 def test_steps_a_round_are_as_expected(folder, scheme):
     words = [*TOY, "protocol.iterations=3000", "protocol.burn_in=500"]
-    method = method_of(folder, scheme, 8, words, batches=1)
+    method = method_of(folder, scheme, 2 if scheme == "delayed" else 8, words, batches=1)
     state, told = method.advance(method.init(0), 3000)
     seen = 2500 * N / told["span"][500:].sum()
     # some 600 rounds or more, whose lengths have sds of half their mean: 5 % are two and a half errors
@@ -294,7 +329,7 @@ def test_chances_become_outcomes_as_sums_come_in():
     memory, old = Memory(np.array([0.3, -1.0, 2.0, 0.02, 50.0])), tree.Point(np.zeros(1), 0.0)
     new = tree.Point(np.ones(1), 0.0)
     old.sums, differences = [0.0] * 10, rng.normal(0.3, 0.1, 10)
-    node = tree.Node(0, old, None, new, log_u=-0.5)
+    node = tree.Node(0, old, None, new, Luck(np.zeros(1), -0.5, 0.0))
     chances = []
     for known in range(10):
         new.sums = differences[:known].tolist()
@@ -320,7 +355,7 @@ def test_who_gains_nothing_is_told(folder):
 
 
 BAD = {
-    "sampler.scheme=guess": "must be naive, .*, foretold or divided, such as foretold",
+    "sampler.scheme=guess": "must be naive, .*, delayed or divided, such as foretold",
     "sampler.team=mpi": "must be simulated, threads, processes or dask, such as simulated",
     "sampler.workers=0": "must be a whole number in \\[1, 1024\\], such as 16",
     "sampler.team=threads sampler.latency=0.1": "real workers have their own; choose sampler.latency=0",
