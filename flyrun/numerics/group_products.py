@@ -94,3 +94,90 @@ def log_integrals(
                 total[s] += exp_negative(value[k, s] - top[s])
         for s in range(out.shape[0]):
             out[s] += level[group, s] + (top[s] + log_positive(total[s]))
+
+
+@jit
+def pair_integrals(
+    starts,
+    ends,
+    eta,
+    z,
+    y,
+    weights,
+    counts,
+    together,
+    centre,
+    root,
+    inverse,
+    level,
+    nodes,
+    log_weight,
+    up,
+    over,
+    product,
+    logs,
+    out,
+):
+    """out (S,) += Σ_g level + log Σ exp(log_weight + Σ y·p − ½|v|² − L) over pairs of nodes t, by groups.
+
+    p = η + b0 + z·b1; b0 = centre0 + root0·t0, b1 = centre1 + root1·t0 + root2·t1; v0 = b0·inverse0,
+    v1 = (b1 − inverse1·b0)·inverse2; L = Σ weights·e^p where these are counts, else Σ log(1 + e^p). e^p is a
+    product of three: of the centre, of t0 and of t1. eta (n, S) is overwritten; nodes: (k,), −t with each t;
+    log_weight: (k²,); up, over (k, S), product, logs (k², S): to work in; others: as in `log_integrals`.
+    """
+    several, top, total = nodes.shape[0], up[0], over[0]
+    half = several // 2
+    for group in range(starts.shape[0]):
+        logs[:] = 0.0
+        product[:] = 1.0
+        count, of_intercept, of_slope = 0, 0.0, 0.0
+        for row in range(starts[group], ends[group]):
+            of_intercept += y[row]
+            of_slope += y[row] * z[row]
+            for s in range(out.shape[0]):
+                level[group, s] += y[row] * eta[row, s]
+            for s in range(out.shape[0]):
+                eta[row, s] = _exp(eta[row, s] + centre[0, group, s] + z[row] * centre[1, group, s])
+            for s in range(out.shape[0]):
+                up[half, s] = eta[row, s]
+                over[half, s] = 1.0
+            for k in range(half):
+                for s in range(out.shape[0]):
+                    step = _exp(nodes[k] * (root[0, group, s] + z[row] * root[1, group, s]))
+                    up[k, s] = eta[row, s] * step
+                    up[several - 1 - k, s] = eta[row, s] / step
+                for s in range(out.shape[0]):
+                    step = _exp(nodes[k] * z[row] * root[2, group, s])
+                    over[k, s] = step
+                    over[several - 1 - k, s] = 1.0 / step
+            if counts:
+                for k in range(several * several):
+                    for s in range(out.shape[0]):
+                        logs[k, s] += weights[row] * up[k // several, s] * over[k % several, s]
+                continue
+            for k in range(several * several):
+                for s in range(out.shape[0]):
+                    product[k, s] *= 1.0 + up[k // several, s] * over[k % several, s]
+            count += 1
+            if count == together or row == ends[group] - 1:
+                for k in range(several * several):
+                    for s in range(out.shape[0]):
+                        logs[k, s] += log_positive(product[k, s])
+                        product[k, s] = 1.0
+                count = 0
+        top[:] = -np.inf
+        for k in range(several * several):
+            first, second = nodes[k // several], nodes[k % several]
+            for s in range(out.shape[0]):
+                b0 = centre[0, group, s] + root[0, group, s] * first
+                b1 = centre[1, group, s] + root[1, group, s] * first + root[2, group, s] * second
+                v0, v1 = b0 * inverse[0, s], (b1 - inverse[1, s] * b0) * inverse[2, s]
+                linear = of_intercept * b0 + of_slope * b1 - 0.5 * (v0 * v0 + v1 * v1)
+                logs[k, s] = log_weight[k] + linear - logs[k, s]
+                top[s] = max(top[s], logs[k, s])
+        total[:] = 0.0
+        for k in range(several * several):
+            for s in range(out.shape[0]):
+                total[s] += exp_negative(logs[k, s] - top[s])
+        for s in range(out.shape[0]):
+            out[s] += level[group, s] + (top[s] + log_positive(total[s]))

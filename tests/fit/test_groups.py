@@ -85,6 +85,15 @@ def test_derivatives_agree_with_differences(name: str, slope: bool) -> None:
         assert prior.slope[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
 
 
+def test_a_search_that_tries_a_singular_distribution_of_effects_is_told_that_it_is_no_number() -> None:
+    posterior = grouped("logistic", [5, 12, 30, 8], slope=True, nodes=3)
+    x = np.append(np.zeros(posterior.before), [-1.0, 0.5, -25.0])
+    with np.errstate(all="ignore"):
+        assert np.isnan(posterior.likelihood_at(x).value)
+    x[-1] = -5.0
+    assert np.isfinite(posterior.likelihood_at(x).value)
+
+
 @pytest.mark.parametrize("slope", [False, True])
 def test_closed_form_under_normal_noise_is_the_integral_over_coefficients(slope: bool) -> None:
     posterior = grouped("gaussian", [1, 4, 4, 9, 20], slope)
@@ -239,14 +248,17 @@ def test_few_draws_of_a_round_are_enough_or_another_follows(monkeypatch: pytest.
     assert one.rounds > 1  # of 500 not 400 are
 
 
+@pytest.mark.parametrize("slope", [False, True])
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
-def test_sums_that_are_compiled_are_those_that_are_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = grouped(name, [1, 3, 200, 9, 17])
+def test_sums_that_are_compiled_are_those_that_are_not(
+    name: str, slope: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = grouped(name, [1, 3, 200, 9, 17], slope, nodes=5 if slope else 15)
     at, _ = mode.find(posterior, posterior.start())
     posterior.settle(at)
     x = at + 0.3 * np.random.default_rng(1).standard_normal((11, posterior.size))
     plain, value = posterior.log_likelihood(x), posterior.likelihood_at(at).value
-    many = x + np.array([40.0, 40.0, 0.0])
+    many = x + np.append([40.0, 40.0], np.zeros(x.shape[1] - 2))
     right = posterior.log_likelihood(many)
     monkeypatch.setattr(integrated_out, "_MANY", 1)
     assert_allclose(posterior.log_likelihood(x), plain, rtol=1e-12)

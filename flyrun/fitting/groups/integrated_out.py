@@ -165,7 +165,9 @@ class GroupedPosterior(Posterior):
         at_once = max(_AT_ONCE, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
         parts = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
         grid, log_weight = self.grid(nodes)
-        items = ((draws, block) for draws in parts for block in self.grouped(grid.shape[1] * len(x[draws])))
+        # compiled sums of pairs hold predictors of rows and draws alone
+        held = 1 if self.effects == 2 and sums.compiled(self.family, self.rows) else grid.shape[1]
+        items = ((draws, block) for draws in parts for block in self.grouped(held * len(x[draws])))
 
         def one(item: tuple[slice, Block]) -> tuple[slice, np.ndarray]:
             with np.errstate(all="ignore"):
@@ -183,12 +185,17 @@ class GroupedPosterior(Posterior):
         """A block's part, (S,)."""
         rows, aux = self.rows.take(block.rows), [value[:, None] for value in self.auxiliaries(x)]
         eta = self.predictors(rows, x)[0]  # (n, S)
+        triangle, at = scales.triangle(self.h(x)), grid[-1]
         if self.effects == 1:
             centre, c = self._intercepts(x, block, rows, eta)
-            sd, at = scales.triangle(self.h(x))[0], grid[0]
-            found = sums.log_integrals(self.family, rows, block, eta, centre, c, sd, at, log_weight)
-            if found is not None:
-                return found
+            found = sums.log_integrals(self.family, rows, block, eta, centre, c, triangle[0], at, log_weight)
+        else:
+            assert self.follow is not None
+            placed = _pairs(self.h(x), self._pulls(x, block), self.follow.bend[block.groups])
+            how = *placed, triangle, at[: round(len(at) ** 0.5)], log_weight
+            found = sums.pair_integrals(self.family, rows, block, eta, self.z(block), *how)
+        if found is not None:
+            return found
         effect, level = self.placed(x, block, grid, rows, eta)
         inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
         inside += log_weight + level
@@ -205,9 +212,13 @@ class GroupedPosterior(Posterior):
         assert self.follow is not None
         if self.effects == 1:
             return _of_intercepts(self.h(x), *self._intercepts(x, block, rows, eta), grid)
+        return _spread(self.h(x), self._pulls(x, block), self.follow.bend[block.groups], grid)
+
+    def _pulls(self, x: np.ndarray, block: Block) -> list[np.ndarray]:
+        """As they follow x, of intercepts and slopes, (g, S) each."""
+        assert self.follow is not None
         nodes, away = self.follow, (x - self.follow.at)[:, : self.before]
-        pull = [nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T for j in range(2)]
-        return _spread(self.h(x), pull, nodes.bend[block.groups], grid)
+        return [nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T for j in range(2)]
 
     def _intercepts(
         self, x: np.ndarray, block: Block, rows: Rows, eta: np.ndarray
@@ -255,7 +266,7 @@ class GroupedPosterior(Posterior):
                     slope[:, j] = np.add.reduceat(up * one, block.starts)
                     for k, other in enumerate(columns):
                         own[:, j, k] = np.add.reduceat(down * one * other, block.starts)
-                step = np.linalg.solve(own + inverse, (slope - b @ inverse)[..., None])[..., 0]
+                step = _solved(own + inverse, slope - b @ inverse)
                 step = np.clip(np.nan_to_num(step), -_LONGEST, _LONGEST)
                 b = b + step
                 if np.abs(step).max() < _NEAR:
@@ -363,20 +374,36 @@ def _matrix(three: list[Any], q: int) -> np.ndarray:
     return np.array([[three[0], three[1]], [three[1], three[2]]])[:q, :q]
 
 
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(g, q) of (g, q, q) and (g, q), q of 1 or 2; no number where a matrix is singular."""
+    if right.shape[1] == 1:
+        return right / matrix[:, 0]
+    (a, b), (_, d) = matrix.transpose(1, 2, 0)
+    return (
+        np.stack([d * right[:, 0] - b * right[:, 1], a * right[:, 1] - b * right[:, 0]], 1)
+        / (a * d - b * b)[:, None]
+    )
+
+
+def _pairs(h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres of nodes, (2, g, S), and C00, C10, C11, (3, g, S), for pulls of intercepts and slopes."""
+    p00, p01, p11 = scales.precision(h)
+    a00, a01, a11 = p00 + bend[:, 0, 0, None], p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
+    determinant = a00 * a11 - a01**2
+    c00 = np.sqrt(a11 / determinant)
+    centre = [(a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant]
+    return np.stack(centre), np.stack([c00, -a01 / determinant / c00, a11**-0.5])
+
+
 def _spread(
     h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray, grid: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Effects at nodes t (q, K) for pulls (g, S), q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
-    p00, p01, p11 = scales.precision(h)
     t00, t10, t11 = scales.triangle(h)
-    a00 = p00 + bend[:, 0, 0, None]
     if len(pull) == 1:
+        a00 = scales.precision(h)[0] + bend[:, 0, 0, None]
         return _of_intercepts(h, pull[0] / a00, a00**-0.5, grid)
-    a01, a11 = p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
-    determinant = a00 * a11 - a01**2
-    c00, c11 = np.sqrt(a11 / determinant), a11**-0.5
-    c10 = -a01 / determinant / c00
-    centre = (a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant
+    centre, (c00, c10, c11) = _pairs(h, pull, bend)
     effect = [stepped(centre[0], (c00, grid[0])), stepped(centre[1], (c10, grid[0]), (c11, grid[1]))]
     v0 = effect[0] / t00[:, None]
     v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]

@@ -71,7 +71,7 @@ def log_integrals(
     else eta, (n, S), is overwritten.
     """
     poisson = family.cumulant == "exp"
-    if not block.many or not (poisson or (family.cumulant and _alike(rows))):
+    if not block.many or not compiled(family, rows):
         return None
     together = _together(eta.max() + (centre + scale * grid.max()).max())
     if not together:
@@ -87,6 +87,45 @@ def log_integrals(
     work = np.empty((4, len(grid), len(sd)))
     how = linear, level, centre, scale, sd**-2, grid, log_weight, work, found
     group_products.log_integrals(block.starts, ends, eta, together, mean, *how)
+    return found
+
+
+def compiled(family: Family, rows: Rows) -> bool:
+    """Whether there are compiled sums of many such rows."""
+    return family.cumulant == "exp" or bool(family.cumulant and _alike(rows))
+
+
+def pair_integrals(
+    family: Family,
+    rows: Rows,
+    block: Any,
+    eta: np.ndarray,
+    z: np.ndarray | None,
+    centre: np.ndarray,
+    root: np.ndarray,
+    triangle: tuple[np.ndarray, np.ndarray, np.ndarray],
+    nodes: np.ndarray,
+    log_weight: np.ndarray,
+) -> np.ndarray | None:
+    """As `log_integrals` of intercepts and slopes: at centre, (2, g, S), and root, (3, g, S) of C00, C10 and
+    C11, times pairs of nodes, an odd number of them about 0. triangle: T00, T10 and T11, (S,) each.
+    """
+    if z is None or not block.many or not compiled(family, rows):
+        return None
+    far, (c0, c1), (r00, r10, r11) = np.abs(z).max(), np.abs(centre).max((1, 2)), np.abs(root).max((1, 2))
+    together = _together(np.abs(eta).max() + c0 + far * c1 + nodes.max() * (r00 + far * (r10 + r11)))
+    if not together:
+        return None
+    from flyrun.numerics import group_products  # late: as below
+
+    t00, t10, t11 = triangle
+    weights, counts = rows.whole("weights"), family.cumulant == "exp"
+    level, inverse = np.log(root[0] * root[2] / (t00 * t11)), np.stack([1.0 / t00, t10 / t00, 1.0 / t11])
+    k, found = len(nodes), np.zeros(eta.shape[1])
+    room = [np.empty((count, len(found))) for count in (k, k, k * k, k * k)]
+    ends = np.append(block.starts[1:], len(eta))
+    how = counts, together, centre, root, inverse, level, nodes, log_weight, *room, found
+    group_products.pair_integrals(block.starts, ends, eta, z, weights * rows.target, weights, *how)
     return found
 
 
