@@ -4,7 +4,7 @@ import importlib
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,13 +195,17 @@ def common(arm: ArmResult, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band(axis, x, values, look: Look, label: str, positive: bool = False, marker: str | None = None) -> None:
-    """Mean line and a band of one sd; on a logarithmic axis the band stays above 0."""
+    """Mean line and a band of one sd; on a logarithmic axis the band stays above 0.
+
+    One method's lines on other data have one look: each is paler than the one before.
+    """
     mean = values.mean(axis=0)
     if positive and not (mean > 0).any():
         return  # a chain at rest, or of too few draws, has nothing to show there
+    before = [Look(line.get_color(), line.get_linestyle()) for line in axis.lines]
     axis.plot(
         x, mean, color=look.colour, linestyle=look.line, label=label.replace("_", " "), linewidth=1.4,
-        marker=marker, markersize=3,
+        marker=marker, markersize=3, alpha=0.7 ** before.count(look),
     )  # fmt: skip
     if len(values) > 1:
         sd = values.std(axis=0, ddof=1)
@@ -217,10 +221,20 @@ def faults(figure: "Figure") -> list[str]:
     shown = [axis for axis in figure.axes if axis.axison]
     empty = [k for k, axis in enumerate(shown, 1) if not _shows_data(axis)]
     found = [f"axis {k} of {len(shown)} shows no data" for k in empty]
+    found += [f"axis {k} of {len(shown)} has lines that look alike" for k in _alike(shown)]
     labels = {label for axis in shown for label in axis.get_legend_handles_labels()[1]}
     if len(labels) > MOST_LINES:
         found.append(f"{len(labels)} labelled lines, of which {MOST_LINES} at most can be told apart")
     return found
+
+
+def _alike(shown: list["Axes"]) -> Iterator[int]:
+    """Numbers of the axes with two labelled lines of one colour, line, marker and paleness."""
+    for k, axis in enumerate(shown, 1):
+        lines = [line for line in axis.lines if not str(line.get_label()).startswith("_")]
+        looks = [(one.get_color(), one.get_linestyle(), one.get_marker(), one.get_alpha()) for one in lines]
+        if len(set(looks)) < len(looks):
+            yield k
 
 
 def _shows_data(axis: "Axes") -> bool:

@@ -1,11 +1,12 @@
-"""A figure without data in an axis, or with more lines than can be told apart, is not published."""
+"""A figure without data in an axis, or with lines that cannot be told apart, is not published."""
 
 import numpy as np
 import pytest
 
 from flyrun.compare.publish import publish
 from flyrun.errors import StoreError
-from flyrun.report.figures import MOST_LINES, faults, new_figure
+from flyrun.report.colours import Look
+from flyrun.report.figures import MOST_LINES, band, faults, new_figure
 from flyrun.report.sections import cost
 from tests.stored import write_three_arms
 
@@ -65,9 +66,21 @@ def test_lines_that_cannot_be_told_apart_are_found(lines):
     figure = new_figure()
     axis = figure.subplots()
     for k in range(lines):
-        axis.plot([0, 1], [k, k], label=f"arm {k}")
+        axis.plot([0, 1], [k, k], "-" if k < 10 else ":", color=f"C{k % 10}", label=f"arm {k}")
         axis.plot([0, 1], [k, k + 1], label=f"_hidden {k}")
     assert len(faults(figure)) == (lines > MOST_LINES)
+
+
+def test_one_methods_lines_on_other_data_are_paler():
+    """Drawn as plain lines they look alike, which is found: the negative control."""
+    figure = new_figure()
+    axis, look, x = figure.subplots(), Look("#D55E00", "-"), np.arange(1.0, 4.0)
+    for k in range(4):
+        band(axis, x, np.array([x + k, x + k + 0.1]), look, f"n {k}")
+    assert faults(figure) == []
+    for line in axis.lines:
+        line.set_alpha(None)
+    assert faults(figure) == ["axis 1 of 1 has lines that look alike"]
 
 
 @pytest.mark.figures

@@ -22,7 +22,8 @@ VERB = Verb(
     run,
     about="""Builds the reports of finished runs anew and copies report.md, table.csv and the figures of
     each to a folder, to keep or to put under version control. settings.json keeps what the arms were set to.
-    A run is refused where a figure has an axis without data or more than ten labelled lines.""",
+    A run is refused where a figure has an axis without data, lines that look alike or more than ten labelled
+    lines.""",
     examples=("flyrun publish mnist_logreg", "flyrun publish mnist_logreg toy_flymc --out kept"),
 )
 VERB.takes_run("runs", nargs="+", help="a run's name or folder; every cell of it must be finished")

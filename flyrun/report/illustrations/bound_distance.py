@@ -39,13 +39,13 @@ def bright_against_distance(run: Run, run_dir: Path) -> Any:
     axis.errorbar(k, mean, sd, color=colour, marker="o", capsize=3, linewidth=1.5, label="measured")
     axis.axhline(PAPER_SHARE * n_data, color=BLUE, linewidth=1.2, linestyle=":")
     here = share_distance(points, n_data)
-    far = f": {here:.0f} sds here, {here * math.sqrt(PAPER_DATA / n_data):.0f} with its 1.8 million data"
+    far = f":\n{here:.0f} sds here, {here * math.sqrt(PAPER_DATA / n_data):.0f} with its 1.8 million data"
     axis.annotate(
         f"the paper's share of queries on OPV, {PAPER_SHARE:.1%}" + far * math.isfinite(here),
-        (0, PAPER_SHARE * n_data), (2, 3), textcoords="offset points", fontsize=8,
+        (0, PAPER_SHARE * n_data), (2, 4), textcoords="offset points", fontsize=8,
     )  # fmt: skip
     for x, y in zip(k, mean, strict=True):
-        axis.annotate(f"{y:,.0f}", (x, y), (6, -10), textcoords="offset points", fontsize=8)
+        axis.annotate(f"{y:,.0f}", (x, y), (6, -10), zorder=3, textcoords="offset points", fontsize=8)
     axis.set_xscale("symlog", linthresh=1)
     axis.set_yscale("log")
     axis.set_xticks(k, [f"{value:g}" for value in k])

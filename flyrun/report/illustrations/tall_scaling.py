@@ -50,7 +50,7 @@ def against_size(run: Run, run_dir: Path) -> Any:
             text = f"{y:,.0f}" if y >= 10 else f"{y:.2g}"
             axis.annotate(text, (x, top), (0, 6), textcoords="offset points", fontsize=8, ha="center")
         axis.set(xscale="log", yscale="log", ylabel=label)
-        axis.margins(x=0.12)
+        axis.margins(x=0.2)
         axis.set_ylim(0.4 * np.nanmin(values), 3.0 * np.nanmax(values))
         round_numbers(axis.yaxis)
     slope = table["queries_per_ess"].iloc[-1] * np.sqrt(sizes[-1] / sizes)

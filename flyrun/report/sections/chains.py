@@ -90,8 +90,10 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
     if len(burn_in) == 1 and (end := burn_in.pop()):
         for axis in (*above, bottom):
             axis.axvline(end, color=INK, linewidth=0.8, linestyle=":", alpha=0.8)
-        (*above, bottom)[0].annotate(
-            "end of burn-in", (end, 0.04), (-4, 0), xycoords=("data", "axes fraction"),
+        first = (*above, bottom)[0]
+        first.margins(y=0.14)  # room for words below all lines
+        first.annotate(
+            "end of burn-in", (end, 0.02), (-4, 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="right", fontsize=8,
         )  # fmt: skip
     for axis in above:
