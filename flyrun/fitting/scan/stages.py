@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
-from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
+from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
@@ -112,7 +112,9 @@ class Scan(Table):
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
         told = self._priors(layout_of(encoding, self.rows))
         self.parts, self.chance = encoding.parts, pilot.chance
-        start = Posterior(one, rows, coefficient_prior(one, levels, told), levels)
+        prior = coefficient_prior(one, levels, told)
+        # about a peaked prior's mode rows that matter would seem small
+        start = Posterior(one, rows, CoefficientPrior(prior.mean, prior.sd), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
