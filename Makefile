@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make table1 MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -163,6 +163,9 @@ bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables again
 
 bench_billion: $(VENV)/dev.stamp ## one scan of 10⁶ and 10⁷ generated rows, SGD, Newton and others; into results/measured/billion (minutes, 1.2 GB)
 	$(VENV)/bin/python -m tools.billion --out $(MEASURED)/billion $(ARGS)
+
+bench_groups: $(VENV)/dev.stamp ## fits of 10⁵ and 10⁶ rows with groups; into results/measured/groups (four minutes)
+	$(VENV)/bin/python -m tools.groups --out $(MEASURED)/groups $(ARGS)
 
 docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/config
 	$(VENV)/bin/python docs/generate.py

@@ -1,0 +1,1 @@
+"""What fits with groups take: seconds, effective draws and the quadrature's error."""
