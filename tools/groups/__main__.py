@@ -70,10 +70,10 @@ CASES = (
     Case("normal", "gaussian", 100_000, 1_000, 1.0),
     Case("poisson", "poisson", 100_000, 1_000, 10.0),
     Case("logistic", "logistic", 100_000, 1_000, 10.0),
-    Case("logistic, slopes", "logistic", 100_000, 1_000, 60.0, True),
-    Case("poisson, slopes", "poisson", 100_000, 1_000, 60.0, True),
-    Case("normal, many groups", "gaussian", 1_000_000, 100_000, 60.0),
-    Case("logistic, many groups", "logistic", 1_000_000, 100_000, 60.0),
+    Case("logistic with slopes", "logistic", 100_000, 1_000, 60.0, True),
+    Case("poisson with slopes", "poisson", 100_000, 1_000, 60.0, True),
+    Case("normal of many groups", "gaussian", 1_000_000, 100_000, 60.0),
+    Case("logistic of many groups", "logistic", 1_000_000, 100_000, 60.0),
 )
 
 
