@@ -17,7 +17,7 @@ from flyrun.fitting.by_weights import POSTERIOR
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scan import row_groups
+from flyrun.fitting.scan import table_files
 from flyrun.models.family import family
 from flyrun.report import summaries
 
@@ -95,7 +95,7 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
 def _table(folder: Path, table: dict[str, Any]) -> Table:
     """The table of a fit, as its file is. DataError where that has changed, ConfigError for many files."""
     settings = about(folder)["settings"]["dataset"] | table
-    if row_groups.several(settings["path"]):
+    if table_files.several(settings["path"]):
         raise ConfigError(
             f"{folder}: was fitted by a scan of {settings['path']}, whose rows are not read again; "
             "fit one file of them for this"

@@ -15,7 +15,7 @@ from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError
 from flyrun.fitting import priors
 from flyrun.fitting.request import Request, TypedTable
-from flyrun.fitting.scan import row_groups
+from flyrun.fitting.scan import table_files
 from flyrun.report import summaries
 from flyrun.runner import store
 
@@ -41,8 +41,8 @@ def read(request: Request) -> ReadTable:
 
 def look(request: Request) -> list[str]:
     """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
-    if row_groups.several(request.file):
-        first = row_groups.find(request.file).files[0].path
+    if table_files.several(request.file):
+        first = table_files.find(request.file).files[0].path
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )

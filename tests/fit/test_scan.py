@@ -11,7 +11,7 @@ from flyrun.errors import DataError
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan import block_sums, kept_sums, mappers, row_groups, row_weights, stages
+from flyrun.fitting.scan import block_sums, kept_sums, mappers, row_weights, stages, table_files
 from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
@@ -64,10 +64,10 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None, **settings):
     def in_turn(look, groups, words):
         return [mappers.run_group(look, group).result for group in groups]
 
-    found = row_groups.find(str(folder))
+    found = table_files.find(str(folder))
     request = Request(str(folder), "y", model, **settings)
     task = schema("model", model).task
-    columns = row_groups.chosen(found, "y", None, (), {})
+    columns = table_files.chosen(found, "y", None, (), {})
     made = Scan(request, found, columns, typed_table(request), mapper or in_turn, (said or []).append, seed)
     pilot = made.pilot()
     one = family(model)

@@ -13,7 +13,7 @@ from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
-from flyrun.fitting.scan import folds, mappers, row_groups, row_weights
+from flyrun.fitting.scan import folds, mappers, row_weights, table_files
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from tests.fit.test_scan import against_all_rows, all_rows, table, write
@@ -36,8 +36,8 @@ def folded(folder, model):
     def in_turn(look, groups, words):
         return [mappers.run_group(look, group).result for group in groups]
 
-    found, request = row_groups.find(str(folder)), Request(str(folder), "y", model, folds=FOLDS)
-    columns, one = row_groups.chosen(found, "y", None, (), {}), family(model)
+    found, request = table_files.find(str(folder)), Request(str(folder), "y", model, folds=FOLDS)
+    columns, one = table_files.chosen(found, "y", None, (), {}), family(model)
     made = Scan(request, found, columns, typed_table(request), in_turn, lambda line: None, 0)
     pilot = made.pilot()
     rows = [

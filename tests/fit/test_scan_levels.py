@@ -13,7 +13,7 @@ from flyrun.errors import ConfigError
 from flyrun.fitting import level_fits
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
-from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights
+from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.one_look import Split
 from flyrun.models.family import family
@@ -48,8 +48,8 @@ def by_land(rng, n=2_000, model="logistic", order=False, rare=40):
 def scans(folder, model="logistic", mapper=None, **settings):
     """What a scan of a folder found of each level, and how often it read the files."""
     request = Request(str(folder), "y", model, by="land", **settings)
-    found, options = row_groups.find(str(folder)), typed_table(request)
-    columns = row_groups.chosen(found, "y", None, ("land",), {})
+    found, options = table_files.find(str(folder)), typed_table(request)
+    columns = table_files.chosen(found, "y", None, ("land",), {})
     mapper = mapper or mappers.Mapper(mappers.in_turn, kept_sums.Kept(folder / "kept"), lambda line: None)
     made = LevelScans(request, found, columns, options, mapper, lambda line: None, 0)
     made.pilot()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flyrun.data.table import formula
-from flyrun.fitting.scan import mappers, row_groups, terms, text_levels
+from flyrun.fitting.scan import mappers, table_files, terms, text_levels
 from flyrun.fitting.scan.text_levels import TextLook
 from tests.fit.test_scan import write
 
@@ -23,7 +23,7 @@ def found(folder):
     rng = np.random.default_rng(2)
     kinds = np.repeat(["b", "a", "c"], N // 3)
     columns = {"dose": np.sort(rng.gamma(2.0, 1.0, N)), "age": rng.permutation(np.linspace(20, 90, N))}
-    shards = row_groups.find(str(write(folder / "shards", columns | {"kind": kinds, "y": kinds}, group=50)))
+    shards = table_files.find(str(write(folder / "shards", columns | {"kind": kinds, "y": kinds}, group=50)))
     names, groups = ("dose", "age", "kind"), [[block] for block in shards.blocks]
     words = text_levels.tree(in_turn(TextLook(("kind",)), groups, ""))
     levels = (("kind", words.of("kind")),)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flyrun.config.executor import Dask
-from flyrun.fitting.scan import kept_sums, mappers, row_groups, row_weights
+from flyrun.fitting.scan import kept_sums, mappers, row_weights, table_files
 from tests.fit import scan_rounds
 from tests.fit.test_scan import scan, table, write
 
@@ -86,7 +86,7 @@ class Dying(NamedTuple):
 
 @pytest.mark.slow
 def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
-    found = row_groups.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
+    found = table_files.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
     (tmp_path / "looks").mkdir()
     with dask_mapper.on_dask(Dask(), 2, silent) as run:
         mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), silent)

@@ -16,8 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
-from flyrun.fitting.scan.row_groups import Block, Part, parts, tree
+from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
+from flyrun.fitting.scan.table_files import Block
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
 # that rows travel as, the first that holds all: x, y, beside, copies, intensity, slopes, bends

@@ -19,7 +19,7 @@ from flyrun.config.executor import Dask
 from flyrun.errors import DataError, FlyrunError
 from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import Look, Run, run_group
-from flyrun.fitting.scan.row_groups import Block
+from flyrun.fitting.scan.table_files import Block
 from flyrun.runner import slurm
 
 _PATIENCE_S = 60.0  # without a scheduler, or with one that has no worker

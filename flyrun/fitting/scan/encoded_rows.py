@@ -10,7 +10,8 @@ import numpy as np
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
-from flyrun.fitting.scan.row_groups import Block, Part, head
+from flyrun.fitting.scan.row_groups import Part, head
+from flyrun.fitting.scan.table_files import Block
 
 if TYPE_CHECKING:
     from flyrun.fitting.scan.terms import Terms

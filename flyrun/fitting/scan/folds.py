@@ -17,7 +17,8 @@ from flyrun.fitting import even_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Look
 from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
-from flyrun.fitting.scan.row_groups import Block, Part, tree
+from flyrun.fitting.scan.row_groups import Part, tree
+from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import family
 

@@ -17,8 +17,9 @@ from flyrun.fitting.scan import text_levels
 from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
 from flyrun.fitting.scan.pilot import Mapper, Own
-from flyrun.fitting.scan.row_groups import Block, Shards, tree
+from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps
+from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.models.family import Family
 
 _WHOLE, _ALL_WHOLE = 10_000, 2_000_000  # rows of a level up to which all come here; of all such levels

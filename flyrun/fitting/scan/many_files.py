@@ -14,7 +14,7 @@ from flyrun.config.schema import build, listing, schema
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fitting import by_weights, level_fits, ratios, read_table
 from flyrun.fitting.request import Request, TypedTable, dashed
-from flyrun.fitting.scan import kept_sums, mappers, row_groups
+from flyrun.fitting.scan import kept_sums, mappers, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
@@ -30,7 +30,7 @@ _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is s
 
 def wanted(request: Request) -> bool:
     """Whether a request is for a scan: of a folder or a pattern, on a cluster, or of one very large file."""
-    if row_groups.several(request.file) or _dask(request) is not None:
+    if table_files.several(request.file) or _dask(request) is not None:
         return True
     return request.file.endswith((".parquet", ".pq")) and _too_large(request.file)
 
@@ -106,26 +106,26 @@ def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[st
     return own, told
 
 
-def _asked(request: Request) -> tuple[row_groups.Shards, TypedTable, list[str]]:
+def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
-    found, table = row_groups.find(request.file), read_table.typed_table(request)
+    found, table = table_files.find(request.file), read_table.typed_table(request)
     drop, features = table.drop, table.features
     if table.formula is not None:
         table, features = _of_formula(found, table)
-    found = row_groups.with_categories(found, table)
+    found = table_files.with_categories(found, table)
     if request.by is not None:
         level_fits.refuse(request, found.kinds)
         if found.kinds[request.by] == "other":
             raise ConfigError(f"--by {request.by}: holds neither text nor numbers; name another column")
         drop = (*drop, request.by)
-    columns = row_groups.chosen(found, request.target, features, drop, table.beside)
+    columns = table_files.chosen(found, request.target, features, drop, table.beside)
     if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
         raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     return found, table, columns
 
 
-def _of_formula(found: row_groups.Shards, table: TypedTable) -> tuple[TypedTable, tuple[str, ...]]:
+def _of_formula(found: table_files.Shards, table: TypedTable) -> tuple[TypedTable, tuple[str, ...]]:
     """The table with the categories that its formula makes, and the columns that this names."""
     from flyrun.data.table import formula  # late: few fits have one
 
@@ -137,7 +137,7 @@ def _of_formula(found: row_groups.Shards, table: TypedTable) -> tuple[TypedTable
 
 
 def _to_replace(
-    request: Request, table: TypedTable, found: row_groups.Shards, task: str, one: Family
+    request: Request, table: TypedTable, found: table_files.Shards, task: str, one: Family
 ) -> read_table.ReadTable:
     """The table of a fit whose folder may be written. ConfigError where other results are there."""
     read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def _to_replace(
 
 def _told(
     request: Request,
-    found: row_groups.Shards,
+    found: table_files.Shards,
     read: read_table.ReadTable,
     made: Found,
     counts: dict[str, Any],
@@ -165,7 +165,7 @@ def _told(
 
 @contextlib.contextmanager
 def _mapper(
-    request: Request, found: row_groups.Shards, columns: int, console: Any
+    request: Request, found: table_files.Shards, columns: int, console: Any
 ) -> Iterator[mappers.Mapper]:
     kept = kept_sums.Kept(read_table.folder_of(request) / "scan")
     say, show = progress.display(console, 0).say, partial(progress.counted, console)
@@ -256,7 +256,7 @@ def _refuse_options(request: Request) -> None:
             raise ConfigError(f"{one.text}: is not for a scan of many files; leave it out")
 
 
-def _lines(request: Request, found: row_groups.Shards, made: Found, words: str) -> list[str]:
+def _lines(request: Request, found: table_files.Shards, made: Found, words: str) -> list[str]:
     """What was read and what is fitted to it."""
     layout, target = made.layout, made.layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
@@ -268,7 +268,7 @@ def _lines(request: Request, found: row_groups.Shards, made: Found, words: str) 
     return [f"{request.file}: {len(found.files)} files, {layout.rows:,} rows{lost}, {columns}", model]
 
 
-def _size(found: row_groups.Shards, columns: list[str]) -> str:
+def _size(found: table_files.Shards, columns: list[str]) -> str:
     files = f"{len(found.files):,} file{'s' if len(found.files) > 1 else ''}"
     return f"{files}, {len(found.blocks):,} row groups, {found.rows:,} rows, {len(columns):,} columns"
 
@@ -279,7 +279,7 @@ def _bytes(number: float) -> str:
     return f"{number / 1000**power:.3g} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
 
 
-def _counts(found: row_groups.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
+def _counts(found: table_files.Shards, made: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
     """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
     own, whole = made.answer, tree(list(made.foretold)) if made.foretold else None
     return {

@@ -13,7 +13,8 @@ from typing import Any
 from flyrun import children
 from flyrun.errors import ConfigError
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
-from flyrun.fitting.scan.row_groups import Block, tree
+from flyrun.fitting.scan.row_groups import tree
+from flyrun.fitting.scan.table_files import Block
 from flyrun.runner import environment
 from flyrun.runner.progress import duration
 

@@ -7,7 +7,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flyrun.errors import DataError
-from flyrun.fitting.scan.row_groups import Block, Part, coded, head, parts
+from flyrun.fitting.scan.row_groups import Part, coded, head, parts
+from flyrun.fitting.scan.table_files import Block
 
 MOST = 1_000  # levels
 MISSING = "missing"

@@ -13,7 +13,8 @@ from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import folds, terms, text_levels
 from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded
-from flyrun.fitting.scan.row_groups import Block, Shards, tree
+from flyrun.fitting.scan.row_groups import tree
+from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.models.family import Family
 
 _PILOT_GROUPS, _PILOT_SHARE = 10, 0.01

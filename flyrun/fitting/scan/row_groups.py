@@ -1,54 +1,22 @@
-"""A table in many Parquet files: their row groups, numbered, and the columns of one of them.
+"""Columns of a row group, read as numbers.
 
-Files are in the order of their names. What a worker reads is checked against what was there at the start.
+What a worker reads is checked against what was there at the start.
 """
 
 import contextlib
-import glob
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 
-from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.errors import DataError
-from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
+from flyrun.fitting.scan.table_files import Block
 
-_ENDINGS = (".parquet", ".pq")
-_MOST_NAMED = 6
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
 
 #: of columns of text, in order
 Levels = Mapping[str, tuple[str, ...]]
-
-
-class File(NamedTuple):
-    """A file as first looked at. footer: digest of what Parquet says of its columns at its end.
-
-    named: columns that its folders' names hold, and their values.
-    """
-
-    path: str
-    size: int
-    changed_ns: int
-    footer: str
-    named: tuple[tuple[str, str | None], ...] = ()
-
-
-class Block(NamedTuple):
-    """A row group. number: among all; group: in its file; first: number of its first row among all."""
-
-    number: int
-    file: File
-    group: int
-    rows: int
-    first: int
 
 
 class Part(NamedTuple):
@@ -63,211 +31,12 @@ class Part(NamedTuple):
     share: float = 1.0
 
 
-class Shards(NamedTuple):
-    """A table. given: as it was named; kinds: of each column, "number", "boolean", "text", "other", or of
-    numbers that are to be categories "category".
-    """
-
-    given: str
-    files: list[File]
-    blocks: list[Block]
-    kinds: dict[str, str]
-
-    @property
-    def rows(self) -> int:
-        """Of all files."""
-        return sum(block.rows for block in self.blocks)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def digest(self) -> str:
-        """Of all files' names and fingerprints."""
-        return hashlib.sha256(repr(self.files).encode()).hexdigest()
-
-
 def tree(parts: list[Any]) -> Any:
     """The sum of parts, neighbours first: the same bits whoever worked out which part."""
     while len(parts) > 1:
         pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
         parts = [pair[0].plus(pair[1]) if len(pair) > 1 else pair[0] for pair in pairs]
     return parts[0]
-
-
-def several(given: str) -> bool:
-    """Whether this names files by a folder, a pattern or an address; one file may be so large that it does,
-    too.
-    """
-    path = Path(given).expanduser()
-    if path.is_dir():
-        return any(one.suffix in _ENDINGS for one in path.rglob("*"))
-    return addresses.is_address(given) or (not path.is_file() and glob.has_magic(given))
-
-
-def find(given: str) -> Shards:
-    """The files of a folder or of a pattern, or one file. Raises DataError naming file and remedy."""
-    try:
-        import pyarrow.parquet as parquet  # late: an extra
-    except ImportError as error:
-        needed = "needs pyarrow; install it with `pip install 'flyrun[parquet]'`"
-        raise DataError(f"{given}: reading Parquet {needed}") from error
-    files, blocks = list[File](), list[Block]()
-    kinds, first, paths = dict[str, str](), 0, _paths(given)
-    named = {path: _named(given, path) for path in paths}
-    for path in paths:
-        file = _file(path, named[path])
-        try:
-            with addresses.opened(path) as source, parquet.ParquetFile(source) as opened:
-                schema, about = opened.schema_arrow, opened.metadata
-        except (OSError, ValueError) as error:  # Arrow's errors are among them
-            said = " ".join(str(error).split())[:160]
-            raise DataError(f"{path}: is no whole Parquet file ({said}); write it again") from error
-        own = {field.name: _kind(field.type) for field in schema}
-        if both := next((name for name, _ in file.named if name in own), None):
-            raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
-        own |= {name: _kind_of_words(name, named.values()) for name, _ in file.named}
-        kinds = kinds or own
-        _refuse_others(path, own, files[0].path if files else path, kinds)
-        files.append(file)
-        for group in range(about.num_row_groups):
-            if rows := about.row_group(group).num_rows:
-                blocks.append(Block(len(blocks), file, group, rows, first))
-                first += rows
-    if not blocks:
-        raise DataError(f"{given}: holds no rows; name a folder or a pattern of Parquet files with rows")
-    return Shards(given, files, blocks, kinds)
-
-
-def _paths(given: str) -> list[str]:
-    found = addresses.listed(given)
-    if len(found) != 1 or found[0] != given:  # one file may have any name
-        found = [path for path in found if path.endswith(_ENDINGS)]
-    if not found:
-        said = "no Parquet file has such a name"
-        raise DataError(
-            f"{given}: {said}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
-        )
-    return sorted(found)
-
-
-def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
-    """Columns that the names of folders hold, as land=no, below the given one or from a pattern on."""
-    fixed = [*takewhile(lambda part: not glob.has_magic(part), Path(given).expanduser().parts)]
-    folders = Path(path).parent.parts[len(fixed) :]
-    pairs = (name.split("=", 1) for name in folders if "=" in name)
-    return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
-
-
-def _kind_of_words(name: str, named: Any) -> str:
-    """Of a column that folders' names hold: numbers where all are."""
-    values = [value for pairs in named for key, value in pairs if key == name and value is not None]
-    try:
-        return "number" if np.isfinite([float(value) for value in values]).all() else "text"
-    except ValueError:
-        return "text"
-
-
-def _file(path: str, named: tuple[tuple[str, str | None], ...]) -> File:
-    """Its state, and the digest of its end."""
-    try:
-        size, changed_ns = addresses.state(path)
-        with addresses.opened(path) as file:
-            file.seek(max(0, size - 8))
-            length = int.from_bytes(file.read(4), "little")
-            file.seek(max(0, size - 8 - length))
-            footer = hashlib.sha256(file.read()).hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return File(path, size, changed_ns, footer, named)
-
-
-def _kind(type_: Any) -> str:
-    import pyarrow  # late: an extra
-
-    is_ = pyarrow.types
-    if is_.is_boolean(type_):
-        return "boolean"
-    if is_.is_dictionary(type_):
-        return _kind(type_.value_type)
-    if is_.is_string(type_) or is_.is_large_string(type_):
-        return "text"
-    return "number" if is_.is_integer(type_) or is_.is_floating(type_) else "other"
-
-
-def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, str]) -> None:
-    """DataError where a file has other columns than the first."""
-    for name, other, where in (
-        *((name, path, first) for name in kinds if name not in own),
-        *((name, first, path) for name in own if name not in kinds),
-    ):
-        raise DataError(
-            f"{other}: has no column {name!r}, which {where} has; write both with the same columns, "
-            f"or leave the file out of the pattern"
-        )
-    for name, kind in own.items():
-        if kind != kinds[name]:
-            words = {"number": "numbers", "boolean": "true and false", "text": "text", "other": "no numbers"}
-            raise DataError(
-                f"{path}: column {name!r} holds {words[kind]}, in {first} {words[kinds[name]]}; "
-                "write both alike"
-            )
-
-
-def chosen(
-    shards: Shards,
-    target: str,
-    features: tuple[str, ...] | None,
-    drop: tuple[str, ...],
-    beside: dict[str, str],
-) -> list[str]:
-    """The features' names, in the files' order. Raises DataError for ones that cannot be used."""
-    for option, name in (
-        ("target", target),
-        *beside.items(),
-        *(("features", name) for name in features or ()),
-        *(("drop", name) for name in drop),
-    ):
-        _refuse_unknown(shards, option, name)
-    wanted = [
-        name
-        for name in shards.kinds
-        if name not in (target, *beside.values(), *drop) and (features is None or name in features)
-    ]
-    if other := [name for name in wanted if shards.kinds[name] == "other"]:
-        raise DataError(
-            f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} "
-            f"neither numbers nor text; leave out with --drop {quoted(','.join(other))}, or write numbers"
-        )
-    for option, name in (("target", target), *beside.items()):
-        if shards.kinds[name] == "other" or (option != "target" and shards.kinds[name] == "text"):
-            mend = ", as 0 and 1 for two classes" if option == "target" else ""
-            raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers{mend}")
-    if not wanted:
-        raise DataError(f"{shards.given}: no column is left to explain {target}")
-    return wanted
-
-
-def with_categories(shards: Shards, table: TypedTable) -> Shards:
-    """The same whose numbers of `categorical` are categories. DataError for what cannot be one."""
-    for name in table.categorical:
-        _refuse_unknown(shards, "categorical", name)
-        if (role := table.role(name)) != "column":
-            raise DataError(f"--categorical {quoted(name)}: is the {role}; leave it out there")
-        if (kind := shards.kinds[name]) in ("boolean", "other"):
-            said = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
-            raise DataError(f"--categorical {quoted(name)}: holds {said}; leave it out there")
-    numbers = [name for name in table.categorical if shards.kinds[name] == "number"]
-    return shards._replace(kinds=shards.kinds | dict.fromkeys(numbers, "category"))
-
-
-def _refuse_unknown(shards: Shards, option: str, name: str) -> None:
-    if name not in shards.kinds:
-        close = did_you_mean(name, shards.kinds)
-        shown = listing(shards.kinds) if len(shards.kinds) <= _MOST_NAMED else "; see the files' columns"
-        raise DataError(f"--{option} {quoted(name)}: no such column{close}; there are {shown}")
 
 
 def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:

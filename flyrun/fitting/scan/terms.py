@@ -14,7 +14,8 @@ import numpy as np
 
 from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting.scan.row_groups import Block, Shards, parts, tree
+from flyrun.fitting.scan.row_groups import parts, tree
+from flyrun.fitting.scan.table_files import Block, Shards
 
 if TYPE_CHECKING:
     from flyrun.data.table.formula import Matrix

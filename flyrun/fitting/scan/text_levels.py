@@ -10,7 +10,8 @@ from flyrun.config.schema import quoted
 from flyrun.data.table.layout import Column, in_order
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
-from flyrun.fitting.scan.row_groups import Block, Shards, levels_of, tree
+from flyrun.fitting.scan.row_groups import levels_of, tree
+from flyrun.fitting.scan.table_files import Block, Shards
 
 _MOST = 100  # levels of a column
 
