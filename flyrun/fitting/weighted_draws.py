@@ -23,7 +23,7 @@ DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide
 ENOUGH = 400  # effective draws from which weights are trusted
 WANTED = 1_000  # effective draws that rounds aim at
 _WIDE, _WIDTH, _WIDE_FREEDOM = 0.2, 2.0, 4.0
-_FREEDOM = 8.0
+_FREEDOM, _FREEDOM_A_NUMBER = 8.0, 2.0
 _ROUNDS = 8
 _ALL_ROWS = 40_000_000  # draws × rows up to which a weight reads all rows
 _AT_MOST = 400_000_000  # the same where few rows a draw do not serve
@@ -163,7 +163,7 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
         if in_doubt(posterior):
             many = min(_DOUBTFUL // len(posterior.rows), _DOUBTFUL // posterior.size, _MOST_IN_DOUBT)
             draws = max(draws, many)
-        found = by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
+        found = by_all_rows(posterior, about_mode(posterior, at, shape), rng, draws)
         if not in_doubt(posterior):
             return found
         if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
@@ -207,6 +207,14 @@ def by_all_rows(
     if doubts(found) and trusted:
         return max(trusted, key=lambda one: one.effective)
     return replace(found, why=doubts(found))
+
+
+def about_mode(posterior: Posterior, at: np.ndarray, shape: np.ndarray) -> Mixture:
+    """The first proposal. Against a Gaussian of 4 dimensions 92 draws of 100 from a t₈ are effective, of 20
+    dimensions 69, from a t₄₀ 94: freedom grows with the dimension, unless tails matter more, as of few rows.
+    """
+    freedom = 0.0 if in_doubt(posterior) else _FREEDOM_A_NUMBER * posterior.size
+    return Mixture.of(at, shape, max(_FREEDOM, freedom))
 
 
 def in_doubt(posterior: Posterior) -> bool:

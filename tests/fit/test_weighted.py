@@ -186,6 +186,19 @@ def test_rounds_that_grow_worse_end_with_the_best_that_is_trusted():
     assert "are effective" in worse.why  # as the second round was
 
 
+def test_draws_of_many_coefficients_are_not_wasted():
+    made, _ = simulated("poisson", 1_000, 20, np.random.default_rng(6), 0.2)
+    found, near = weighted_draws.fit(made), weighted_draws.DRAWS
+    assert found.k_hat < 0.5
+    assert 0.85 * near < found.effective
+    # the control: a t of 8 degrees of freedom, as few rows have it
+    heavy = weighted_draws.Mixture(found.proposal.centre, found.proposal.root)
+    rng = np.random.default_rng(0)
+    assert weighted_draws.by_all_rows(made, heavy, rng, len(found.x)).effective < 0.75 * near
+    few, _ = simulated("poisson", 399, 20, rng, 0.2)
+    assert weighted_draws.about_mode(few, heavy.centre, np.eye(20)).freedom == heavy.freedom
+
+
 def test_few_rows_a_draw_serve_where_events_are_rare():
     """22 of 20,000: far out the second order says nothing of rows, and a wide t goes there."""
     rng = np.random.default_rng(0)

@@ -88,7 +88,9 @@ def row_of(name: str, n: int) -> dict[str, Any]:
         if n in ALL_ROWS:
             began = time.process_time()
             found: list[Weighted] = [
-                weighted_draws.by_all_rows(posterior, Mixture.of(at, shape), rng, draws, rounds)
+                weighted_draws.by_all_rows(
+                    posterior, weighted_draws.about_mode(posterior, at, shape), rng, draws, rounds
+                )
                 for rounds in (1, 0)
             ]
             first, last = (one.effective / (len(one.x) * DRAWS / draws) for one in found)
@@ -96,7 +98,7 @@ def row_of(name: str, n: int) -> dict[str, Any]:
             row |= {"cpu_s": time.process_time() - began, "asked": _asked(ASKED.get(name), ALL_ROWS, n)}
         if n in FEW_ROWS:
             near = Mixture.of(at, shape, 0.0, 0.0)
-            few = weighted_draws.by_few_rows(posterior, near, likelihood, rng, DRAWS)
+            few = weighted_draws.by_few_rows(posterior, near, likelihood, rng, draws)
             kappa, effective = ASKED_OF_FEW.get(name, (None, None))
             row |= {"kappa": few.kappa, "effective": few.effective, "a_draw": few.rate}
             row["kappa_asked"] = _asked(kappa, FEW_ROWS, n)
@@ -142,7 +144,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     words = f"""\
 Tables of {_COLUMNS} columns (tools/certificate/efficiency.py). "Round": effective draws, (Σw)²/Σw², by
 the {DRAWS:,} draws near the mode. "Asked": what a prototype reached without a wide part, by a Gaussian, which
-makes more draws count and misses regions. κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to
+makes more draws count and misses regions; near it is a t, of 8 degrees of freedom where rows are few, else of
+two a parameter. κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to
 {FEW_ROWS[1]:,} rows it falls to {falling}; N^−½ would be 1/{math.sqrt(FEW_ROWS[1] / FEW_ROWS[0]):.2f}."""
     told = [
         f"- {said}: {', '.join(some) or 'none'}."
