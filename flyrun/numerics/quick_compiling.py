@@ -27,7 +27,7 @@ if QUICK:
 class _Linked(JITCodeLibrary):
     """Code that becomes machine code only as part of the libraries that it is linked into."""
 
-    def _optimize_functions(self, module: Any) -> None:
+    def _optimize_functions(self, module: binding.ModuleRef) -> None:
         before, config.OPT = config.OPT, 1  # type: ignore[attr-defined]
         try:
             super()._optimize_functions(module)

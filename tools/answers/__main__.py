@@ -12,16 +12,16 @@ FILE.md and FILE.csv.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
-import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,6 @@ from flyrun.runner import environment
 from tools.answers.tables import COLUMNS, DISPERSION, TRUTHS, write
 from tools.results.published import MEASURED
 
-_LOOK_S = 0.2  # between looks at how much memory there is in use
 POINT = "scikit_learn"
 COLD, FIT, AGAIN = "flyrun fit, nothing compiled", "flyrun fit", "flyrun fit again"
 OURS = (COLD, FIT, AGAIN)
@@ -68,17 +67,16 @@ _ABOUT = f"""\
 {COLUMNS} columns. Seconds are those of the whole process, imports and files included, the median of the
 repeats; the file was in memory and what compiles once a machine was compiled, unless a row says otherwise.
 "again": the same file a second time. × is by {POINT}'s seconds in the same run or, where it has no such
-model, by those of the fastest point estimate. Peak MB: of all its processes together. ESS: the smallest bulk
-ESS of a coefficient, of weighted draws their effective number. "Off by": the largest difference of a
-coefficient from `flyrun fit`'s posterior mean, in its sds; "sd ratio": the sd or standard error farthest from
-`flyrun fit`'s sd, divided by it. Each takes the cores that it takes by default."""
+model, by those of the fastest point estimate. ESS: the smallest bulk ESS of a coefficient, of weighted draws
+their effective number. "Off by": the largest difference of a coefficient from `flyrun fit`'s posterior mean,
+in its sds; "sd ratio": the sd or standard error farthest from `flyrun fit`'s sd, divided by it. Each takes
+the cores that it takes by default."""
 
 
 class Answer(NamedTuple):
-    """What one process gave: seconds, MB of peak memory, what it found, and why it found nothing."""
+    """What one process gave: seconds, what it found, and why it found nothing."""
 
     seconds: float
-    memory_mb: float
     found: dict[str, Any] | None
     why: str = ""
 
@@ -127,9 +125,9 @@ def _part(title: str, rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         past = "> " if row["why"] == PAST else ""
         times = [row["seconds"], row["seconds"] / seconds.get(base, np.nan)]
-        others = [number(row[key]) for key in ("memory_mb", "ess", "off", "sd_ratio")]
+        others = [number(row[key]) for key in ("ess", "off", "sd_ratio")]
         cells.append((row["tool"], *(past * known(one) + number(one) for one in times), *others))
-    header = ("", "seconds", f"× {base}", "peak MB", "ESS", "off by (sds)", "sd ratio")
+    header = ("", "seconds", f"× {base}", "ESS", "off by (sds)", "sd ratio")
     missing = [f"- {row['tool']}: {row['why']}" for row in rows if row["why"] not in ("", PAST)]
     return [markdown(View(title, header, tuple(cells))).strip(), "", *missing, *[""] * bool(missing)]
 
@@ -148,11 +146,10 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
             if turn and (tool == COLD or found[0].why or found[0].seconds > asked.limit / 10):
                 continue  # dear ones once
             if tool in given_up:
-                found.append(Answer(np.nan, np.nan, None, f"not asked, {PAST} at as many rows above"))
+                found.append(Answer(np.nan, None, f"not asked, {PAST} at as many rows above"))
             else:
                 found.append(_answer(tool, model, file, asked.limit))
-            seconds, memory, _, why = found[-1]
-            print(f"{file.name}: {tool} {seconds:.1f} s, {memory:.0f} MB {why}", flush=True)
+            print(f"{file.name}: {tool} {found[-1].seconds:.1f} s {found[-1].why}", flush=True)
     held = next((a.found for a in answers.get(FIT, []) if a.found), None)
     return [
         {
@@ -165,7 +162,6 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
             "seconds": statistics.median(a.seconds for a in found),
             "fastest": min(a.seconds for a in found),
             "slowest": max(a.seconds for a in found),
-            "memory_mb": max(a.memory_mb for a in found),
             "ess": (found[0].found or {}).get("ess", np.nan),
             **_apart(found[0].found, held),
         }
@@ -191,62 +187,42 @@ def _answer(tool: str, model: str, file: Path, limit: float) -> Answer:
     out = file.with_name("answer.json")
     out.unlink(missing_ok=True)
     command = [sys.executable, str(Path(__file__).with_name(script)), str(file), str(out), model, *more]
-    seconds, memory, why = _timed(command, file, limit)
-    return Answer(seconds, memory, None if why else json.loads(out.read_text("utf-8")), why)
+    seconds, why = _timed(command, file, limit)
+    return Answer(seconds, None if why else json.loads(out.read_text("utf-8")), why)
 
 
 def _fit(model: str, file: Path, limit: float) -> Answer:
     folder = file.with_name("fit")
     shutil.rmtree(folder, ignore_errors=True)
     words = ["fit", str(file), "--target", "y", "--model", model, "--results-dir", str(folder), "--quiet"]
-    seconds, memory, why = _timed([sys.executable, "-m", "flyrun", *words], file, limit)
+    seconds, why = _timed([sys.executable, "-m", "flyrun", *words], file, limit)
     if why:
-        return Answer(seconds, memory, None, why)
+        return Answer(seconds, None, why)
     (table,) = folder.rglob("table.csv")
     found = pd.read_csv(table)[: COLUMNS + 1]  # other numbers of the model are last
     ess = found.get("ess_bulk", found["ess"]).fillna(found["ess"])  # of chains, of weighted draws
-    return Answer(seconds, memory, {"mean": [*found["mean"]], "sd": [*found["sd"]], "ess": float(ess.min())})
+    return Answer(seconds, {"mean": [*found["mean"]], "sd": [*found["sd"]], "ess": float(ess.min())})
 
 
-def _timed(command: list[str], file: Path, limit: float) -> tuple[float, float, str]:
-    """Seconds and peak MB of a process and those it starts, all ended at the limit; why it gave nothing."""
+def _timed(command: list[str], file: Path, limit: float) -> tuple[float, str]:
+    """Seconds of a process, ended at the limit with those it started; why it gave nothing."""
     environ = {**os.environ, "FLYRUN_CACHE": str(file.with_name("cache"))}
-    peak, looked = 0.0, time.perf_counter()
     with tempfile.TemporaryFile() as said:
         began = time.perf_counter()
         process = subprocess.Popen(
             command, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=said
         )
-        while True:
-            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
-            seconds = time.perf_counter() - began
-            if ended:
-                process.returncode = os.waitstatus_to_exitcode(status)
-                break
-            if seconds > limit:
-                os.killpg(process.pid, 9)
-                os.wait4(process.pid, 0)
-                return limit, np.nan, PAST
-            if time.perf_counter() - looked > _LOOK_S:
-                peak, looked = max(peak, _memory(process.pid)), time.perf_counter()
-            time.sleep(0.01)
-        # chains that do not agree yet are slow, and so reported
-        if process.returncode not in (DONE, UNTRUSTED):
+        end = threading.Timer(limit, os.killpg, (process.pid, signal.SIGKILL))
+        end.start()
+        code, seconds = process.wait(), time.perf_counter() - began
+        end.cancel()
+        if code == -signal.SIGKILL:
+            return limit, PAST
+        if code not in (DONE, UNTRUSTED):  # chains that do not agree yet are slow, and so reported
             said.seek(0)
             last = (said.read().decode(errors="replace").strip() or "no word").splitlines()[-1]
-            return np.nan, np.nan, f"failed ({process.returncode}): {last}"
-    return seconds, max(peak, usage.ru_maxrss / 1024), ""
-
-
-def _memory(group: int) -> float:
-    """MB that the processes of a group hold together, what they share counted once; 0 without /proc."""
-    total = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
-            if int((folder / "stat").read_text().rpartition(")")[2].split()[2]) == group:
-                found = re.search(r"^Pss:\s+(\d+)", (folder / "smaps_rollup").read_text(), re.MULTILINE)
-                total += int(found[1]) if found else 0
-    return total / 1024
+            return np.nan, f"failed ({code}): {last}"
+    return seconds, ""
 
 
 def _arguments() -> Any:

@@ -134,7 +134,7 @@ def _draws_of(how: str) -> tuple[int, int]:
 
 def page(table: pd.DataFrame) -> str:
     """Markdown: what was measured, a row a case."""
-    header = ("", "rows", "groups", "CPU s, draws", "asked", "CPU s, effects", "seconds")
+    header = ("", "rows", "groups", "CPU s, draws", "goal", "CPU s, effects", "seconds")
     header += ("draws", "effective", "nodes", "error in nats", "MB", "commit")
     cells = [
         (
@@ -156,10 +156,10 @@ def page(table: pd.DataFrame) -> str:
     about = environment.describe()
     words = f"""\
 `flyrun fit` of generated tables, {COLUMNS} normal columns and an intercept a group, or a slope of one column
-too. "CPU s, draws": of the mode and weighted draws, effects integrated out, on all cores; "effects": of those
-drawn afterwards; "seconds": of the whole command, file to report, in a process that has compiled. "Nodes":
-of a group's quadrature; "error": by how much it differs from draw to draw. "MB": the most that the
-process had held by then, cases before it included."""
+too. "CPU s, draws": of the mode and weighted draws, effects integrated out, on all cores; "goal": set before
+any was built; "effects": of those drawn afterwards; "seconds": of the whole command, file to report, in a
+process that has compiled. "Nodes": of a group's quadrature; "error": by how much it differs from draw to
+draw. "MB": the most that the process had held by then, cases before it included."""
     made = f"{about['cpu']}, {os.cpu_count()} cores; flyrun {about['flyrun']}; {datetime.now(UTC):%Y-%m-%d}."
     return "\n".join(["# Fits with groups", "", words, "", markdown(View("Groups", header, cells)), made, ""])
 
@@ -180,7 +180,7 @@ def main() -> int:
             measured(one._replace(rows=_FIRST, groups=200), Path(folder))
         for case in cases:
             row = measured(case, Path(folder))
-            print(f"{case.name}: {row['draws_s']:.1f} CPU s of draws, {case.asked:g} asked", flush=True)
+            print(f"{case.name}: {row['draws_s']:.1f} CPU s of draws, the goal is {case.asked:g}", flush=True)
             table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates("case", keep="last")
             table = table.sort_values("case", key=lambda names: names.map(order.index))
             with files.writing(out):
