@@ -10,6 +10,7 @@ safeguard. Writes <out>.csv, a row a family and N, and <out>.md; other families'
 import argparse
 import math
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.weighted_draws import DRAWS, Mixture, Weighted
 from flyrun.models.family import family, names
 from flyrun.report.render import View, markdown
+from flyrun.runner import environment
 from tools.results.published import MEASURED
 
 ALL_ROWS, FEW_ROWS = (50, 200, 1_000, 10_000), (10_000, 100_000)
@@ -128,7 +130,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     )
     of_few = View(
         "Few rows a draw",
-        ("", "rows", "κ", "asked", "of 4,000 effective", "asked ", "rows a draw"),
+        ("", "rows", "κ", "asked", "effective", "asked, of 4,000", "rows a draw"),
         tuple(
             (row["family"], f"{row['rows']:,}", *(_cell(row[key], digits) for key, digits in _FEW))
             for row in few
@@ -145,8 +147,11 @@ def page(rows: list[dict[str, Any]]) -> str:
 Tables of {_COLUMNS} columns (tools/certificate/efficiency.py). "Round": effective draws, (Σw)²/Σw², by
 the {DRAWS:,} draws near the mode. "Asked": what a prototype reached without a wide part, by a Gaussian, which
 makes more draws count and misses regions; near it is a t, of 8 degrees of freedom where rows are few, else of
-two a parameter. κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to
-{FEW_ROWS[1]:,} rows it falls to {falling}; N^−½ would be 1/{math.sqrt(FEW_ROWS[1] / FEW_ROWS[0]):.2f}."""
+two a parameter. Of few rows a draw "effective" is of {DRAWS:,} such draws and {DRAWS // 4:,} wide ones.
+κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to {FEW_ROWS[1]:,} rows it falls to {falling};
+N^−½ would be 1/{math.sqrt(FEW_ROWS[1] / FEW_ROWS[0]):.2f}."""
+    about = environment.describe()
+    made = f"{about['cpu']}; flyrun {about['flyrun']}, commit {(about.get('commit') or 'unknown')[:10]}; "
     told = [
         f"- {said}: {', '.join(some) or 'none'}."
         for said, some in (
@@ -156,7 +161,8 @@ two a parameter. κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} 
         )
     ]
     tables = "\n\n".join(markdown(view).strip() for view in (of_all, of_few))
-    return "\n".join(["# What weighted draws are worth", "", words, "", tables, "", *told, ""])
+    made += f"{datetime.now(UTC):%Y-%m-%d}."
+    return "\n".join(["# What weighted draws are worth", "", words, "", tables, "", *told, "", made, ""])
 
 
 def _named(row: dict[str, Any]) -> str:
