@@ -165,8 +165,9 @@ class GroupedPosterior(Posterior):
         at_once = max(_AT_ONCE, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
         parts = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
         grid, log_weight = self.grid(nodes)
-        # compiled sums of pairs hold predictors of rows and draws alone
-        held = 1 if self.effects == 2 and sums.compiled(self.family, self.rows) else grid.shape[1]
+        # compiled sums hold predictors of rows and draws alone
+        compiled = len(self.rows) >= _MANY and sums.compiled(self.family, self.rows)
+        held = 1 if compiled else grid.shape[1]
         items = ((draws, block) for draws in parts for block in self.grouped(held * len(x[draws])))
 
         def one(item: tuple[slice, Block]) -> tuple[slice, np.ndarray]:
