@@ -35,7 +35,7 @@ from flyrun.models.family import family
 from flyrun.report.render import View, known, markdown, number
 from flyrun.runner import environment
 from tools.answers.tables import COLUMNS, DISPERSION, TRUTHS, write
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 POINT = "scikit_learn"
 COLD, FIT, AGAIN = "flyrun fit, nothing compiled", "flyrun fit", "flyrun fit again"
@@ -97,9 +97,7 @@ def main() -> int:
                 write(file, model, n)
                 rows += [row | {"made": made} for row in _rows(file, model, n, asked, rows)]
                 file.unlink()
-                table = pd.DataFrame(rows)
-                table.to_csv(out, index=False)
-                out.with_suffix(".md").write_text(page(table), "utf-8")
+                keep(out, pd.DataFrame(rows), lambda table: page(table.fillna({"why": ""})))
     return 0
 
 

@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from flyrun import files
 from flyrun.report.render import View, markdown, number
 from flyrun.runner import environment
 from tools.billion import peers, shards
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 _KEY = ["rows", "columns", "tool"]
 _ROUNDED = 10**9  # rows from where on rounding counts
@@ -221,9 +220,7 @@ def main() -> int:
             for row in found.itertuples():
                 print(f"{rows:,} rows: {row.tool}, {row.seconds:.1f} CPU s, off {row.off:.2g}", flush=True)
             table = pd.concat([table, found]).drop_duplicates(_KEY, keep="last").sort_values(_KEY[:2])
-            with files.writing(out):
-                table.to_csv(out, index=False, float_format="%.6g")
-                out.with_suffix(".md").write_text(page(table), "utf-8")
+            keep(out, table, page)
     return 0
 
 

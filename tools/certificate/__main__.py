@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
-from flyrun import files
 from flyrun.errors import FlyrunError
 from flyrun.fitting import weighted_draws
 from flyrun.report.render import View, markdown
 from tools.certificate import long_chains
 from tools.certificate.cases import FEWEST, KINDS, MOST, Case, cases
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 RATIO, OFF = 0.08, 0.15  # how far an sd's ratio may be from 1; sds that a mean may be off by
 _REAL = "rows of real tables"
@@ -136,9 +135,7 @@ def main() -> None:
         print(f"{case.name}: {row['why'] or 'accepted'}; {row.get('sd_ratio', math.nan):.3f}", flush=True)
         kept[case.name] = row
         rows = [kept[one.name] for one in every if one.name in kept]
-        with files.writing(out):
-            pd.DataFrame(rows).to_csv(out, index=False, float_format="%.4g")
-            out.with_suffix(".md").write_text(page(read(out)), "utf-8")
+        keep(out, pd.DataFrame(rows), lambda table: page(read(out)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flyrun import files
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
@@ -25,7 +24,7 @@ from flyrun.fitting.weighted_draws import DRAWS, Mixture, Weighted
 from flyrun.models.family import family, names
 from flyrun.report.render import View, markdown
 from flyrun.runner import environment
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 ALL_ROWS, FEW_ROWS = (50, 200, 1_000, 10_000), (10_000, 100_000)
 #: effective draws a draw after the last round that are asked for, by N of ALL_ROWS; 0: chains may answer
@@ -192,10 +191,8 @@ def main() -> None:
         if not asked.only or name in asked.only:
             found[name, n] = row = row_of(name, n)
             print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-            with files.writing(out):
-                rows = pd.DataFrame([found[key] for key in every if key in found])
-                rows.to_csv(out, index=False, float_format="%.4g")
-                out.with_suffix(".md").write_text(page(pd.read_csv(out).to_dict("records")), "utf-8")
+            rows = pd.DataFrame([found[key] for key in every if key in found])
+            keep(out, rows, lambda table: page(table.to_dict("records")))
 
 
 if __name__ == "__main__":

@@ -25,14 +25,13 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from flyrun import files
 from flyrun.cli.main import main as flyrun
 from flyrun.exit_codes import DONE
 from flyrun.fitting import by_weights
 from flyrun.models.family import family
 from flyrun.report.render import View, markdown, number
 from flyrun.runner import environment
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 COLUMNS = 3
 _FIRST = 20_000  # rows of a fit that compiles what the others then find on disk
@@ -183,9 +182,7 @@ def main() -> int:
             print(f"{case.name}: {row['draws_s']:.1f} CPU s of draws, the goal is {case.asked:g}", flush=True)
             table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates("case", keep="last")
             table = table.sort_values("case", key=lambda names: names.map(order.index))
-            with files.writing(out):
-                table.to_csv(out, index=False, float_format="%.6g")
-                out.with_suffix(".md").write_text(page(table), "utf-8")
+            keep(out, table, page)
     return 0
 
 

@@ -23,14 +23,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from flyrun import files
 from flyrun.cli.main import main as flyrun
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.report.render import View, markdown, number
 from flyrun.runner import environment
 from tools.pairs.reference import BY_LIKELIHOOD, CHAINS, DRAWS, stored
 from tools.pairs.tables import PAIRS, Pair
-from tools.results.published import MEASURED
+from tools.results.published import MEASURED, keep
 
 OFF, RATIO = 0.1, 0.05  # sds that a mean may be off by; how far an sd's ratio may be from 1
 _CLOSED, _WEIGHTS, _CHAINS = "closed form", "weights", "chains"
@@ -197,9 +196,7 @@ def _cell(value: float) -> str:
 
 def _write(rows: dict[tuple[str, str], dict[str, Any]], out: Path) -> None:
     table = pd.DataFrame([rows[key] for one in PAIRS if (key := (one.table, one.family)) in rows])
-    with files.writing(out):
-        table.to_csv(out, index=False, float_format="%.6g")
-        out.with_suffix(".md").write_text(page(table), "utf-8")
+    keep(out, table, page)
 
 
 def main() -> int:

@@ -3,10 +3,13 @@
 import csv
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from flyrun import files
 from flyrun.compare.sides import ALIASES
 from flyrun.config.schema import did_you_mean
 from flyrun.errors import StoreError
@@ -39,6 +42,13 @@ class Row(dict[str, Any]):
         if value == "":
             raise StoreError(f"{self.where}: nothing in column {column}; leave the table's cell empty")
         return value
+
+
+def keep(out: Path, table: pd.DataFrame, page: Callable[[pd.DataFrame], str]) -> None:
+    """Write a table to out, a .csv of six digits, and its page of Markdown beside it."""
+    with files.writing(out):
+        table.to_csv(out, index=False, float_format="%.6g")
+        out.with_suffix(".md").write_text(page(pd.read_csv(out)), "utf-8")
 
 
 def arm(experiment: str, name: str) -> Row:

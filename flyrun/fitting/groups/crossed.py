@@ -15,7 +15,8 @@ import numpy as np
 
 from flyrun.fitting import mode
 from flyrun.fitting.groups import effects, scales
-from flyrun.fitting.groups.integrated_out import GroupedPosterior, Nodes
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.groups.nodes import Nodes
 from flyrun.fitting.rows_posterior import CoefficientPrior
 from flyrun.fitting.weighted_draws import Mixture
 

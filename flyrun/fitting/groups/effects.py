@@ -13,7 +13,8 @@ import numpy as np
 
 from flyrun.children import cores
 from flyrun.fitting.groups import hull, scales, sums
-from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior, stepped
+from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior
+from flyrun.fitting.groups.nodes import stepped
 from flyrun.fitting.groups.normal_noise import Sums
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.threads import in_order

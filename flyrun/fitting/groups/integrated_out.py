@@ -18,6 +18,7 @@ from scipy.special import roots_hermitenorm
 from flyrun.children import cores
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
+from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
 from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
@@ -42,16 +43,6 @@ class Block:
     starts: np.ndarray
     code: np.ndarray
     many: bool = False
-
-
-@dataclass
-class Nodes:
-    """About x: pulls (G, q), what rows bend by there (G, q, q), how pulls move with x but h, (G, q, P')."""
-
-    at: np.ndarray
-    pull: np.ndarray
-    bend: np.ndarray
-    move: np.ndarray
 
 
 @dataclass
@@ -192,7 +183,7 @@ class GroupedPosterior(Posterior):
             found = sums.log_integrals(self.family, rows, block, eta, centre, c, triangle[0], at, log_weight)
         else:
             assert self.follow is not None
-            placed = _pairs(self.h(x), self._pulls(x, block), self.follow.bend[block.groups])
+            placed = of_pairs(self.h(x), self._pulls(x, block), self.follow.bend[block.groups])
             how = *placed, triangle, at[: round(len(at) ** 0.5)], log_weight
             found = sums.pair_integrals(self.family, rows, block, eta, self.z(block), *how)
         if found is not None:
@@ -212,8 +203,8 @@ class GroupedPosterior(Posterior):
         """
         assert self.follow is not None
         if self.effects == 1:
-            return _of_intercepts(self.h(x), *self._intercepts(x, block, rows, eta), grid)
-        return _spread(self.h(x), self._pulls(x, block), self.follow.bend[block.groups], grid)
+            return of_intercepts(self.h(x), *self._intercepts(x, block, rows, eta), grid)
+        return spread(self.h(x), self._pulls(x, block), self.follow.bend[block.groups], grid)
 
     def _pulls(self, x: np.ndarray, block: Block) -> list[np.ndarray]:
         """As they follow x, of intercepts and slopes, (g, S) each."""
@@ -289,7 +280,7 @@ class GroupedPosterior(Posterior):
             rows, z = self.rows.take(block.rows), self.z(block)
             eta = self.predictors(rows, x[None])[0]
             pull = [nodes.pull[block.groups, j, None] for j in range(q)]
-            effect, level = _spread(h[None], pull, nodes.bend[block.groups], grid)
+            effect, level = spread(h[None], pull, nodes.bend[block.groups], grid)
             inside = sums.of_groups(self.family, rows, block, eta, z, effect, [np.array([a]) for a in aux])
             b = [one[:, 0] for one in effect]
             inside = (inside + level + log_weight)[:, 0]  # (g, K)
@@ -384,44 +375,3 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         np.stack([d * right[:, 0] - b * right[:, 1], a * right[:, 1] - b * right[:, 0]], 1)
         / (a * d - b * b)[:, None]
     )
-
-
-def _pairs(h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centres of nodes, (2, g, S), and C00, C10, C11, (3, g, S), for pulls of intercepts and slopes."""
-    p00, p01, p11 = scales.precision(h)
-    a00, a01, a11 = p00 + bend[:, 0, 0, None], p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
-    determinant = a00 * a11 - a01**2
-    c00 = np.sqrt(a11 / determinant)
-    centre = [(a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant]
-    return np.stack(centre), np.stack([c00, -a01 / determinant / c00, a11**-0.5])
-
-
-def _spread(
-    h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray, grid: np.ndarray
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Effects at nodes t (q, K) for pulls (g, S), q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
-    t00, t10, t11 = scales.triangle(h)
-    if len(pull) == 1:
-        a00 = scales.precision(h)[0] + bend[:, 0, 0, None]
-        return _of_intercepts(h, pull[0] / a00, a00**-0.5, grid)
-    centre, (c00, c10, c11) = _pairs(h, pull, bend)
-    effect = [stepped(centre[0], (c00, grid[0])), stepped(centre[1], (c10, grid[0]), (c11, grid[1]))]
-    v0 = effect[0] / t00[:, None]
-    v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]
-    return effect, np.log(c00 * c11 / (t00 * t11))[:, :, None] - 0.5 * (v0**2 + v1**2)
-
-
-def _of_intercepts(
-    h: np.ndarray, centre: np.ndarray, c: np.ndarray, grid: np.ndarray
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """As `_spread` of intercepts, by centres and scales (g, S)."""
-    sd, effect = scales.triangle(h)[0], stepped(centre, (c, grid[0]))
-    return [effect], np.log(c / sd)[:, :, None] - 0.5 * (effect / sd[:, None]) ** 2
-
-
-def stepped(centre: np.ndarray, *steps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """centre + Σ c·t, (g, S, K), of centre and c (g, S) and t (K,); in memory nodes are outermost."""
-    total = centre
-    for c, t in steps:
-        total = total + c * t[:, None, None]
-    return np.moveaxis(total, 0, -1)
