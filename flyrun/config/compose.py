@@ -2,9 +2,9 @@
 
 Order, later wins: the option's YAML, the experiment, what a choice suggests, the arm's list, what is typed,
 what is typed for this arm alone. A typed value reaches every arm that has the key. Where protocol=smoke is
-typed the lengths of the experiment and of its arms are no longer than smoke's, and the experiment's list
-`check` stands before what is typed: it makes it small; and so its list `full`, of the lengths to publish,
-where protocol=full is.
+typed the experiment's list `check` stands before what is typed: it makes it small. The lengths in it, and
+smoke's where it names none, are the most that the experiment and its arms have: none grows by them. So does
+the list `full`, of the lengths to publish, where protocol=full is typed, and its lengths are as it says.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -29,6 +29,7 @@ from flyrun.paths import conf_dir
 
 _LISTS = {"smoke": "check", "full": "full"}  # of the experiment, that belong to a protocol
 _OF_ALL_ARMS = ("arms", "sweep", *_LISTS.values())
+_LENGTHS = ("protocol.seeds", "protocol.iterations", "protocol.burn_in", "protocol.thin")
 
 
 def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Job:
@@ -43,8 +44,10 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         base = composer.base()
         listed = _LISTS.get(composer.choices.get("protocol", ""))
         if listed and (own := read(own_list(base, listed))):
-            entries = own + typed
+            limits = [e for e in own if listed == "check" and e.arm is None and e.key in _LENGTHS]
+            entries = [e for e in own if e not in limits] + typed
             composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
+            composer.limits = {entry.key: entry.value for entry in limits}
             composer.used = {entry.text for entry in own}
             base = composer.base()
         arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
@@ -107,6 +110,7 @@ class _Composer:
             folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
             self.search = [f"hydra.searchpath=[{folders}]"]
         self.used: set[str] = set()
+        self.limits: dict[str, int] = {}
         self._options: dict[tuple[str, str], Any] = {}
 
     def compose(self, choices: dict[str, str]) -> DictConfig:
@@ -206,7 +210,7 @@ class _Composer:
             _check_key(entry.key, config, entry.text)
         _update(config, [*suggested, *own_values])
         if _LISTS.get(choices.get("protocol", "")) == "check":
-            _shorten(config.protocol)
+            _shorten(config, self.limits)
         _update(config, [*typed, *alone_values])
         plain: Any = OmegaConf.to_container(config, resolve=True)
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
@@ -263,15 +267,15 @@ def _update(config: DictConfig, entries: Iterable[Entry]) -> None:
         OmegaConf.update(config, entry.key, entry.value, merge=False)
 
 
-def _shorten(protocol: DictConfig) -> None:
-    """Make an arm's chains as few and as short as protocol=smoke says, where they would be more or longer."""
+def _shorten(config: DictConfig, limits: dict[str, int]) -> None:
+    """Make an arm's chains as few and as short as limits, else protocol=smoke, say; never more or longer."""
     smoke: Any = OmegaConf.load(conf_dir() / "protocol/smoke.yaml")
-    for key in ("seeds", "iterations", "burn_in", "thin"):
-        value = protocol[key]
+    for key in _LENGTHS:
+        value, most = OmegaConf.select(config, key), limits.get(key, smoke[key.removeprefix("protocol.")])
         if isinstance(value, ListConfig):
-            protocol[key] = value[: smoke[key]]
+            OmegaConf.update(config, key, value[:most], merge=False)
         elif isinstance(value, int | float):  # what is neither is refused with the other settings
-            protocol[key] = min(value, smoke[key])
+            OmegaConf.update(config, key, min(value, most), merge=False)
 
 
 def _title(title: str, listed: str | None, entries: Iterable[Entry]) -> str:
