@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 
 import pytest
@@ -109,6 +110,23 @@ def test_what_makes_an_experiment_small_lets_nothing_be_long(name):
     own = read(own_list(load(files("experiment")[name]), "check"))
     for key, most in {"iterations": 400, "seeds": 2}.items():
         assert all(entry.value <= most for entry in own if entry.key == f"protocol.{key}")
+
+
+def told_why(expected: str) -> bool:
+    """Whether an expected time is at most ten minutes, or goes on to say what for."""
+    minutes = re.search(r"(\d+|an?|half a) (minutes?|hours?)", expected)
+    assert minutes, expected
+    few = minutes[2].startswith("minute") and (not minutes[1].isdigit() or int(minutes[1]) <= 10)
+    return few or ", for " in expected
+
+
+@pytest.mark.parametrize("name", files("experiment"))
+def test_a_run_takes_ten_minutes_at_most_or_says_what_for(name):
+    assert told_why(load(files("experiment")[name])["expected_time"])
+
+
+def test_eleven_minutes_for_no_reason_are_too_long():
+    assert not any(map(told_why, ("about 11 minutes on 2 cores", "an hour")))
 
 
 def test_a_title_says_of_cut_data_that_they_were_cut():
