@@ -1,7 +1,7 @@
 """Choices of where cells run: processes of this machine, or a Dask cluster."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from flyrun.config.schema import Choice, Section, option, part, setting
 from flyrun.errors import ConfigError
@@ -12,7 +12,6 @@ class Local(Choice):
     """Processes on this machine, by default one per core and at most one per cell."""
 
     workers: int | None = setting(None, "null: one per core", at_least=1)
-    start_method: Literal["spawn"] = setting("spawn", "how worker processes start")
 
 
 @dataclass(frozen=True)

@@ -47,28 +47,28 @@ def not_constant(columns: np.ndarray, what: str, names: Sequence[str]) -> None:
         )
 
 
-def two_or_more_classes(target: np.ndarray, what: str, key: str = "target") -> None:
-    """Raise DataError naming `key` when the N labels in `target` are all the same, or none."""
+def two_or_more_classes(target: np.ndarray, what: str) -> None:
+    """Raise DataError when the N labels in `target` are all the same, or none."""
     if len(target) == 0 or target.min() == target.max():
         seen = f"only the class {target[0]}" if len(target) else "no row"
-        raise DataError(f"{what}: {key} holds {seen}; a classifier needs rows of at least two classes")
+        raise DataError(f"{what}: target holds {seen}; a classifier needs rows of at least two classes")
 
 
-def plus_minus_one(target: np.ndarray, what: str, key: str = "target") -> None:
+def plus_minus_one(target: np.ndarray, what: str) -> None:
     """Raise DataError naming the first row whose label is neither -1 nor +1."""
     wrong = (target != 1) & (target != -1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise DataError(f"{what}: {key} in row {row} is {target[row]}; labels must be -1 or +1")
+        raise DataError(f"{what}: target in row {row} is {target[row]}; labels must be -1 or +1")
 
 
-def classes_from_zero(target: np.ndarray, what: str, key: str = "target") -> None:
+def classes_from_zero(target: np.ndarray, what: str) -> None:
     """Raise DataError unless `target` holds integers 0..K-1, each of them at least once."""
     if not np.issubdtype(target.dtype, np.integer) or (len(target) and target.min() < 0):
-        raise DataError(f"{what}: {key} must hold class numbers 0, 1, ... (integers)")
+        raise DataError(f"{what}: target must hold class numbers 0, 1, ... (integers)")
     empty = np.flatnonzero(np.bincount(target) == 0) if len(target) else target
     if len(empty):
-        raise DataError(f"{what}: {key} has no row of class {empty[0]}; number the classes 0, 1, ... K-1")
+        raise DataError(f"{what}: target has no row of class {empty[0]}; number the classes 0, 1, ... K-1")
 
 
 def same_length(features: np.ndarray, target: np.ndarray, what: str) -> None:

@@ -46,7 +46,7 @@ def load(config: OpvCep) -> Dataset:
         "molecules": int(good.sum()),
         "skipped": int((~good).sum()),
     }
-    columns = regression.winsorised(columns[good].astype(np.float64))[0]
+    columns = regression.winsorised(columns[good].astype(np.float64))
     return regression.prepared(config, columns, gap[good], descriptors.CEP, f"{path}", digest, info)
 
 

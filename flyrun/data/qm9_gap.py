@@ -54,4 +54,4 @@ def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
     molecules = qm9.fetch(echo)
     columns = descriptors.compute(molecules.smiles, descriptors.QM9, echo)
     checks.finite(columns, "QM9's descriptors", descriptors.QM9)
-    return packed(regression.winsorised(columns)[0], molecules.gap)
+    return packed(regression.winsorised(columns), molecules.gap)

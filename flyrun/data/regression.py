@@ -19,13 +19,12 @@ HELD_OUT = 0.1
 SEED = 0
 
 
-def winsorised(columns: np.ndarray, tail: float = TAIL) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`columns` (N, D) cut off at their quantiles `tail` and 1 - `tail`, and these (D,) and (D,).
+def winsorised(columns: np.ndarray) -> np.ndarray:
+    """`columns` (N, D) cut off at their quantiles TAIL and 1 - TAIL.
 
     The quantiles are values that occur, so that counts stay counts.
     """
-    low, high = np.quantile(columns, [tail, 1 - tail], axis=0, method="inverted_cdf")
-    return np.clip(columns, low, high), low, high
+    return np.clip(columns, *np.quantile(columns, [TAIL, 1 - TAIL], axis=0, method="inverted_cdf"))
 
 
 def prepared(

@@ -49,24 +49,20 @@ def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> np.ndarray
     return ((truth >= low) & (truth <= high)).mean(axis=0)
 
 
-def ksd(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float = -0.5) -> float:
+def ksd(draws: np.ndarray, scores: np.ndarray, root: np.ndarray) -> float:
     """Kernel Stein discrepancy, squared, of draws (M, D), by its U-statistic; about 0 for exact ones.
 
     scores: ∇ log p at the draws, (M, D).  root: R with R Rᵀ the posterior's precision, which whitens both.
-    Kernel (1 + r²)^β (Gorham & Mackey 2017).  The V-statistic adds the diagonal, |score|² + D, which is
+    Kernel (1 + r²)^-½ (Gorham & Mackey 2017).  The V-statistic adds the diagonal, |score|² + D, which is
     nearly all of it and is smaller for draws that are too narrow: it ranks them above exact ones.
     """
-    return _stein(draws, scores, root, beta)[0]
+    terms, n = stein_terms(draws, scores, root), len(draws)
+    return float((terms.sum() - np.trace(terms)) / (n * (n - 1)))
 
 
-def ksd_v(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float = -0.5) -> float:
-    """The V-statistic of the same, for comparison."""
-    return _stein(draws, scores, root, beta)[1]
-
-
-def stein_terms(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float = -0.5) -> np.ndarray:
+def stein_terms(draws: np.ndarray, scores: np.ndarray, root: np.ndarray) -> np.ndarray:
     """The Stein kernel of every pair of draws, (M, M): means of it over pairs are the statistics above."""
-    n, size = draws.shape
+    (n, size), beta = draws.shape, -0.5
     y, s = draws @ root, np.linalg.solve(root, scores.T).T
     found = np.empty((n, n))
     for i in range(n):
@@ -86,8 +82,3 @@ def stein_test(terms: np.ndarray, seed: int = 0, times: int = 1_000) -> float:
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], (times, len(pairs)))
     drawn = np.einsum("kn,kn->k", signs @ pairs, signs)
     return float((1 + (drawn >= pairs.sum()).sum()) / (1 + times))
-
-
-def _stein(draws: np.ndarray, scores: np.ndarray, root: np.ndarray, beta: float) -> tuple[float, float]:
-    terms, n = stein_terms(draws, scores, root, beta), len(draws)
-    return float((terms.sum() - np.trace(terms)) / (n * (n - 1))), float(terms.sum() / n**2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
@@ -23,7 +23,6 @@ from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
 
-Kind = Literal["mean", "response"]
 KINDS = ("mean", "response")
 POSTERIOR = "posterior.nc"
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
@@ -119,19 +118,6 @@ def of_draws(
     return Fitted(layout, link, model, settings, beta, aux, effects)
 
 
-def linear_predictor(
-    folder: Path, frame: pd.DataFrame, draws: int | None = None, seed: int = 0, new_groups: str = "refuse"
-) -> np.ndarray:
-    """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
-
-    Ordered classes have no intercept in it: cutpoints stand in for it. Raises DataError for rows that do not
-    fit, and ConfigError for a folder that holds no fit.
-    """
-    one = fitted(folder).thinned(draws).with_new(new_groups, seed)
-    rows = checked_rows(one, frame)
-    return _predictor(one, rows)
-
-
 def predictions(
     folder: Path,
     frame: pd.DataFrame,
@@ -147,7 +133,8 @@ def predictions(
     successes among a row's trials; of log(y) where that is the target), or "response", of new targets drawn
     with this seed.  draws: use so many of the fit's; by default all.  new_groups: "refuse" levels of
     groups that the fit has not seen, "draw" an effect of each, or take "zero".
-    Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Errors: as `linear_predictor`.
+    Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Raises DataError for rows that do
+    not fit, and ConfigError for a folder that holds no fit.
     """
     one = fitted(folder).thinned(draws).with_new(new_groups, seed)
     rows = checked_rows(one, frame)
@@ -172,7 +159,7 @@ def means(one: Fitted, rows: pd.DataFrame) -> Iterator[np.ndarray]:
 
 
 def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
-    """The rows of a file, read as the fit's was, checked. Raises DataError as `linear_predictor` does."""
+    """The rows of a file, read as the fit's was, checked. Raises DataError as `checked_rows` does."""
     from flyrun.data.table import pieces, text_table  # late: a frame needs neither
 
     told = one.settings["dataset"]
@@ -217,6 +204,10 @@ def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
 
 
 def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
+    """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
+
+    Ordered classes have no intercept in it: cutpoints stand in for it.
+    """
     features = design(rows, one.layout)[:, : one.beta.shape[-1]]
     eta: np.ndarray = np.einsum("s...d,nd->sn...", one.beta, features, optimize=True)
     for role, column in one.layout.beside.items():

@@ -14,9 +14,6 @@ import numpy as np
 
 from flyrun.numerics.compiled import inlined
 
-MOST = 3
-"""The highest order of any polynomial here."""
-
 _STEP, _REACH = 0.02, 4.8  # nodes sinh(0), sinh(0.02), …: close where functions bend, 60 at the end
 
 

@@ -47,7 +47,6 @@ CALLS = {
     f"{MNIST} protocol.init=mle": "protocol.init=mle: must be prior, map, ep or zero",
     f"{MNIST} protocol.chunk_seconds=0": "protocol.chunk_seconds=0: must",
     f"{MNIST} executor.workers=two": "executor.workers=two: must",
-    f"{MNIST} executor.start_method=fork": "executor.start_method=fork: must",
     f"{MNIST} fresh=maybe": "fresh=maybe: must be true or false",
     f"{MNIST} name=a/b": "name=a/b: must be a folder name",
     f"{MNIST} results_dir=": "results_dir=: must be a folder",

@@ -53,8 +53,6 @@ def test_the_first_bad_row_is_named_and_the_others_counted():
 def test_one_class_only():
     with pytest.raises(DataError, match=r"target holds only the class 1"):
         checks.prepared(small(target=np.ones(6)))
-    with pytest.raises(DataError, match=r"dataset\.classes holds only the class 3"):
-        checks.two_or_more_classes(np.full(4, 3), "table", "dataset.classes")
 
 
 def test_wrong_labels():

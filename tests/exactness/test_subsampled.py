@@ -5,11 +5,12 @@ On numbers taken for normal: log likelihoods are quadratics, and everything abou
 
 import copy
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pytest
 
+from flyrun.config.acceptance import Confidence
 from flyrun.gold.reference import arm_of
 from flyrun.models import gaussian_prior, normal
 from flyrun.models.ranges import range_width
@@ -17,7 +18,7 @@ from flyrun.models.taylor import subtract_expansion
 from flyrun.numerics.compiled import copy_into, implements
 from flyrun.samplers.chain import random_walk
 from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.acceptance.confidence import BOUNDS, confidence
+from flyrun.samplers.chain.acceptance.confidence import confidence
 from flyrun.samplers.chain.acceptance.rule import decide
 from flyrun.samplers.chain.acceptance.sequential import margin
 from flyrun.samplers.chain.brightness.none import NoBrightness
@@ -121,7 +122,7 @@ def _wrong(rule, numbers):
     return np.mean([not trial.accepted for trial in trials]), np.mean([trial.n_read for trial in trials])
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("bound", get_args(get_type_hints(Confidence)["bound"]))
 def test_a_bound_errs_no_more_often_than_it_says(bound):
     wrong, n_read = _wrong(confidence(1_000, 50, 2.0, 0.1, bound), TWO_POINTS)
     assert wrong <= 0.1

@@ -160,6 +160,13 @@ def test_predictions_are_the_sum_over_draws(fits: dict[str, Fit]) -> None:
     assert_allclose(fits["ill"].predict(new)["mean"], chance.mean(axis=0), rtol=1e-12)
 
 
+def of_rows(fit: Fit, rows: pd.DataFrame, new_groups: str) -> np.ndarray:
+    """Expected targets, (draws, rows)."""
+    one = predict.fitted(fit.folder).with_new(new_groups, 0)
+    (found,) = predict.means(one, predict.checked_rows(one, rows))
+    return found[..., 0]
+
+
 def test_new_groups_are_refused_drawn_or_zero(fits: dict[str, Fit]) -> None:
     fit, new = fits["slopes"], table(4)
     new["clinic"] = ["99", "3", "98", "99"]
@@ -171,9 +178,9 @@ def test_new_groups_are_refused_drawn_or_zero(fits: dict[str, Fit]) -> None:
     assert_allclose(turned.loc[drawn.index].to_numpy(), drawn.to_numpy(), rtol=1e-12)
     assert not np.allclose(fit.predict(new, new_groups="draw", seed=5)["mean"], drawn["mean"])
     same = new.assign(x=50.0)  # rows of one new group have one effect
-    two = predict.linear_predictor(fit.folder, same, new_groups="draw")
+    two, none = (of_rows(fit, same, groups) for groups in ("draw", "zero"))
     assert_allclose(two[:, 0], two[:, 3], rtol=1e-12)
-    away = two[:, 0] - predict.linear_predictor(fit.folder, same, new_groups="zero")[:, 0]
+    away = two[:, 0] - none[:, 0]
     assert 1.5 < away.std() < 7.0  # as groups differ where x is 50
     assert drawn["sd"].iloc[0] > 2.0 * drawn["sd"].iloc[1]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-PRIOR = "half_t(3, 0, 2.5)"
 _SCALE, _FREEDOM = 2.5, 3.0
 _STEP = 1e-4  # of differences
 

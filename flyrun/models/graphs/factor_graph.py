@@ -33,26 +33,21 @@ class FactorGraph(NamedTuple):
 
 
 def factor_graph(
-    sizes: Sequence[int],
-    scopes: Sequence[Sequence[int]],
-    tables: Sequence[np.ndarray],
-    masses: Sequence[float] | None = None,
+    sizes: Sequence[int], scopes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
 ) -> FactorGraph:
     """Graph from one table of energies φ per factor, each with one axis per variable of its scope.
 
-    masses: M_φ of each factor, by default the largest value in its table.
-    Raises DataError, naming the factor, where 0 ≤ φ ≤ M does not hold or scope and table do not fit.
+    Raises DataError, naming the factor, where 0 ≤ φ < ∞ does not hold or scope and table do not fit.
     """
     counts = np.asarray(sizes, np.int64)
     shares, tops = [], []
     for f, (scope, given) in enumerate(zip(scopes, tables, strict=True)):
         table = np.asarray(given, np.float64)
         _check_scope(f, counts, scope, table)
-        top = float(table.max()) if masses is None else float(masses[f])
-        if not (np.isfinite(top) and np.all(table >= 0.0) and np.all(table <= top)):
+        top = float(table.max())
+        if not (np.isfinite(top) and np.all(table >= 0.0)):
             raise DataError(
-                f"factor {f}: its energies run from {table.min():g} to {table.max():g}, outside [0, M] with "
-                f"M = {top:g}; shift them to begin at 0"
+                f"factor {f}: its energies run from {table.min():g} to {top:g}; shift them to begin at 0"
             )
         shares.append((table / top if top > 0.0 else table).ravel())
         tops.append(top)

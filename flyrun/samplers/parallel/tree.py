@@ -11,8 +11,6 @@ import numpy as np
 
 from flyrun.samplers.parallel.walk import Luck, Step, Walk
 
-LogDensity = Callable[[np.ndarray], float]
-
 
 class Point:
     """A position, its log prior, and the sums of the first blocks of its log likelihood, as far as known.

@@ -16,7 +16,7 @@ import numpy as np
 
 from flyrun.models.problem import Problem
 from flyrun.samplers.method import Arm, Records, State
-from flyrun.samplers.subsampling.gradient_chain import GradientChain, stationary_ratio
+from flyrun.samplers.subsampling.gradient_chain import GradientChain
 
 KEPT = 2_000
 """Positions that weighted averages hand in, evenly over the steps after burn-in."""
@@ -115,17 +115,11 @@ build = Sgld
 def langevin(
     curvature: np.ndarray, step: float, noise: np.ndarray, covariance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A = I − ½εGH, and εG + ¼ε²G·noise·G, of a step on a Gaussian posterior, all (P, P)."""
+    """A = I − ½εGH, and εG + ¼ε²G·noise·G, of a step on a Gaussian posterior, all (P, P).
+
+    noise: the variance of a batch's gradient. Along H = λ, G = 1 and a noise of ν the ratio of the stationary
+    variance to the posterior's is (1 + εν/4)/(1 − ελ/4): for a variance off by a share δ, with ν = λN/b, a
+    step of about 4δb/N, and so N/δ queries an effective draw, whatever the batch.
+    """
     forward = np.eye(len(curvature)) - 0.5 * step * covariance @ curvature
     return forward, step * covariance + 0.25 * step**2 * covariance @ noise @ covariance
-
-
-def sd_ratio(curvature: np.ndarray, step: float, noise: np.ndarray, covariance: np.ndarray) -> float:
-    """Geometric mean over coordinates of SGLD's stationary sd by the posterior's, both Gaussian; inf where
-    the step is too long. All (P, P).
-
-    Σ = AΣAᵀ + εG + ¼ε²G·noise·G, A = I − ½εGH: noise is the variance of a batch's gradient. Along H = λ,
-    G = 1 and a noise of ν the variances' ratio is (1 + εν/4)/(1 − ελ/4): for a variance off by a share δ,
-    with ν = λN/b, a step of about 4δb/N, and so N/δ queries an effective draw, whatever the batch.
-    """
-    return stationary_ratio(*langevin(curvature, step, noise, covariance), curvature)

@@ -268,10 +268,8 @@ def test_random_factors_have_the_constants_they_are_asked_for():
 
 def test_bad_factors_are_named():
     good = np.ones((2, 2))
-    with pytest.raises(DataError, match="factor 1: its energies run from -1 to 1, outside"):
+    with pytest.raises(DataError, match="factor 1: its energies run from -1 to 1;"):
         factor_graph([2, 2], [(0, 1), (0, 1)], [good, good - 2 * np.eye(2)])
-    with pytest.raises(DataError, match=r"factor 0.*M = 0\.5"):
-        factor_graph([2, 2], [(0, 1)], [good], [0.5])
     with pytest.raises(DataError, match="factor 0"):
         factor_graph([2, 2], [(0, 1)], [good * np.nan])
     with pytest.raises(DataError, match="factor 0: there is no variable 2"):

@@ -8,7 +8,8 @@ from flyrun.errors import ConfigError, FlyrunError
 from flyrun.gold.reference import arm_of
 from flyrun.models.passes import look
 from flyrun.samplers.method import prepare
-from flyrun.samplers.subsampling.sgld import Sgld, sd_ratio
+from flyrun.samplers.subsampling.gradient_chain import stationary_ratio
+from flyrun.samplers.subsampling.sgld import Sgld, langevin
 
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5"]
 LOGISTIC = [*TOY, "model=logistic", "prior=gaussian"]
@@ -86,6 +87,10 @@ def test_mean_and_sd_are_the_closed_forms(gaussian):
     ] == pytest.approx(wanted, rel=1e-6)
     broken = _measured(WithoutFactor(method.arm, method.problem), 5_000)  # 400 draws: an sd within 4 %
     assert abs(broken[1] / sd / wanted - 1) > 0.3
+
+
+def sd_ratio(curvature, step, noise, covariance):
+    return stationary_ratio(*langevin(curvature, step, noise, covariance), curvature)
 
 
 def test_the_expected_ratio_is_one_for_short_steps_and_infinite_for_long_ones():

@@ -18,8 +18,6 @@ from flyrun.samplers.chain.acceptance.sequential import Sequential, target
 
 __all__ = ["build", "target"]
 
-BOUNDS = ("hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling")
-
 
 def build(config: options.Confidence, setup: Any) -> Sequential:
     """Stages that begin at config.batch and grow by config.growth, with the inequality config.bound."""
@@ -37,7 +35,7 @@ def confidence(
     power: float = 2.0,
     by_size: bool = False,
 ) -> Sequential:
-    """The rule for N data. batch ≥ 2; growth γ ≥ 1, 1: by `batch`; 0 ≤ epsilon; bound: of BOUNDS; power p.
+    """The rule for N data. batch ≥ 2; growth γ ≥ 1, 1: by `batch`; 0 ≤ epsilon; bound: its name; power p.
 
     by_size: δ_m = (p − 1)ε/(p m^p), in place of δ_k of the k-th stage.
 
