@@ -21,9 +21,9 @@ class Metric:
     table.csv has.
 
     of: its value, None where the section's own `row` gives it.  means: what stands for it below the table.
-    by_seed: the column holds the mean over seeds, and <name>_sd the sd.  spread: another column that is shown
-    after ±.  text: how a row shows it, where that is not as usual.  delta: how ours differs from the value
-    there, and whether that is within uncertainty.
+    by_seed: the column holds the mean over seeds, and <name>_sd the sd.  alone: the mean is shown without it.
+    spread: another column that is shown after ±.  text: how a row shows it, where that is not as usual.
+    delta: how ours differs from the value there, and whether that is within uncertainty.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Metric:
     of: Value | None = None
     means: str = ""
     by_seed: bool = False
+    alone: bool = False
     spread: str = ""
     digits: int = 3
     text: Callable[[Row], str] | None = None
@@ -52,14 +53,9 @@ class Metric:
         """The cell of a row of the table."""
         if self.text is not None:
             return self.text(row)
-        with_spread = self.by_seed or self.spread
+        with_spread = (self.by_seed and not self.alone) or self.spread
         show = measured(self.name, self.spread) if with_spread else plain(self.name, self.digits)
         return show(row)
-
-
-def by_seed(name: str) -> Value:
-    """What each cell's summary calls so."""
-    return lambda run, arm: arm.each(name)
 
 
 def mean(name: str) -> Value:
@@ -70,6 +66,11 @@ def mean(name: str) -> Value:
 def fact(name: str) -> Value:
     """Mean over seeds of a number that the method told."""
     return lambda run, arm: arm.fact_mean(name)
+
+
+def of_cells(name: str, head: str = "", means: str = "", said: str = "", **more: Any) -> Metric:
+    """A metric that cells' summaries call so, or `said`, by seed."""
+    return Metric(name, head, lambda run, arm: arm.each(said or name), means, by_seed=True, **more)
 
 
 def mean_sd(values: np.ndarray) -> tuple[float, float]:
@@ -110,6 +111,8 @@ def k_hat(name: str, of: Value | None = None) -> Metric:
     return Metric(name, "k̂", of, means, digits=2)
 
 
+EFFECTIVE = of_cells("effective", "effective", "effective number of weights")
+TOTAL_QUERIES = Metric("total_queries", "queries", means="of a seed, with set-up", by_seed=True, alone=True)
 ARM = Metric("arm", "arm", text=lambda row: str(row["arm"]))
 SEEDS = Metric("seeds", "seeds", text=seeds_text)
 _EXACT = {True: "yes", False: "no", "unknown": "unknown"}

@@ -20,8 +20,8 @@ from flyrun.config.schema import listing
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import EXACT, Metric, put, word
-from flyrun.report.render import NOTHING, known, number, plain, plus_minus
+from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, word
+from flyrun.report.render import NOTHING, known, number, plus_minus
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 
@@ -279,10 +279,8 @@ METRICS = [
     ),
     Metric("queries_per_draw_with_setup", "with set-up", means=f"set-up spread over {DRAWS:,} draws"),
     Metric("effective_draws"),
-    Metric(
-        "total_queries", "queries", by_seed=True, text=plain("total_queries"), means="of a seed, with set-up"
-    ),
-    Metric("total_visits", "visits", by_seed=True, text=plain("total_visits"), means="rows read"),
+    TOTAL_QUERIES,
+    Metric("total_visits", "visits", by_seed=True, alone=True, means="rows read"),
     Metric("total_seconds", "seconds", by_seed=True),
     Metric(
         "truth_error", "truth's error", digits=2,

@@ -5,7 +5,7 @@ import numpy as np
 from flyrun.accuracy.posterior_errors import rms
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import Metric, by_seed, fact, table
+from flyrun.report.metrics import Metric, fact, of_cells, table
 from flyrun.report.render import NOTHING, number
 from flyrun.report.section import Row, Section
 
@@ -36,9 +36,9 @@ def settled(arm: ArmResult) -> bool:
 
 _SAID = {True: "yes", False: "no"}
 METRICS = [
-    Metric(
-        "moved_last_half", "moved in the last half", by_seed("moved_last_half"), by_seed=True,
-        means="from half of an answer's steps to their end: means in its sds, or log sds, the larger root "
+    of_cells(
+        "moved_last_half", "moved in the last half",
+        "from half of an answer's steps to their end: means in its sds, or log sds, the larger root "
         f"mean square over coordinates; above {UNSETTLED} it had not settled",
     ),
     Metric("settled", "settled", text=lambda row: _SAID.get(row["settled"], NOTHING)),

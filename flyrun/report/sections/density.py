@@ -14,9 +14,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, bands, common, grid, legend_below, round_numbers
-from flyrun.report.metrics import EXACT, Metric, Value, word
-from flyrun.report.metrics import by_seed as cell
-from flyrun.report.render import plain
+from flyrun.report.metrics import EFFECTIVE, EXACT, Metric, Value, of_cells, word
 from flyrun.report.section import Plot, Row, Section
 
 _PRIOR = 1e-3  # the share of the prior that every density is given, so that its logarithm is finite
@@ -145,39 +143,27 @@ def _truths(which: int) -> Value:
 
 METRICS = [
     word("answers", "answers", of=lambda run, arm: arm.infos[0].get("answers", "draws")),
-    Metric(
-        "tv", "total variation", cell("tv"), by_seed=True,
-        means="half of ∫|p − q|, p the posterior on a grid, q a method's draws smoothed by the best of three "
+    of_cells(
+        "tv", "total variation",
+        "half of ∫|p − q|, p the posterior on a grid, q a method's draws smoothed by the best of three "
         "kernels: half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode",
     ),
-    Metric("kl", "KL", cell("kl"), "∫ p log(p/q), q given one thousandth of the prior", by_seed=True),
-    Metric(
-        "ks", "KS", cell("ks"), "Kolmogorov-Smirnov distance, the larger of both coordinates", by_seed=True
+    of_cells("kl", "KL", "∫ p log(p/q), q given one thousandth of the prior"),
+    of_cells("ks", "KS", "Kolmogorov-Smirnov distance, the larger of both coordinates"),
+    of_cells("cross_entropy", "cross entropy", "−∫ p log q"),
+    of_cells("mode_mass", "mass of θ2 < 0", "of the mode with θ2 < 0"),
+    of_cells(
+        "mode_off", "in its mode: off (sds)",
+        "error of the mean, in sds of the posterior there, within the mode that has more of the draws",
     ),
-    Metric("cross_entropy", "cross entropy", cell("cross_entropy"), "−∫ p log q", by_seed=True),
-    Metric(
-        "mode_mass", "mass of θ2 < 0", cell("mode_mass"), "of the mode with θ2 < 0", by_seed=True
-    ),
-    Metric(
-        "mode_off", "in its mode: off (sds)", cell("mode_off"), by_seed=True,
-        means="error of the mean, in sds of the posterior there, within the mode that has more of the draws",
-    ),
-    Metric("mode_sd_ratio", "sd ratio", cell("mode_sd_ratio"), "of sds within that mode", by_seed=True),
+    of_cells("mode_sd_ratio", "sd ratio", "of sds within that mode"),
     Metric("true_mode_mass", of=_truths(2)),
     Metric("true_entropy", of=_truths(3)),
-    Metric("effective", "effective", cell("effective"), "effective number of weights", by_seed=True),
-    Metric(
-        "total_visits", "visits", cell("total_visits"), "rows read", by_seed=True, text=plain("total_visits")
-    ),
-    Metric(
-        "total_queries", "queries", cell("total_queries"), "likelihoods evaluated: particles times rows",
-        by_seed=True, text=plain("total_queries"),
-    ),
-    Metric(
-        "kernel_evaluations", "kernels", cell("kernel_evaluations"), by_seed=True,
-        means="evaluations of the kernel between particles", text=plain("kernel_evaluations"),
-    ),
-    Metric("total_seconds", "seconds", cell("total_seconds"), by_seed=True),
+    EFFECTIVE,
+    of_cells("total_visits", "visits", "rows read", alone=True),
+    of_cells("total_queries", "queries", "likelihoods evaluated: particles times rows", alone=True),
+    of_cells("kernel_evaluations", "kernels", "evaluations of the kernel between particles", alone=True),
+    of_cells("total_seconds", "seconds"),
     replace(
         EXACT,
         means="whether the answer tends to the posterior as its draws or particles grow in number; that of a "

@@ -12,7 +12,7 @@ from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
 from flyrun.report.metrics import EXACT, Metric, Value, said, table, word
-from flyrun.report.render import View, known, plain
+from flyrun.report.render import View, known
 from flyrun.report.section import Plot, Row, Section
 
 _COSTS = ("queries", "visits", "span", "seconds")
@@ -72,10 +72,10 @@ def _topics(rows: list[Row]) -> list[View]:
 _COLUMNS = [
     Metric(
         "run_visits", "data visited", _last("spent_visits"), "by a seed, set-up left out", by_seed=True,
-        text=plain("run_visits"),
+        alone=True,
     ),
     Metric(
-        "run_queries", "queries", _last("spent_queries"), by_seed=True, text=plain("run_queries"),
+        "run_queries", "queries", _last("spent_queries"), by_seed=True, alone=True,
         means="of a seed, set-up left out; the method says what one likelihood evaluation is",
     ),
     Metric("run_seconds", "seconds", _last("spent_seconds"), by_seed=True),

@@ -22,9 +22,8 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, grid, legend_below
-from flyrun.report.metrics import Metric, per_cent, put, table
-from flyrun.report.metrics import by_seed as cell
-from flyrun.report.render import View, known, number, plain
+from flyrun.report.metrics import EFFECTIVE, Metric, of_cells, per_cent, put, table
+from flyrun.report.render import View, known, number
 from flyrun.report.section import Row, Section
 
 VISITS, QUERIES = (1e3, 1e4, 1e5, 1e6, 1e7), (1e5, 1e6, 1e7, 1e8, 1e9)
@@ -161,11 +160,11 @@ _ERRORS = [
     ]),
     Metric("visits", "rows read", means="in all, passes of the set-up included"),
     Metric(
-        "test_log_likelihood", "log likelihood at E θ", by_seed=True, text=plain("test_log_likelihood", 4),
+        "test_log_likelihood", "log likelihood at E θ", by_seed=True, alone=True, digits=4,
         of=lambda run, arm: np.array([cell.pred_log_likelihood[-1] for cell in arm.cells]),
     ),
-    Metric(
-        "averaged", "averaged", cell("averaged"), by_seed=True, text=plain("averaged", 4),
+    of_cells(
+        "averaged", "averaged", alone=True, digits=4,
         means="the log of the test rows' likelihood averaged over the whole answer, mean over rows",
     ),
 ]  # fmt: skip
@@ -180,7 +179,7 @@ _DISTANCES = [
         "sd_ratio", "sd ratio", by_seed=True,
         means="sds over the posterior's, geometric mean over coordinates",
     ),
-    Metric("effective", "effective", cell("effective"), "effective number of weights", by_seed=True),
+    EFFECTIVE,
     Metric(
         "expected_sd_ratio", "by the step",
         means="sd ratio as expected of a discretised diffusion with steps of that length",

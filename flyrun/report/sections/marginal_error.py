@@ -10,9 +10,8 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, common, legend_below, round_numbers
-from flyrun.report.metrics import EXACT, Metric, mean_sd, table, word
-from flyrun.report.metrics import by_seed as cell
-from flyrun.report.render import View, number, plain
+from flyrun.report.metrics import EXACT, Metric, mean_sd, of_cells, table, word
+from flyrun.report.render import View, number
 from flyrun.report.section import Plot, Row, Section
 from flyrun.report.sections import arms as heads
 
@@ -142,9 +141,9 @@ _ERROR = [
         "mean_batches", "mean batch", means="of Poisson draws",
         of=lambda run, arm: " + ".join(number(size, 4) for size in arm.fact("batches", [])),
     ),
-    Metric(
-        "error", "error", cell("error"), by_seed=True,
-        means="mean over variables of the ℓ2 distance of the running marginal from uniform, after the last "
+    of_cells(
+        "error", "error",
+        "mean over variables of the ℓ2 distance of the running marginal from uniform, after the last "
         "update",
     ),
     Metric("error_ratio", "× Gibbs (± s.e.)", means="relative to plain Gibbs", spread="error_ratio_se"),
@@ -155,21 +154,21 @@ _COST = [
         "estimator", "estimator", of=lambda run, arm: arm.fact("estimator"),
         means="faithful: draws a batch factor by factor; superposed: draws its sum as one Poisson number",
     ),
-    Metric(
-        "factors_nominal", "factors nominal", cell("nominal"), by_seed=True,
-        means="factor evaluations per update, each batch at its full size, as the algorithm states it",
-        text=plain("factors_nominal", 4),
+    of_cells(
+        "factors_nominal", "factors nominal",
+        "factor evaluations per update, each batch at its full size, as the algorithm states it",
+        said="nominal", alone=True, digits=4,
     ),
-    Metric(
-        "factors_actual", "factors actual", cell("actual"), "factor evaluations per update as done",
-        by_seed=True, text=plain("factors_actual", 4),
+    of_cells(
+        "factors_actual", "factors actual", "factor evaluations per update as done",
+        said="actual", alone=True, digits=4,
     ),
-    Metric("us_per_update", "µs", cell("us_per_update"), "per update, sampling only", by_seed=True),
-    Metric("accept_rate", "accepted", cell("accepted"), by_seed=True, text=plain("accept_rate")),
+    of_cells("us_per_update", "µs", "per update, sampling only"),
+    of_cells("accept_rate", "accepted", said="accepted", alone=True),
 ]  # fmt: skip
 METRICS = [
     Metric("updates", of=updates), *_SIZES, *_ERROR, Metric("error_ratio_se"), *_COST, Metric("time_ratio"),
-    Metric("changed", of=cell("changed"), by_seed=True),
+    of_cells("changed"),
 ]  # fmt: skip
 
 

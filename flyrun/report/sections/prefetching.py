@@ -95,26 +95,25 @@ _COLUMNS = [
         "prefetch_expected", "in theory", fact("expected_steps"),
         "the sum of the chances to reach the nodes that are evaluated",
     ),
-    Metric("prefetch_steps_burn_in", "in burn-in", by_seed=True, text=plain("prefetch_steps_burn_in")),
+    Metric("prefetch_steps_burn_in", "in burn-in", by_seed=True, alone=True),
     Metric(
         "prefetch_wrong", "foretold wrongly", fact("foretold_wrong"), "share of predicted decisions", digits=2
     ),
     Metric(
         "prefetch_queries", "queries/iter", means="of all workers, wasted ones too", by_seed=True,
-        text=plain("prefetch_queries", 4),
+        alone=True, digits=4,
     ),
     Metric("prefetch_wasted", "wasted", by_seed=True, text=per_cent("prefetch_wasted", 0)),
     Metric(
         "prefetch_span", "critical/iter", means="queries on the longest path", by_seed=True,
-        text=plain("prefetch_span", 4),
+        alone=True, digits=4,
     ),
     Metric(
-        "prefetch_rounds", "rounds/iter", means="how often work was given out", by_seed=True,
-        text=plain("prefetch_rounds"),
+        "prefetch_rounds", "rounds/iter", means="how often work was given out", by_seed=True, alone=True
     ),
     Metric(
         "prefetch_bytes", "bytes/iter", means="positions sent and sums returned", by_seed=True,
-        text=plain("prefetch_bytes", 4),
+        alone=True, digits=4,
     ),
 ]  # fmt: skip
 _LATENCY = Metric(

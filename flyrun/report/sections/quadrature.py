@@ -15,8 +15,8 @@ from flyrun.report import by_size
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import EXACT, Metric, put, table
-from flyrun.report.render import NOTHING, View, known, number, plain
+from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, table
+from flyrun.report.render import NOTHING, View, known, number
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import accuracy
 
@@ -108,9 +108,7 @@ METRICS = [
         "evidence_off", "log evidence off", by_seed=True,
         means="an arm's estimate of log p(data), or its bound, less the exact value",
     ),
-    Metric(
-        "total_queries", "queries", by_seed=True, text=plain("total_queries"), means="of a seed, with set-up"
-    ),
+    TOTAL_QUERIES,
     Metric("total_seconds", "seconds", by_seed=True),
     EXACT,
     Metric("exact_coordinates"),

@@ -5,7 +5,7 @@ import numpy as np
 from flyrun.diagnostics.psis import heavy, pareto_k
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import Metric, by_seed, fact, k_hat, mean
+from flyrun.report.metrics import Metric, fact, k_hat, mean, of_cells
 from flyrun.report.section import Row, Section
 
 
@@ -48,10 +48,7 @@ def _per_second(run: Run, arm: ArmResult) -> np.ndarray:
 
 METRICS = [
     Metric("weighted_draws", "draws", mean("weighted_draws")),
-    Metric(
-        "weighted_effective", "effective", by_seed("weighted_effective"), "(Σ w)²/Σ w² of weights w",
-        by_seed=True,
-    ),
+    of_cells("weighted_effective", "effective", "(Σ w)²/Σ w² of weights w"),
     Metric(
         "queries_per_effective", "queries/effective", queries_per_effective,
         "likelihood queries for an effective draw, once set up", by_seed=True,
