@@ -13,6 +13,7 @@ from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan import block_sums, kept_sums, mappers, row_weights, stages, table_files
 from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
+from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
 from flyrun.models.family import family
 from flyrun.report.summaries import read_fit
@@ -68,7 +69,8 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None, **settings):
     request = Request(str(folder), "y", model, **settings)
     task = schema("model", model).task
     columns = table_files.chosen(found, "y", None, (), {})
-    made = Scan(request, found, columns, typed_table(request), mapper or in_turn, (said or []).append, seed)
+    inputs = request, found, columns, typed_table(request), mapper or in_turn, (said or []).append
+    made = Scan(Inputs(*inputs), seed)
     pilot = made.pilot()
     one = family(model)
     return made.run(pilot, made.encoding(pilot, task, one), one)

@@ -16,6 +16,7 @@ from flyrun.fitting.request import Request
 from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.one_look import Split
+from flyrun.fitting.scan.pilot import Inputs
 from flyrun.models.family import family
 from flyrun.report.summaries import read_fit
 from tests.fit.test_scan import against_all_rows, all_rows, move_land_to_folders, scan, table, write
@@ -51,7 +52,7 @@ def scans(folder, model="logistic", mapper=None, **settings):
     found, options = table_files.find(str(folder)), typed_table(request)
     columns = table_files.chosen(found, "y", None, ("land",), {})
     mapper = mapper or mappers.Mapper(mappers.in_turn, kept_sums.Kept(folder / "kept"), lambda line: None)
-    made = LevelScans(request, found, columns, options, mapper, lambda line: None, 0)
+    made = LevelScans(Inputs(request, found, columns, options, mapper, lambda line: None), 0)
     made.pilot()
     task = schema("model", model).task
     return made.run(task, family(model)), made.rows_read / found.rows

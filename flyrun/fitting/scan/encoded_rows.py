@@ -213,21 +213,27 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PilotLook:
-    """Take some rows of a row group, alike of each class. most: how many."""
+class _Read:
+    """Columns of rows that are taken as they stand."""
 
     columns: tuple[str, ...]
     beside: tuple[str, ...]
     target: str
-    most: int
-    seed: int
-    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    terms: "Terms | None" = None  # of a formula, whose sources the columns are
 
     @property
     def names(self) -> tuple[str, ...]:
         """Columns as they are read."""
         return (*self.columns, *self.beside, self.target)
+
+
+@dataclass(frozen=True)
+class PilotLook(_Read):
+    """Take some rows of a row group, alike of each class. most: how many."""
+
+    most: int
+    seed: int
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    terms: "Terms | None" = None  # of a formula, whose sources the columns are
 
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""
@@ -257,18 +263,10 @@ class PilotLook:
 
 
 @dataclass(frozen=True)
-class RowsLook:
+class RowsLook(_Read):
     """Take all rows of a few, as they stand. missing: as it is typed."""
 
-    columns: tuple[str, ...]
-    beside: tuple[str, ...]
-    target: str
     missing: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Columns as they are read."""
-        return (*self.columns, *self.beside, self.target)
 
     def of(self, block: Block, part: Part) -> Sample:
         """Of some rows of a row group; DataError for a value that is missing, or infinite."""

@@ -2,7 +2,6 @@
 travel, and all of them look at a row group together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,14 +11,13 @@ import numpy as np
 from flyrun.config.schema import quoted
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting.level_fits import in_order
-from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import text_levels
 from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
-from flyrun.fitting.scan.pilot import Mapper, Own
+from flyrun.fitting.scan.pilot import Inputs, Own
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps
-from flyrun.fitting.scan.table_files import Block, Shards
+from flyrun.fitting.scan.table_files import Block
 from flyrun.models.family import Family
 
 _WHOLE, _ALL_WHOLE = 10_000, 2_000_000  # rows of a level up to which all come here; of all such levels
@@ -38,21 +36,12 @@ class OneLevel:
 class LevelScans:
     """One table under one model, a posterior a level of a column. levels: by name; lost: rows without one."""
 
-    def __init__(
-        self,
-        request: Request,
-        shards: Shards,
-        columns: list[str],
-        table: TypedTable,
-        mapper: Mapper,
-        say: Callable[[str], None],
-        seed: int,
-    ):
-        self.by, self.shards, self.mapper, self.say = str(request.by), shards, mapper, say
-        target = request.target
-        texts = text_levels.named(shards, (*columns, target))
+    def __init__(self, inputs: Inputs, seed: int):
+        request, shards, columns, table, mapper, _ = inputs
+        self.by, self.mapper = str(request.by), mapper
+        texts = text_levels.named(shards, (*columns, request.target))
         text_levels.refuse_references(shards, texts, table)
-        scan = partial(Scan, request, shards, columns, table, mapper, lambda line: None)
+        scan = partial(Scan, inputs._replace(say=lambda line: None))
         self.groups, self.blocks = (one := scan(seed)).groups, one.blocks
         found: Levels = tree(mapper(LevelLook(self.by, texts), self.groups, f"levels of {self.by}"))
         read = {self.by, *texts} - {name for name, _ in shards.files[0].named}

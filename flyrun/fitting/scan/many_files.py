@@ -16,6 +16,7 @@ from flyrun.fitting import by_weights, level_fits, ratios, read_table
 from flyrun.fitting.request import Request, TypedTable, dashed
 from flyrun.fitting.scan import kept_sums, mappers, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
+from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
 from flyrun.models.family import Family, family
@@ -67,7 +68,7 @@ def answer(request: Request, console: Any) -> Made:
     say = progress.display(console, 0).say
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
-        scan = Scan(request, found, columns, table, mapper, say, _SEED)
+        scan = Scan(Inputs(request, found, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         task, one = _model(request, table, pilot.y)
@@ -82,7 +83,7 @@ def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[st
     say, by = progress.display(console, 0).say, str(request.by)
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
-        scans = LevelScans(request, found, columns, table, mapper, say, _SEED)
+        scans = LevelScans(Inputs(request, found, columns, table, mapper, say), _SEED)
         lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""
         say(f"{len(scans.levels):,} levels of {by}{lost}")
         y = scans.pilot()

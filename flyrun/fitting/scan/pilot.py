@@ -38,26 +38,28 @@ class Own(NamedTuple):
     levels: int
 
 
+class Inputs(NamedTuple):
+    """What a scan is asked. columns: features, of the files; table: as it is typed; say: shows a line."""
+
+    request: Request
+    shards: Shards
+    columns: list[str]
+    table: TypedTable
+    mapper: Mapper
+    say: Callable[[str], None]
+
+
 class Table:
     """A table of row groups, or a level's rows in it."""
 
-    def __init__(
-        self,
-        request: Request,
-        shards: Shards,
-        columns: list[str],
-        table: TypedTable,
-        mapper: Mapper,
-        say: Callable[[str], None],
-        seed: int,
-        own: Own | None = None,
-    ):
+    def __init__(self, inputs: Inputs, seed: int, own: Own | None = None):
+        request, shards, columns, self.table, self.mapper, self.say = inputs
         self.rows, self.given, self.share = own or (shards.rows, shards.given, 1)
-        self.request, self.shards, self.mapper, self.say, self.seed = request, shards, mapper, say, seed
-        self.columns, self.target, self.table = tuple(columns), request.target, table
+        self.request, self.shards, self.seed = request, shards, seed
+        self.columns, self.target = tuple(columns), request.target
         self.read = self.columns
         self.terms: terms.Terms | None = None
-        self.beside = table.beside
+        self.beside = self.table.beside
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
