@@ -12,11 +12,12 @@ from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import answer, by_weights, comparisons, finished, loo, predict, priors, ratios, read_table
+from flyrun.fitting import answer, comparisons, finished, loo, predict, priors, ratios, read_table
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.request import LISTS, Budget, Clock, Request
+from flyrun.runner import store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,7 @@ class Fit:
         """The draws, for ArviZ: beta (chain, draw, coefficient), on the columns' own scales."""
         import xarray as xr  # late: a second
 
-        with xr.open_datatree(self.folder / by_weights.POSTERIOR, engine="h5netcdf") as tree:
+        with xr.open_datatree(self.folder / store.POSTERIOR, engine="h5netcdf") as tree:
             return tree.load()
 
     def summary(self, exp: bool = False) -> "pd.DataFrame":
@@ -152,7 +153,7 @@ class Fit:
         """
         import pandas as pd  # late
 
-        effects = stored_effects.read(self.folder / by_weights.POSTERIOR, self._about["settings"])
+        effects = stored_effects.read(self.folder / store.POSTERIOR, self._about["settings"])
         if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
         tables = [one.table() for one in effects]

@@ -15,7 +15,7 @@ from flyrun.fitting.second_process import SecondProcess, report, reporting
 from flyrun.models.family import family
 from flyrun.report import document, render
 from flyrun.report.summaries import read_fit
-from flyrun.runner import progress
+from flyrun.runner import progress, store
 
 # From so many rows on chains that are needed are Firefly's, where it has the model: compiled, they read few
 # rows an iteration.
@@ -133,7 +133,7 @@ def _finish(
     spent = spent | {"report": clock.seconds() - was_drawn}
     parts = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in spent.items())
     say(f"{parts}; {clock.seconds():.1f} s in all")
-    path = folder / by_weights.POSTERIOR
+    path = folder / store.POSTERIOR
     opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
     say(f"posterior: {path}; open it with {opens} or ArviZ")
     if not made.agreed:

@@ -29,7 +29,6 @@ from flyrun.models.family import LogGamma
 from flyrun.report.summaries import FIT
 from flyrun.runner import environment, store
 
-POSTERIOR = "posterior.nc"
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
 _MOST_STORED = 20_000  # weighted draws
@@ -257,7 +256,7 @@ def write(
     with files.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         further = {stored_as(place): one.stored() for place, one in enumerate(made.groups)}
-        coefficients.write_draws(folder / POSTERIOR, made.even, made.weighted, layout, attrs, further)
+        coefficients.write_draws(folder / store.POSTERIOR, made.even, made.weighted, layout, attrs, further)
         files.write_json(folder / FIT, fit)
         files.write_json(folder / store.RUN, entry)
     return folder

@@ -13,13 +13,13 @@ from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import bars, coefficients, priors, table_posterior
-from flyrun.fitting.by_weights import POSTERIOR
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
 from flyrun.models.family import family
 from flyrun.report import summaries
+from flyrun.runner.store import POSTERIOR
 
 if TYPE_CHECKING:
     import pandas as pd

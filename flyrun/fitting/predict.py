@@ -22,9 +22,9 @@ from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
 from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
+from flyrun.runner.store import POSTERIOR
 
 KINDS = ("mean", "response")
-POSTERIOR = "posterior.nc"
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
 # do not depend on how a table was cut: do not change it without need.
 _BLOCK = 512

@@ -25,7 +25,6 @@ from flyrun.runner.cell import cells, run_dir
 from flyrun.runner.launch import run
 from flyrun.samplers.method import prepare
 
-POSTERIOR = "posterior.nc"
 _SET_UP = "MAP and bounds"
 _LEAST, _MOST = 1.5, 4.0  # how much longer the next round makes the chains
 _MOST_STORED_BYTES = 400e6  # of one chain's draws
@@ -55,7 +54,7 @@ def fit(
         if screen.tables is not None:
             document.show(text, rounds.folder, screen.tables)
         rounds.say(rounds.phases())
-        path = rounds.folder / POSTERIOR
+        path = rounds.folder / store.POSTERIOR
         opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
         rounds.say(f"posterior: {path}; open it with {opens} or ArviZ")
         screen.table(rounds.folder, posterior=path)
@@ -133,7 +132,7 @@ class _Rounds:
         """Exit code: DONE or, of chains that do not agree, UNTRUSTED with a posterior written; FAILED where a
         chain failed or all are too short."""
         if self.job.fresh:
-            for name in (FIT, POSTERIOR):
+            for name in (FIT, store.POSTERIOR):
                 (self.folder / name).unlink(missing_ok=True)
         # as long as is asked for, or where stored chains are
         stored = 0 if self.job.fresh else max(self._lengths(), default=0)
@@ -314,7 +313,7 @@ class _Rounds:
             "model": arm.model.name,
         }
         with files.writing(self.folder):
-            coefficients.write(self.folder / POSTERIOR, self.beta, self._stored(), layout, attrs)
+            coefficients.write(self.folder / store.POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
                 "key": self._stored()[0].key,
                 "file": str(arm.dataset.path),

@@ -160,7 +160,7 @@ class Posterior:
         with np.errstate(all="ignore"):
             for block in self.blocks(max(64, _NUMBERS // len(x))):
                 rows = self.rows.take(block)
-                y, trials = _column(rows.target), _column(rows.trials)
+                y, trials = as_column(rows.target), as_column(rows.trials)
                 each = self.family.log_density(y, trials, self.predictors(rows, x))
                 total += rows.weights @ each if np.ndim(rows.weights) else rows.weights * np.sum(each, axis=0)
             total += self._alone(x)
@@ -203,7 +203,7 @@ class Posterior:
         with np.errstate(all="ignore"):
             for block in self.blocks(max(64, _NUMBERS // len(x))):
                 rows = self.rows.take(block)
-                y, trials, weights = (_column(v) for v in (rows.target, rows.trials, rows.weights))
+                y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
                 p = self.predictors(rows, x)
                 total += (weights * self.family.log_density(y, trials, p)).sum(axis=0)
                 for j, each in enumerate(self._slopes(y, trials, p)):
@@ -318,7 +318,8 @@ class Posterior:
         return x
 
 
-def _column(value: Any) -> Any:
+def as_column(value: Any) -> Any:
+    """A number, or one a row as (n, 1)."""
     return value[:, None] if np.ndim(value) else value
 
 

@@ -19,7 +19,7 @@ from flyrun.children import cores
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
-from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows
+from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows, as_column
 from flyrun.fitting.weighted_draws import Mixture
 from flyrun.threads import in_order
 
@@ -223,7 +223,7 @@ class GroupedPosterior(Posterior):
         b = (nodes.pull[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T) / within
         if not self.steps:
             return b, within**-0.5
-        y, trials, weights = (sums.column(v) for v in (rows.target, rows.trials, rows.weights))
+        y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
         for step in range(self.steps + 1):
             p = [eta + b[block.code], *self.auxiliaries(x)]
             slopes, bends = self.family.derivatives(y, trials, p)
@@ -288,7 +288,7 @@ class GroupedPosterior(Posterior):
             share = np.exp(inside - top)
             value += float((np.log(share.sum(axis=1)) + top[:, 0]).sum())
             share /= share.sum(axis=1, keepdims=True)
-            y, trials, weights = (sums.column(v) for v in (rows.target, rows.trials, rows.weights))
+            y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
             total = sums.predictor(eta, z, [one[block.code] for one in b])
             slopes, bends = self.family.derivatives(y, trials, [total, *aux])
             scores = self._scores(rows, block, [weights * one for one in slopes], total.shape)

@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.fitting.rows_posterior import Rows
+from flyrun.fitting.rows_posterior import Rows, as_column
 from flyrun.models.family import Family
 
 _LARGEST = 690.0  # log of the largest product of factors 1 + e^η before its logarithm is taken
 _TOGETHER = 64  # factors at most: rounding grows by each
 
 
-def column(value: Any) -> Any:
-    """A number, or one a row as (n, 1)."""
-    return value[:, None] if np.ndim(value) else value
-
-
 def predictor(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> np.ndarray:
     """η + z'b, of shapes that broadcast with each other's: eta and z (n, ...) and effects of the rows."""
-    return eta + effect[0] + (0.0 if z is None else column(z) * effect[1])
+    return eta + effect[0] + (0.0 if z is None else as_column(z) * effect[1])
 
 
 def of_groups(
@@ -39,7 +34,7 @@ def of_groups(
     """
     if family.cumulant == "exp" and z is None:
         return _linear(rows, block, eta, None, effect) - np.add.reduceat(
-            column(rows.weights) * np.exp(eta), block.starts, axis=0
+            as_column(rows.weights) * np.exp(eta), block.starts, axis=0
         )[:, :, None] * np.exp(effect[0])
     odds = family.cumulant == "softplus" and _alike(rows)
     if odds and (at_once := _together(_reach(eta, z, effect))):
