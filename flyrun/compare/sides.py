@@ -17,23 +17,11 @@ from flyrun.runner import store
 TABLES = ("table.json", "table.csv")
 _ORIGIN = ("cpu", "cores", "commit", "numpy", "numba")
 
-
-#: names of columns in tables of earlier versions -> those of now
+#: names of columns in tables that were published before they were renamed -> those of now
 ALIASES = {
-    "bias": "off", "bias_error": "off_error", "bias_worst": "off_worst", "bias_worst_of": "off_worst_of",
-    "bias_worst_error": "off_worst_error", "bias_reference": "truth",
     "sd_mean": "sd_ratio", "sd_least": "sd_ratio_least", "sd_most": "sd_ratio_most",
     "off_reference": "truth", "off_floor": "truth_error", "off_floor_worst": "truth_error_worst",
-    "off_end": "off", "off_end_sd": "off_sd", "off_exact": "off", "off_exact_sd": "off_sd",
-    "mean_off_rms": "off", "mean_off_rms_sd": "off_sd", "mean_off_max": "off_worst",
-    "mean_off_max_sd": "off_worst_sd", "mean_off_median": "off_median", "mean_off_median_sd": "off_median_sd",
-    "sd_by_exact_min": "sd_ratio_least", "sd_by_exact_max": "sd_ratio_most",
-    "shards_off": "off", "shards_off_se": "off_error", "shards_worst": "off_worst",
-    "shards_worst_of": "off_worst_of", "shards_sd_least": "sd_ratio_least", "shards_sd_most": "sd_ratio_most",
-    "shards_ks": "ks", "shards_z": "off_z", "shards_z_of": "off_z_of", "off_the_reference": "off_the_truth",
-    "shards_queries_per_draw": "queries_per_draw", "shards_span_per_draw": "span_per_draw",
-    "shards_rounds_per_draw": "rounds_per_draw", "shards_bytes_per_draw": "bytes_per_draw",
-    "mean_off_sds": "off_worst", "mean_off_error": "off_worst_error",
+    "off_exact": "off", "off_exact_sd": "off_sd",
 }  # fmt: skip
 
 Arm = tuple[str, str]

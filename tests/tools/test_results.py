@@ -156,6 +156,6 @@ def test_a_table_kept_by_hand_is_found():
 
 
 def test_a_column_that_was_renamed_is_found_under_its_name_of_before():
-    row = published.Row({"off_worst": 0.2}, "now")
-    assert row.bias_worst == 0.2
-    assert published.Row({"off_worst": 0.2, "bias_worst": 0.1}, "before").bias_worst == 0.1
+    row = published.Row({"sd_ratio_least": 0.2}, "now")
+    assert row.sd_least == 0.2
+    assert published.Row({"sd_ratio_least": 0.2, "sd_least": 0.1}, "before").sd_least == 0.1
