@@ -17,7 +17,7 @@ from flyrun.accuracy.score import held_out
 from flyrun.accuracy.truth import exact_arm, together, truth_of
 from flyrun.config.schema import listing
 from flyrun.gold.reference import bound
-from flyrun.report import words
+from flyrun.report import by_size, words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
@@ -295,33 +295,17 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Distance from the exact posterior and ratio of sds at the end, against the number of parameters."""
-    run, bases = Run({}, tuple(arms), ""), {arm.sweep["arm"] for arm in arms if arm.sweep}
-    lines: dict[str, list[tuple[int, Course]]] = {}
-    for arm in sorted(arms, key=lambda arm: arm.fact("n_params", 0)):
-        base = arm.sweep["arm"] if arm.sweep else arm.name
-        if base in bases and (one := course(run, arm)).off.shape[1]:
-            lines.setdefault(base, []).append((arm.fact("n_params"), one))
-    lines = {base: points for base, points in lines.items() if len({size for size, _ in points}) > 2}
-    if not lines:
-        return None
-    figure, (left, right) = grid((8.0, 3.6), title, columns=2)
-    for base, points in lines.items():
-        look = (
-            styles.get(base)
-            or styles[next(arm.name for arm in arms if arm.sweep and arm.sweep["arm"] == base)]
-        )
-        for axis, name in ((left, "off"), (right, "ratio")):
-            values = np.array([getattr(one, name)[:, -1] for _, one in points]).T
-            band(axis, [size for size, _ in points], values, look, base, positive=True, marker="o")
-    left.set(xscale="log", yscale="log", xlabel="parameters", ylabel="off, posterior sds")
-    right.set(xscale="log", yscale="log", xlabel="parameters", ylabel="sd ratio")
-    sizes = sorted({size for points in lines.values() for size, _ in points})
-    for axis in (left, right):
-        axis.set_xticks([], minor=True)
-        axis.set_xticks(sizes, [str(size) for size in sizes])
-    right.axhline(1.0, color=INK, linewidth=0.8)
-    legend_below(figure, left)
-    return figure
+    run = Run({}, tuple(arms), "")
+    ends = {
+        arm.name: (one.off[:, -1], one.ratio[:, -1]) for arm in arms if (one := course(run, arm)).off.size
+    }
+    lines = by_size.lines_of([arm for arm in arms if arm.name in ends], _parameters)
+    labels = "parameters", "off, posterior sds", "sd ratio"
+    return by_size.draw(lines, _parameters, lambda arm: ends[arm.name], styles, labels, title)
+
+
+def _parameters(arm: ArmResult) -> float:
+    return float(arm.fact("n_params"))
 
 
 SECTION = Section(
