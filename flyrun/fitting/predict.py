@@ -200,7 +200,8 @@ def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
     for start in range(0, len(rows), _BLOCK):
         block = rows.iloc[start : start + _BLOCK]
         rng = np.random.default_rng([seed, (first + start) // _BLOCK])
-        yield _means(one, block) if kind == "mean" else _responses(one, block, rng)
+        at = one, _predictor(one, block), _trials(one, block)
+        yield means_at(*at) if kind == "mean" else responses_at(*at, rng)
 
 
 def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
@@ -227,11 +228,6 @@ def _trials(one: Fitted, rows: pd.DataFrame) -> Any:
     return 1.0 if column is None else rows[column.name].to_numpy(np.float64)
 
 
-def _means(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
-    """Expected targets, or chances of classes."""
-    return means_at(one, _predictor(one, rows), _trials(one, rows))
-
-
 def means_at(one: Fitted, eta: np.ndarray, trials: Any) -> np.ndarray:
     """Expected targets at linear predictors (S, n, ...): (S, n, 1), or chances of K classes, (S, n, K)."""
     if one.layout.task == "classes":
@@ -250,11 +246,6 @@ def _inverse(link: str) -> Any:
     from scipy.special import ndtr  # late: only probit needs it
 
     return {"identity": np.asarray, "log": np.exp, "logit": sigmoid, "probit": ndtr}[link]
-
-
-def _responses(one: Fitted, rows: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
-    """New targets; of classes whether a target is of each."""
-    return responses_at(one, _predictor(one, rows), _trials(one, rows), rng)
 
 
 def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Generator) -> np.ndarray:

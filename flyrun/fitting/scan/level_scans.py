@@ -16,7 +16,7 @@ from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
 from flyrun.fitting.scan.pilot import Inputs, Own
 from flyrun.fitting.scan.row_groups import tree
-from flyrun.fitting.scan.stages import Found, Scan, Steps
+from flyrun.fitting.scan.stages import Found, Scan, Steps, stages_of
 from flyrun.fitting.scan.table_files import Block
 from flyrun.models.family import Family
 
@@ -110,8 +110,7 @@ class LevelScans:
         """What was found of each level, or why nothing was."""
         many = {name: level.scan for name, level in self.open.items() if level.rows > self.few}
         seen = [scan.seen(self.samples[name]) for name, scan in many.items() if name in self.samples]
-        first = self.levels[self.names[0]].scan
-        stages = first.stages(min(seen) if seen and not one.by_sums else 1.0)
+        stages = stages_of(len(self.groups), min(seen) if seen and not one.by_sums else 1.0)
         steps = dict[str, Steps]()
         for name, level in self.open.items():
             if name in many:

@@ -93,10 +93,6 @@ class Scan(Table):
         except StopIteration as stop:
             return stop.value
 
-    def stages(self, seen: float) -> list[Stage]:
-        """Of a first scan; seen: share of rows that a pilot stands for."""
-        return _stages(len(self.groups), min(seen, 1.0))
-
     def seen(self, pilot: Sample) -> float:
         """Rows that a pilot's are worth, by all."""
         return pilot_rows.effective(pilot.chance) / self.rows
@@ -121,7 +117,8 @@ class Scan(Table):
         self.moved = [0.0]
         why = ""
         for number in range(1, _SCANS + 1):
-            stages = (first or self.stages(seen)) if number == 1 else [Stage(0, len(self.groups), seen)]
+            many = len(self.groups)
+            stages = (first or stages_of(many, seen)) if number == 1 else [Stage(0, many, seen)]
             centres, parts, apart = list[np.ndarray](), list[Sums](), list[list[list[Sums]]]()
             alone, sampled = 0, True  # parts that are for a centre alone
             for k, stage in enumerate(stages):
@@ -381,9 +378,9 @@ class Scan(Table):
         return layout, (ratio, away, target), exact
 
 
-def _stages(groups: int, seen: float) -> list[Stage]:
-    """Of so many groups; seen: share of rows that a pilot stands for."""
-    stages, begun, told = list[Stage](), 0, seen
+def stages_of(groups: int, seen: float) -> list[Stage]:
+    """Of a first scan of so many groups; seen: share of rows that a pilot stands for."""
+    stages, begun, told = list[Stage](), 0, min(seen, 1.0)
     for share in _FOR_CENTRES:
         end = max(int(share * groups), 1)
         if _FOR_CENTRES[-1] * groups >= 1.0 and end > max(begun, 2.0 * seen * groups):
