@@ -6,6 +6,7 @@ An entry without a file is of data that are generated or a person's own: its loa
 
 import importlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,16 @@ def shipped(file: str) -> dict[str, dict[str, Any]]:
     """Each dataset's entry in a YAML file of datasets/."""
     path = paths.datasets_dir() / file
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = _parsed(path.read_text(encoding="utf-8"))
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ValueError("it must map each dataset's name to its entry")
     except (OSError, ValueError, yaml.YAMLError) as error:
         detail = " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read ({detail}); restore it or reinstall flyrun") from error
     return entries
+
+
+_parsed = lru_cache(yaml.safe_load)  # asked for hundreds of times a run, and YAML is slow
 
 
 def names() -> list[str]:
