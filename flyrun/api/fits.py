@@ -12,7 +12,7 @@ from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import answer, comparisons, finished, loo, predict, priors, ratios, read_table
+from flyrun.fitting import begin, comparisons, finished, loo, predict, priors, ratios, read_table
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.groups import stored_effects
@@ -74,7 +74,7 @@ def fit(
             fresh=fresh,
             groups=groups,
         )
-        answer.fit(request, Clock(), _Silent())
+        begin.fit(request, Clock(), _Silent())
     return Fit(read_table.folder_of(request), data, folder)
 
 

@@ -11,7 +11,7 @@ from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import many_files
-from flyrun.fitting.second_process import SecondProcess, report, reporting
+from flyrun.fitting.second_process import SecondProcess
 from flyrun.models.family import family
 from flyrun.report import document, render
 from flyrun.report.summaries import read_fit
@@ -21,25 +21,22 @@ from flyrun.runner import progress, store
 # rows an iteration.
 _FIREFLY = ("logistic", "softmax")
 _FIREFLY_PAYS = 5_000
-_LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
 
 Report = Callable[[Path], Any]
 
 
-def fit(request: Request, clock: Clock, screen: Any) -> int:
+def fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
     if request.folds and (request.by is not None or not many_files.wanted(request)):
         other = "one posterior; leave --by out" if request.by else "many Parquet files; leave it out, and see"
         other += "" if request.by else " `flyrun compare`, which leaves out each row of one file"
         raise ConfigError(f"--folds: is for a scan of {other}")
     if request.by is not None:
-        return _fit_levels(request, clock, screen)
-    path = Path(request.file).expanduser()
-    with reporting(beside=path.is_file() and path.stat().st_size >= _LONG_TO_READ) as report:
-        return _fit(request, clock, screen, report)
+        return _fit_levels(request, clock, screen, report)
+    return _fit(request, clock, screen, report)
 
 
-def _fit_levels(request: Request, clock: Clock, screen: Any) -> int:
+def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """A fit a level of a column; exit code. ConfigError, once all else is written, where some have none."""
     say, unseen = progress.display(screen.console, 0).say, level_fits.Unseen()
     if many_files.wanted(request):

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flyrun.children import Pool, cores
-from flyrun.report.document import Document
+
+if TYPE_CHECKING:
+    from flyrun.report.document import Document
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -64,7 +66,7 @@ def summarise(folder: Path) -> None:
     flyrun.report.build.summarise(folder, fit=True)
 
 
-def report(folder: Path) -> Document:
+def report(folder: Path) -> "Document":
     """Write the report of a run; what it says."""
     import flyrun.report.build  # late: as above
 
@@ -72,7 +74,7 @@ def report(folder: Path) -> Document:
 
 
 @contextmanager
-def reporting(beside: bool) -> Iterator[Callable[[Path], Document]]:
+def reporting(beside: bool) -> Iterator[Callable[[Path], "Document"]]:
     """`report`; where that is asked for by a copy of this process, which loads its libraries meanwhile."""
     if not beside or sys.platform != "linux" or cores() < 2:
         yield report
@@ -93,7 +95,7 @@ def reporting(beside: bool) -> Iterator[Callable[[Path], Document]]:
     process.start()
     there.close()
 
-    def ask(folder: Path) -> Document:
+    def ask(folder: Path) -> "Document":
         with suppress(EOFError, OSError):
             here.send(folder)
             return here.recv()

@@ -194,7 +194,7 @@ def test_levels_have_runs_of_their_own_and_stand_side_by_side(tmp_path, monkeypa
     whole.to_pandas().to_csv("one.csv", index=False)
     of_2020 = pyarrow.table({name: values[columns["land"] == 2020] for name, values in columns.items()})
     parquet.write_table(of_2020.drop_columns(["land"]), "alone.parquet")
-    monkeypatch.setattr("flyrun.fitting.answer.report", lambda folder: None)
+    monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: None)
     assert main(["fit", given, "--target", "y", "--by", "land", "--quiet"]) == 0
     base = Path(given).stem
     assert capsys.readouterr().out == f"results/runs/{base}/levels.csv\n"

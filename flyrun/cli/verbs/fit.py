@@ -37,7 +37,7 @@ def run(given: argparse.Namespace) -> int:
         if request.check:
             return _check(request, screen)
         clock = Clock()
-        from flyrun.fitting.answer import fit  # late: errors in the words come at once
+        from flyrun.fitting.begin import fit  # late: errors in the words come at once
 
         code = fit(request, clock, screen)
     except Exception as error:

@@ -1,0 +1,18 @@
+"""How `flyrun fit` begins: its own imports take as long as those of reports, so that two cores share them."""
+
+from pathlib import Path
+
+from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.second_process import reporting
+
+_LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
+
+
+def fit(request: Request, clock: Clock, screen: object) -> int:
+    """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    path = Path(request.file).expanduser()
+    beside = request.by is None and path.is_file() and path.stat().st_size >= _LONG_TO_READ
+    with reporting(beside) as report:
+        from flyrun.fitting import answer  # late: the other process has begun
+
+        return answer.fit(request, clock, screen, report)
