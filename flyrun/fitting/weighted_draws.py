@@ -372,14 +372,13 @@ def _shares(
 
     def square_of(block: slice) -> np.ndarray:
         rows = posterior.rows.take(block)
-        p = posterior.predictors(rows, both)
-        at = [one[:, 0] if one.ndim > 1 else one[0] for one in p]
+        # points before rows, so that all are looked at in one call: threads that call often get in each
+        # other's way
+        p = [one.T.copy() if one.ndim > 1 else one[:, None] for one in posterior.predictors(rows, both)]
+        at, there = [one[0] for one in p], [one[1:] for one in p]
         slopes, bends = posterior.row_derivatives(rows, at)
-        base, total = posterior.of_rows(rows, at), np.zeros(len(rows))
-        for s in range(1, _PROBES + 1):
-            there = [one[:, s] if one.ndim > 1 else one[s] for one in p]
-            total += (posterior.of_rows(rows, there) - base - _second_order(slopes, bends, at, there)) ** 2
-        return total
+        left = posterior.of_rows(rows, there) - posterior.of_rows(rows, at)
+        return ((left - _second_order(slopes, bends, at, there)) ** 2).sum(axis=0)
 
     square = np.concatenate(list(posterior.by_blocks(square_of, 4_096)))
     size = np.sqrt(square / _PROBES)
