@@ -2,11 +2,15 @@
 
 import os
 import sys
+from contextlib import contextmanager
 
 import pytest
 
+from flyrun.config.dataset import Table
+from flyrun.data.table import loader
 from flyrun.errors import StoreError
-from flyrun.fitting import second_process
+from flyrun.fitting import answer, begin, second_process
+from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.second_process import SecondProcess, _on_two
 from tests.fit.test_fit import fit
 
@@ -99,3 +103,23 @@ def test_a_copy_makes_the_report_and_its_death_costs_nothing(monkeypatch, capfd)
     with pytest.raises(StoreError), second_process.reporting(beside=True):
         raise StoreError("before it is asked")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("long", [True, False])
+def test_of_a_long_file_the_digest_and_reports_come_before_what_draws(long, tmp_path, monkeypatch):
+    path, digested, asked = tmp_path / "t.csv", [], []
+    path.write_text("x,y\n1,2\n")
+
+    @contextmanager
+    def reporting(beside):
+        asked.append((beside, len(digested)))
+        yield None
+
+    monkeypatch.setattr(loader, "_SETTLED_NS", -1)
+    monkeypatch.setattr(loader, "_digest", lambda path: digested.append(path) or "0" * 64)
+    monkeypatch.setattr(begin, "_LONG_TO_READ", 0 if long else 1 << 20)
+    monkeypatch.setattr(begin, "reporting", reporting)
+    monkeypatch.setattr(answer, "fit", lambda *_: loader.fingerprint(Table(path=str(path))))
+    assert begin.fit(Request(str(path), "y"), Clock(), None) == "0" * 64
+    assert asked == [(long, int(long))]
+    assert len(digested) == 1
