@@ -23,8 +23,10 @@ DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide
 ENOUGH = 400  # effective draws from which weights are trusted
 WANTED = 1_000  # effective draws that rounds aim at
 _WIDE, _WIDTH, _WIDE_FREEDOM = 0.2, 2.0, 4.0
-_FREEDOM, _FREEDOM_A_NUMBER = 8.0, 2.0
+ALL_DRAWS = int(DRAWS / (1.0 - _WIDE))
+_FREEDOM, _FREEDOM_A_NUMBER, _FREEDOM_AN_OBSERVATION = 8.0, 2.0, 0.1
 _ROUNDS = 8
+_MOVES, _MOVED = 3, 0.6  # rounds that move a proposal of few rows at most; effective a draw from which it is
 _ALL_ROWS = 40_000_000  # draws × rows up to which a weight reads all rows
 _AT_MOST = 400_000_000  # the same where few rows a draw do not serve
 _MOST_DRAWS = 20_000  # of a round, where rows are few
@@ -158,21 +160,17 @@ def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
         return Weighted.of_independent(gaussian_noise.draw(posterior, rng, DRAWS))
     at, likelihood = mode.find(posterior)
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
-    draws = int(DRAWS / (1.0 - _WIDE))
-    if draws * len(posterior.rows) <= _ALL_ROWS:
-        if in_doubt(posterior):
-            many = min(_DOUBTFUL // len(posterior.rows), _DOUBTFUL // posterior.size, _MOST_IN_DOUBT)
-            draws = max(draws, many)
-        found = by_all_rows(posterior, about_mode(posterior, at, shape), rng, draws)
+    if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
+        found = about_mode(posterior, at, shape, rng)
         if not in_doubt(posterior):
             return found
         if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
             return replace(found, modes=modes, why=f"the posterior has {len(modes)} modes or more")
         return found if found.why else held_against_hmc(posterior, found, rng)
     # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
-    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, draws)
-    if found.why and draws * len(posterior.rows) <= _AT_MOST:
-        return by_all_rows(posterior, Mixture.of(at, shape), rng, draws)
+    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
+    if found.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
+        return by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS)
     return found
 
 
@@ -209,18 +207,36 @@ def by_all_rows(
     return replace(found, why=doubts(found))
 
 
-def about_mode(posterior: Posterior, at: np.ndarray, shape: np.ndarray) -> Mixture:
-    """The first proposal. Against a Gaussian of 4 dimensions 92 draws of 100 from a t₈ are effective, of 20
-    dimensions 69, from a t₄₀ 94: freedom grows with the dimension, unless tails matter more, as of few rows.
+def about_mode(posterior: Posterior, at: np.ndarray, shape: np.ndarray, rng: np.random.Generator) -> Weighted:
+    """Draws about the mode whose weights read all rows. Of few rows, rounds move the proposal first."""
+    rows, size, draws = len(posterior.rows), posterior.size, ALL_DRAWS
+    proposal, before = Mixture.of(at, shape, freedom(size, _observations(posterior))), 0
+    if in_doubt(posterior):
+        found = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws))
+        proposal, before = _moved(found), found.rounds
+        draws = max(draws, min(_DOUBTFUL // rows, _DOUBTFUL // size, _MOST_IN_DOUBT))
+    found = by_all_rows(posterior, proposal, rng, draws)
+    return replace(found, rounds=found.rounds + before)
+
+
+def freedom(size: int, observations: float = 0.0) -> float:
+    """Degrees of freedom of the near part, of so many numbers.
+
+    Against a Gaussian of 4 dimensions 92 draws of 100 from a t of 8 are effective, of 20 dimensions 69, from
+    a t of 40 94; and the posterior of many observations is near a Gaussian.
     """
-    freedom = 0.0 if in_doubt(posterior) else _FREEDOM_A_NUMBER * posterior.size
-    return Mixture.of(at, shape, max(_FREEDOM, freedom))
+    return max(_FREEDOM, _FREEDOM_A_NUMBER * size, _FREEDOM_AN_OBSERVATION * observations)
+
+
+def _observations(posterior: Posterior) -> float:
+    """Rows as often as they are there: two of a kind say as much as one of weight two."""
+    return float(posterior.rows.whole("weights").sum())
 
 
 def in_doubt(posterior: Posterior) -> bool:
-    """Whether rows are so few that weights alone do not tell whether draws missed a region."""
+    """Whether observations are so few that weights alone do not tell whether draws missed a region."""
     fewest = _FEW_WITH_OUTLIERS if posterior.family.outliers else _FEW
-    return len(posterior.rows) < fewest * posterior.size
+    return _observations(posterior) < fewest * posterior.size
 
 
 def held_against_hmc(posterior: Posterior, found: Weighted, rng: np.random.Generator) -> Weighted:
@@ -295,7 +311,7 @@ def _shape(log_weight: np.ndarray) -> float:
 
 
 def _moved(found: Weighted) -> Mixture:
-    """The proposal about the weighted moments, so far as effective draws know them."""
+    """The proposal about the weighted moments, so far as effective draws know them: P² a covariance."""
     size = len(found.proposal.centre)
     tempered = found.log_weight
     if found.effective < 5 * size:  # one draw holds all: flatten until several speak
@@ -305,12 +321,13 @@ def _moved(found: Weighted) -> Mixture:
             if 1.0 / (w**2).sum() >= 5 * size:
                 break
     w = np.exp(tempered - logsumexp(tempered))
-    share = min(1.0, 1.0 / (w**2).sum() / (10.0 * size))
+    share = min(1.0, 1.0 / (w**2).sum() / max(10.0 * size, size**2))
     centre = w @ found.x
     away = found.x - centre
     before = found.proposal
     shape = share * ((away * w[:, None]).T @ away) + (1.0 - share) * (before.root @ before.root.T)
-    return Mixture.of(before.centre + share * (centre - before.centre), shape)
+    centre = before.centre + share * (centre - before.centre)
+    return Mixture.of(centre, shape, before.freedom, before.wide_freedom)
 
 
 def by_few_rows(

@@ -40,6 +40,6 @@ def test_what_draws_are_worth_is_measured(name, monkeypatch):
     monkeypatch.setattr(efficiency, "DRAWS", 400)
     monkeypatch.setattr(efficiency, "FEW_ROWS", (200, 2_000))
     row, larger = (efficiency.row_of(name, n) for n in (200, 2_000))
-    assert 0.0 < row["first"] <= 1.25
+    assert 0.0 < row["worth"] <= 1.25
     assert row["kappa"] > larger["kappa"] > 0.0
     assert name in efficiency.page([row, larger])

@@ -20,7 +20,7 @@ import pandas as pd
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.fitting.weighted_draws import DRAWS, Mixture, Weighted
+from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS, Mixture
 from flyrun.models.family import family, names
 from flyrun.report.render import View, markdown
 from flyrun.runner import environment
@@ -82,24 +82,18 @@ def row_of(name: str, n: int) -> dict[str, Any]:
     """What draws are worth of one table."""
     posterior, rng = table(name, n), np.random.default_rng(1)
     row: dict[str, Any] = {"family": name, "rows": n}
-    draws = int(DRAWS * 1.25)
     with np.errstate(all="ignore"):
         at, likelihood = mode.find(posterior)
         shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
         if n in ALL_ROWS:
             began = time.process_time()
-            found: list[Weighted] = [
-                weighted_draws.by_all_rows(
-                    posterior, weighted_draws.about_mode(posterior, at, shape), rng, draws, rounds
-                )
-                for rounds in (1, 0)
-            ]
-            first, last = (one.effective / (len(one.x) * DRAWS / draws) for one in found)
-            row |= {"first": first, "last": last, "rounds": found[1].rounds, "k_hat": found[1].k_hat}
-            row |= {"cpu_s": time.process_time() - began, "asked": _asked(ASKED.get(name), ALL_ROWS, n)}
+            found = weighted_draws.about_mode(posterior, at, shape, rng)
+            row |= {"worth": found.effective / (len(found.x) * DRAWS / ALL_DRAWS), "rounds": found.rounds}
+            row |= {"draws": len(found.x), "k_hat": found.k_hat, "cpu_s": time.process_time() - began}
+            row["asked"] = _asked(ASKED.get(name), ALL_ROWS, n)
         if n in FEW_ROWS:
             near = Mixture.of(at, shape, 0.0, 0.0)
-            few = weighted_draws.by_few_rows(posterior, near, likelihood, rng, draws)
+            few = weighted_draws.by_few_rows(posterior, near, likelihood, rng, ALL_DRAWS)
             kappa, effective = ASKED_OF_FEW.get(name, (None, None))
             row |= {"kappa": few.kappa, "effective": few.effective, "a_draw": few.rate}
             row["kappa_asked"] = _asked(kappa, FEW_ROWS, n)
@@ -117,7 +111,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     few = [row for row in rows if row["rows"] in FEW_ROWS]
     of_all = View(
         "Every draw by all rows",
-        ("", "rows", "first round", "last round", "asked", "rounds", "k̂", "CPU s"),
+        ("", "rows", "draws", "effective a draw", "asked", "rounds", "k̂", "CPU s"),
         tuple(
             (
                 row["family"],
@@ -135,7 +129,7 @@ def page(rows: list[dict[str, Any]]) -> str:
             for row in few
         ),
     )
-    below = [_named(row) for row in all_rows if row["last"] < row["asked"] - 0.005]
+    below = [_named(row) for row in all_rows if row["worth"] < row["asked"] - 0.005]
     less = [_named(row) for row in few if row["effective"] < row["effective_asked"]]
     more = [_named(row) for row in few if row["kappa"] > row["kappa_asked"] + 0.005]
     kappa = {(row["family"], row["rows"]): row["kappa"] for row in few}
@@ -143,10 +137,10 @@ def page(rows: list[dict[str, Any]]) -> str:
     falls = [one / two for one, two in pairs if two > 0.0] or [math.nan]
     falling = " to ".join(f"1/{one:.2f}" for one in sorted({min(falls), max(falls)}))
     words = f"""\
-Tables of {_COLUMNS} columns (tools/certificate/efficiency.py). "Round": effective draws, (Σw)²/Σw², by
-the {DRAWS:,} draws near the mode. "Asked": what a prototype reached without a wide part, by a Gaussian, which
-makes more draws count and misses regions; near it is a t, of 8 degrees of freedom where rows are few, else of
-two a parameter. Of few rows a draw "effective" is of {DRAWS:,} such draws and {DRAWS // 4:,} wide ones.
+Tables of {_COLUMNS} columns (tools/certificate/efficiency.py). "Effective a draw": effective draws of the
+last round, (Σw)²/Σw², by those of its draws that are of the near part, four of five. "Asked": what a
+prototype reached by a Gaussian without a wide part, which misses regions. Of few rows a draw "effective" is
+of {DRAWS:,} near draws and {DRAWS // 4:,} wide ones.
 κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to {FEW_ROWS[1]:,} rows it falls to {falling};
 N^−½ would be 1/{math.sqrt(FEW_ROWS[1] / FEW_ROWS[0]):.2f}."""
     about = environment.describe()
@@ -168,7 +162,7 @@ def _named(row: dict[str, Any]) -> str:
     return f"{row['family']} at {row['rows']:,} rows"
 
 
-_ALL = (("first", 2), ("last", 2), ("asked", 2), ("rounds", 0), ("k_hat", 2), ("cpu_s", 2))
+_ALL = (("draws", 0), ("worth", 2), ("asked", 2), ("rounds", 0), ("k_hat", 2), ("cpu_s", 2))
 _FEW = (("kappa", 3), ("kappa_asked", 3), ("effective", 0), ("effective_asked", 0), ("a_draw", 0))
 
 

@@ -18,7 +18,7 @@ from flyrun.fitting.groups import effects, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.nodes import Nodes
 from flyrun.fitting.rows_posterior import CoefficientPrior
-from flyrun.fitting.weighted_draws import Mixture
+from flyrun.fitting.weighted_draws import Mixture, freedom
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline
@@ -28,10 +28,6 @@ _DEEP = 8.0  # nats below the top where it ends
 _APART, _POINTS, _MOST = 2.0, 9, 30  # nats between neighbours; points at least, and at most
 _FINE = 2_000  # cells of log sds that are drawn from
 _FLAT = 0.1  # share of draws whose log sds come from the square root of their density
-_FREEDOM, _PER_NUMBER = (
-    8.0,
-    0.5,
-)  # of the t, at least and by the numbers: in many dimensions it misses a shell
 
 
 @dataclass(frozen=True)
@@ -200,7 +196,7 @@ def _nearest(points: np.ndarray, at: np.ndarray) -> np.ndarray:
 class OverGrid:
     """The proposal: a log sd by the points' heights, then the other numbers by the mode and sds that splines
     through the points give, and the nearest point's correlations. As Mixture: centre (P,), root (P, P),
-    about the highest point.
+    about the highest point; freedom, wide_freedom of both parts.
     """
 
     place: int
@@ -212,6 +208,8 @@ class OverGrid:
     share: np.ndarray
     centre: np.ndarray
     root: np.ndarray
+    freedom: float
+    wide_freedom: float
 
     @staticmethod
     def of(points: list[_Point], place: int) -> "OverGrid":
@@ -226,7 +224,7 @@ class OverGrid:
             for part, power in ((1.0 - _FLAT, 1.0), (_FLAT, 0.5))
         )
         size, top = len(points[0].mode), points[int(heights.argmax())]
-        freedom = max(_FREEDOM, _PER_NUMBER * size)
+        parts = [Mixture(np.zeros(size), one.root, freedom(size)) for one in points]
         middle = 0.5 * (edges[1:] + edges[:-1])
         root = np.zeros((size + 1, size + 1))
         others = np.delete(np.arange(size + 1), place)
@@ -235,13 +233,15 @@ class OverGrid:
         return OverGrid(
             place,
             at,
-            [Mixture(np.zeros(size), one.root, freedom) for one in points],
+            parts,
             CubicSpline(at, np.array([one.mode for one in points])),
             CubicSpline(at, np.log([one.sd for one in points])),
             edges,
             share,
             np.insert(top.mode, place, top.at),
             root,
+            parts[0].freedom,
+            parts[0].wide_freedom,
         )
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

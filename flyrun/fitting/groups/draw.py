@@ -43,7 +43,7 @@ class Drawn:
 def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
     """Weighted draws; `weighted.why` says what speaks against them, if anything does."""
     rng = np.random.default_rng(seed)
-    wanted = int(weighted_draws.DRAWS / (1.0 - weighted_draws._WIDE))
+    wanted = weighted_draws.ALL_DRAWS
     with np.errstate(all="ignore"):  # draws far out, whose density is 0
         if posterior.family.by_sums:
             return Drawn(normal_noise.draw(posterior, rng, wanted), 0.0, 0)

@@ -20,7 +20,7 @@ from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows, as_column
-from flyrun.fitting.weighted_draws import Mixture
+from flyrun.fitting.weighted_draws import Mixture, freedom
 from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
@@ -114,7 +114,8 @@ class GroupedPosterior(Posterior):
         """About the mode, from which nodes follow on."""
         at, likelihood = mode.find(self, self.start())
         self.settle(at)
-        return Mixture.of(at, mode.covariance(likelihood.curvature + self.prior_at(at).curvature))
+        shape = mode.covariance(likelihood.curvature + self.prior_at(at).curvature)
+        return Mixture.of(at, shape, freedom(self.size))
 
     # -- blocks --------------------------------------------------------------------------------------------
 
