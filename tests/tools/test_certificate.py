@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from flyrun.fitting import weighted_draws
 from flyrun.models.family import names
 from tools.certificate import __main__ as certificate
 from tools.certificate import efficiency, long_chains
@@ -37,7 +38,7 @@ def test_a_table_is_answered_and_a_wrong_answer_is_told(monkeypatch):
 
 @pytest.mark.parametrize("name", ["logistic", "ordinal", "softmax"])
 def test_what_draws_are_worth_is_measured(name, monkeypatch):
-    monkeypatch.setattr(efficiency, "DRAWS", 400)
+    monkeypatch.setattr(weighted_draws, "_DOUBTFUL", 100_000)
     monkeypatch.setattr(efficiency, "FEW_ROWS", (200, 2_000))
     row, larger = (efficiency.row_of(name, n) for n in (200, 2_000))
     assert 0.0 < row["worth"] <= 1.25
