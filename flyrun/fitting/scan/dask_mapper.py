@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import dask
 import distributed
 
 from flyrun import children
@@ -75,6 +76,11 @@ def _everywhere(group: list[Block]) -> list[Block]:
     ]
 
 
+def _itself(look: Look) -> Look:
+    """What workers share."""
+    return look
+
+
 class _Session:
     """A client of one address, which connects again where the scheduler is lost."""
 
@@ -104,8 +110,11 @@ class _Session:
         self, client: Any, look: Look, groups: list[list[Block]], left: set[int], deaths: Counter[int]
     ) -> Iterator[tuple[int, Looked]]:
         """Send what is left once; what ends well leaves `left`."""
-        shared = client.scatter(look, broadcast=True, hash=False)
         ended, stamp = queue.SimpleQueue[Any](), time.time_ns()
+        # A task, not client.scatter, which never returns where a worker dies meanwhile (dask.distributed
+        # replicates until the dead one has it); and the scheduler makes a task's result again.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            shared = client.submit(_itself, look, key=f"look-{stamp}", pure=False)
         waiting = {}
         for k in sorted(left):
             future = client.submit(
@@ -122,6 +131,7 @@ class _Session:
             k, _ = waiting.pop(future.key)
             if future.status == "finished":
                 looked = future.result(timeout=30)
+                future.release()  # now: while it is wanted, a worker's death has its group read again
                 left.discard(k)
                 yield k, looked
             else:
