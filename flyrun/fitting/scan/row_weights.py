@@ -25,7 +25,7 @@ DRAWS = 10_000
 _BY_CHAINS = 4_000  # where the surrogate is not Gaussian
 _MOST_BY_CHAINS = 64_000
 _LOOKED_AT = 64  # draws that tell each row's mean remainder
-_CERTIFIED = 1_000  # draws by which halves of the rows are compared
+_CERTIFIED, _TAIL = 1_000, 256  # draws by which halves of the rows are compared; fewer tell no tail
 _NUMBERS = 20_000_000  # rows × draws of that
 _AT_ONCE = 1 << 21  # numbers of rows and their draws at a time
 
@@ -292,7 +292,7 @@ def _weigh(
     # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
     first = rng.binomial(count, 0.5)
     by_half = 2.0 * np.stack([first, count - first]) / intensity
-    some = x[: max(_LOOKED_AT, min(_CERTIFIED, _NUMBERS // n))]
+    some = x[: max(_TAIL, min(_CERTIFIED, _NUMBERS // n))]
     halves, factor, square, begun = np.zeros((2, len(some))), np.empty(len(which)), np.empty(n), 0
     for rows in sums.sampled(post.family.intercept, max(1, _AT_ONCE // (post.width + len(some)))):
         part = slice(begun, begun + len(rows.y))
