@@ -1,10 +1,8 @@
 """Exact weighted draws of a posterior: a Gaussian or t about its mode, weights, and what certifies them.
 
-Part of the draws always come from a wider, heavier t: k̂ judges the weights that were drawn, not those that
-were not, and a proposal that is too narrow never visits what it misses (Hesterberg 1995, defensive mixtures).
-Where draws × rows are few a weight reads all rows; elsewhere few rows, drawn for it: Π(1 + r_j/(λ p_j)) over
-K ~ Poisson(λ) rows has the mean exp Σ r_n, r_n what a row's log likelihood is beyond its second order about
-the mode (Wagner 1988).
+Part of the draws always come from a wider, heavier t (proposal.py). Where draws × rows are few a weight reads
+all rows; elsewhere few rows, drawn for it: Π(1 + r_j/(λ p_j)) over K ~ Poisson(λ) rows has the mean
+exp Σ r_n, r_n what a row's log likelihood is beyond its second order about the mode (Wagner 1988).
 """
 
 import math
@@ -12,19 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import gammaln, logsumexp, stdtrit
+from scipy.special import logsumexp, stdtrit
 
 from flyrun.diagnostics.psis import HEAVY, pareto_k
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode
+from flyrun.fitting.proposal import WIDE, Mixture, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
 ENOUGH = 400  # effective draws from which weights are trusted
 WANTED = 1_000  # effective draws that rounds aim at
-_WIDE, _WIDTH, _WIDE_FREEDOM = 0.2, 2.0, 4.0
-ALL_DRAWS = int(DRAWS / (1.0 - _WIDE))
-_FREEDOM, _FREEDOM_A_NUMBER, _FREEDOM_AN_OBSERVATION = 8.0, 2.0, 0.1
+ALL_DRAWS = int(DRAWS / (1.0 - WIDE))
 _ROUNDS = 8
 _MOVES, _MOVED = 3, 0.6  # rounds that move a proposal of few rows at most; effective a draw from which it is
 _ALL_ROWS = 40_000_000  # draws × rows up to which a weight reads all rows
@@ -45,55 +41,6 @@ _TOLERANCE = 1.25  # times these, noise and all
 _BATCHES, _CHANCE = 5, 0.1  # of a chain; that noise alone exceeds what it is taken for, anywhere
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 _EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ.
-
-    freedom, wide_freedom: of the narrow and the wide part; 0 is a Gaussian.
-    """
-
-    centre: np.ndarray
-    root: np.ndarray
-    freedom: float = _FREEDOM
-    wide_freedom: float = _WIDE_FREEDOM
-
-    @staticmethod
-    def of(centre: np.ndarray, shape: np.ndarray, *freedoms: float) -> "Mixture":
-        """With this shape, (P, P)."""
-        jitter = 1e-12 * np.diag(np.diag(shape))
-        return Mixture(centre, np.linalg.cholesky(shape + jitter), *freedoms)
-
-    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """n draws, (n, P), and which are of the wide part."""
-        wide = rng.random(n) < _WIDE
-        noise = rng.standard_normal((n, len(self.centre)))
-        stretch = np.ones(n)
-        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, self.wide_freedom, _WIDTH)):
-            stretch[part] = width
-            if freedom:
-                stretch[part] *= np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
-        return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
-
-    def square(self, x: np.ndarray) -> np.ndarray:
-        """Squared distance from the centre by the shape, (n,)."""
-        return (solve_triangular(self.root, (x - self.centre).T, lower=True) ** 2).sum(axis=0)
-
-    def log_density(self, x: np.ndarray) -> np.ndarray:
-        """(n,) of x (n, P)."""
-        size, square = len(self.centre), self.square(x)
-        narrow = _log_t(square, size, self.freedom) + math.log(1.0 - _WIDE)
-        wide = _log_t(square / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH) + math.log(_WIDE)
-        return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
-
-
-def _log_t(square: np.ndarray, size: int, freedom: float) -> np.ndarray:
-    """Log density of a standard t of this freedom in `size` dimensions at a squared distance; 0: Gaussian."""
-    if not freedom:
-        return -0.5 * square - 0.5 * size * math.log(2 * math.pi)
-    level = gammaln((freedom + size) / 2) - gammaln(freedom / 2) - 0.5 * size * math.log(freedom * math.pi)
-    return level - 0.5 * (freedom + size) * np.log1p(square / freedom)
 
 
 @dataclass(frozen=True)
@@ -217,15 +164,6 @@ def about_mode(posterior: Posterior, at: np.ndarray, shape: np.ndarray, rng: np.
         draws = max(draws, min(_DOUBTFUL // rows, _DOUBTFUL // size, _MOST_IN_DOUBT))
     found = by_all_rows(posterior, proposal, rng, draws)
     return replace(found, rounds=found.rounds + before)
-
-
-def freedom(size: int, observations: float = 0.0) -> float:
-    """Degrees of freedom of the near part, of so many numbers.
-
-    Against a Gaussian of 4 dimensions 92 draws of 100 from a t of 8 are effective, of 20 dimensions 69, from
-    a t of 40 94; and the posterior of many observations is near a Gaussian.
-    """
-    return max(_FREEDOM, _FREEDOM_A_NUMBER * size, _FREEDOM_AN_OBSERVATION * observations)
 
 
 def _observations(posterior: Posterior) -> float:

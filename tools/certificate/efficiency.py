@@ -19,8 +19,9 @@ import pandas as pd
 
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
+from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS, Mixture
+from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS
 from flyrun.models.family import family, names
 from flyrun.report.render import View, markdown
 from flyrun.runner import environment

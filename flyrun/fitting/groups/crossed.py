@@ -17,8 +17,8 @@ from flyrun.fitting import mode
 from flyrun.fitting.groups import effects, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.nodes import Nodes
+from flyrun.fitting.proposal import Mixture, freedom
 from flyrun.fitting.rows_posterior import CoefficientPrior
-from flyrun.fitting.weighted_draws import Mixture, freedom
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline

@@ -7,7 +7,8 @@ import numpy as np
 from flyrun.fitting import weighted_draws
 from flyrun.fitting.groups import normal_noise
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
-from flyrun.fitting.weighted_draws import Mixture, Weighted
+from flyrun.fitting.proposal import Mixture
+from flyrun.fitting.weighted_draws import Weighted
 
 #: nodes of an intercept, and Newton's steps to their centre
 NODES = ((9, 0), (11, 0), (15, 0), (11, 6), (21, 6), (41, 6), (81, 6))

@@ -19,8 +19,8 @@ from flyrun.children import cores
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
+from flyrun.fitting.proposal import Mixture, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows, as_column
-from flyrun.fitting.weighted_draws import Mixture, freedom
 from flyrun.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache

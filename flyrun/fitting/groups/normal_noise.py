@@ -13,8 +13,9 @@ import numpy as np
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.groups import scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import Expansion
-from flyrun.fitting.weighted_draws import Mixture, Weighted
+from flyrun.fitting.weighted_draws import Weighted
 
 _START = np.array([-0.5, -0.5, 0.0, -0.5])  # log σ and h
 _START_CROSSED = -0.5

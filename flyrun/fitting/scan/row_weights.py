@@ -15,10 +15,11 @@ from scipy.linalg import solve_triangular
 
 from flyrun.diagnostics import ess
 from flyrun.fitting import hmc_on_rows, mode
+from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import as_rows
-from flyrun.fitting.weighted_draws import Mixture, Weighted, doubts, shape_by_halves
+from flyrun.fitting.weighted_draws import Weighted, doubts, shape_by_halves
 from flyrun.models.family import Family
 
 DRAWS = 10_000

@@ -1,0 +1,74 @@
+"""What weighted draws come from: a Gaussian or t about a centre, and a wider, heavier t beside it.
+
+k̂ judges the weights that were drawn, not those that were not, and a proposal that is too narrow never visits
+what it misses (Hesterberg 1995, defensive mixtures).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
+
+WIDE = 0.2  # share of draws that are of the wide part
+_WIDTH, _WIDE_FREEDOM = 2.0, 4.0
+_FREEDOM, _FREEDOM_A_NUMBER, _FREEDOM_AN_OBSERVATION = 8.0, 2.0, 0.1
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ.
+
+    freedom, wide_freedom: of the narrow and the wide part; 0 is a Gaussian.
+    """
+
+    centre: np.ndarray
+    root: np.ndarray
+    freedom: float = _FREEDOM
+    wide_freedom: float = _WIDE_FREEDOM
+
+    @staticmethod
+    def of(centre: np.ndarray, shape: np.ndarray, *freedoms: float) -> "Mixture":
+        """With this shape, (P, P)."""
+        jitter = 1e-12 * np.diag(np.diag(shape))
+        return Mixture(centre, np.linalg.cholesky(shape + jitter), *freedoms)
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws, (n, P), and which are of the wide part."""
+        wide = rng.random(n) < WIDE
+        noise = rng.standard_normal((n, len(self.centre)))
+        stretch = np.ones(n)
+        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, self.wide_freedom, _WIDTH)):
+            stretch[part] = width
+            if freedom:
+                stretch[part] *= np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
+        return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
+
+    def square(self, x: np.ndarray) -> np.ndarray:
+        """Squared distance from the centre by the shape, (n,)."""
+        return (solve_triangular(self.root, (x - self.centre).T, lower=True) ** 2).sum(axis=0)
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """(n,) of x (n, P)."""
+        size, square = len(self.centre), self.square(x)
+        narrow = _log_t(square, size, self.freedom) + math.log(1.0 - WIDE)
+        wide = _log_t(square / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH) + math.log(WIDE)
+        return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
+
+
+def _log_t(square: np.ndarray, size: int, freedom: float) -> np.ndarray:
+    """Log density of a standard t of this freedom in `size` dimensions at a squared distance; 0: Gaussian."""
+    if not freedom:
+        return -0.5 * square - 0.5 * size * math.log(2 * math.pi)
+    level = gammaln((freedom + size) / 2) - gammaln(freedom / 2) - 0.5 * size * math.log(freedom * math.pi)
+    return level - 0.5 * (freedom + size) * np.log1p(square / freedom)
+
+
+def freedom(size: int, observations: float = 0.0) -> float:
+    """Degrees of freedom of the near part, of so many numbers.
+
+    Against a Gaussian of 4 dimensions 92 draws of 100 from a t of 8 are effective, of 20 dimensions 69, from
+    a t of 40 94; and the posterior of many observations is near a Gaussian.
+    """
+    return max(_FREEDOM, _FREEDOM_A_NUMBER * size, _FREEDOM_AN_OBSERVATION * observations)
