@@ -75,8 +75,11 @@ def of_cells(name: str, head: str = "", means: str = "", said: str = "", **more:
 
 def mean_sd(values: np.ndarray) -> tuple[float, float]:
     """Mean and sample sd; the sd of one value, or where one is infinite, is NaN."""
-    spread = np.std(values, ddof=1) if len(values) > 1 and np.isfinite(values).all() else np.nan
-    return float(np.mean(values)), float(spread)
+    if len(values) < 2 or not np.isfinite(values).all():
+        return float(np.mean(values)), np.nan
+    if not np.ptp(values):  # equal values, whose mean rounds
+        return float(values[0]), 0.0
+    return float(np.mean(values)), float(np.std(values, ddof=1))
 
 
 def put(row: Row, name: str, values: np.ndarray) -> None:

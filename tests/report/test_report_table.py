@@ -10,7 +10,7 @@ import pytest
 from flyrun import files
 from flyrun.diagnostics import coda, ess
 from flyrun.errors import StoreError
-from flyrun.report import figures, render
+from flyrun.report import figures, metrics, render
 from flyrun.report.arms import ArmResult
 from flyrun.report.build import build
 from flyrun.report.sections import arms, paper
@@ -288,3 +288,9 @@ def test_a_figure_has_no_more_lines_than_can_be_told_apart():
     few = figures._few(made)
     assert [arm.name for arm in few] == [f"a{k}" for k in range(2, 12)]  # those of a sweep come last
     assert figures._few(made[:10]) == made[:10]
+
+
+def test_equal_values_have_no_spread():
+    assert np.std(np.full(3, 0.1), ddof=1) > 0.0  # their mean rounds
+    assert metrics.mean_sd(np.full(3, 0.1)) == (0.1, 0.0)
+    assert metrics.mean_sd(np.array([0.1, 0.2]))[1] == pytest.approx(0.1 / math.sqrt(2))
