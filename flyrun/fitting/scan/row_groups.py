@@ -4,6 +4,7 @@ What a worker reads is checked against what was there at the start.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -170,6 +171,7 @@ def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
         source = file.path if near else addresses.opened(file.path)
         with parquet.ParquetFile(
             source,
+            metadata=_footer(file.path, file.size, file.changed_ns),
             memory_map=near,
             pre_buffer=not near,
             page_checksum_verification=True,
@@ -179,6 +181,15 @@ def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split())[:160]
         raise DataError(f"{file.path}: row group {block.group} cannot be read ({said})") from error
+
+
+@functools.lru_cache(16)
+def _footer(path: str, size: int, changed_ns: int) -> Any:
+    """Of a file as it was. It tells of every row group, so reading it for each would take their square."""
+    import pyarrow.parquet as parquet  # late: an extra
+
+    with addresses.opened(path) as source:
+        return parquet.read_metadata(source)
 
 
 def _numbers(column: Any) -> np.ndarray:

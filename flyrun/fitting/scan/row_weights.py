@@ -234,7 +234,8 @@ def draw(post: Surrogate, units: Units, sums: Sums, centres: list[np.ndarray], s
     log_weight, sign, planned, variance, k_hat, drawn = weighed
     found = Weighted(x, log_weight, sign, k_hat, 1, proposal, drawn / len(x), sums.kappa)
     found = replace(
-        found, why=doubts(found) or ("" if independent > 400 else "chains of the surrogate mix badly")
+        found,
+        why=doubts(found) or ("" if independent > _BY_CHAINS / 10 else "chains of the surrogate mix badly"),
     )
     nbytes = sum(part.nbytes for part in sums.travelled)
     return Answer(found, planned, variance, len(post.rows), drawn, nbytes)
@@ -248,7 +249,12 @@ def by_chains(post: Surrogate, seed: int) -> Answer:
     x, independent = _of_surrogate(post, proposal, rng)
     found = Weighted(x, np.zeros(len(x)), np.ones(len(x)), -math.inf, 1, proposal, 0.0)
     return Answer(
-        replace(found, why="" if independent > 400 else "chains mix badly"), 1.0, 0.0, len(post.rows), 0, 0
+        replace(found, why="" if independent > _BY_CHAINS / 10 else "chains mix badly"),
+        1.0,
+        0.0,
+        len(post.rows),
+        0,
+        0,
     )
 
 
