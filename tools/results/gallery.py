@@ -87,7 +87,8 @@ def _command(text: str, path: Path) -> str:
     if not found:
         raise ConfigError(f"{path}: no command stands under Run it again; publish it anew")
     # beside runs of the usual length, as `make full` does
-    return found[1].replace("protocol=full", "protocol=full results_dir=results/runs/full")
+    beside = "" if "results_dir=" in found[1] else " results_dir=results/runs/full"
+    return found[1].replace("protocol=full", f"protocol=full{beside}")
 
 
 def _table(text: str, wanted: str | list[str], path: Path) -> tuple[list[str], int]:
