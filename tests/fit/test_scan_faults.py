@@ -215,7 +215,7 @@ def test_a_frame_of_dask_is_refused_with_a_remedy(shards):
 
 def test_draws_that_cannot_be_certified_are_not_written(refused, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "MOST_VARIANCE", -1.0)
+        patched.setattr(row_weights, "MOST_VARIANCE", -1.0)
         patched.setattr(stages, "_ALL_ROWS", 0)  # of more rows than can all travel
         said = refused()
     assert "no posterior is written, because after 3 scans the log weights' variance is" in said

@@ -18,7 +18,8 @@ from flyrun.fitting.scan import kept_sums, mappers, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
-from flyrun.fitting.scan.stages import MOST_VARIANCE, Found, Scan
+from flyrun.fitting.scan.row_weights import MOST_VARIANCE
+from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.models.family import Family, family
 from flyrun.runner import progress
 

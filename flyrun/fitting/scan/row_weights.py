@@ -6,6 +6,7 @@ dealt to draws at random, draw i has a Poisson sample of intensity h_i·Λ, and 
 mean exp Σ(r − c), c any constant of the row (Wagner 1988).
 """
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +29,7 @@ _MOST_BY_CHAINS = 64_000
 _LOOKED_AT = 64  # draws that tell each row's mean remainder
 _CERTIFIED, _TAIL = 1_000, 256  # draws by which halves of the rows are compared; fewer tell no tail
 _NUMBERS = 20_000_000  # rows × draws of that
+MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _AT_ONCE = 1 << 21  # numbers of rows and their draws at a time
 
 
@@ -286,7 +288,8 @@ def _weigh(
 ) -> tuple[np.ndarray, np.ndarray, float, float, float, int]:
     """Log weights and signs (S,), planned ESS a draw, the certificate's variance and k̂, and how many rows.
 
-    x: draws (S, P) in the pilot's units; share: of a row's intensity that each has, (S,).
+    x: draws (S, P) in the pilot's units; share: of a row's intensity that each has, (S,). Log weights are 0
+    where their variance is more than what draws may be used with.
     """
     draws = len(x)
     drawn = [(part.copies[own], part.intensity[own]) for part in sums.travelled for own in [part.copies > 0]]
@@ -294,31 +297,38 @@ def _weigh(
     intensity = np.concatenate([one for _, one in drawn]).astype(np.float64)
     if not (n := len(count)):
         return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf, 0
-    which = np.repeat(np.arange(n), count)
-    who = np.minimum(np.searchsorted(np.cumsum(share), rng.random(len(which))), draws - 1)
+    cumulative = np.cumsum(share)
+    # draws that rows are dealt to: all come before what follows, but are drawn a block at a time
+    dealt = copy.deepcopy(rng)
+    rng.bit_generator.advance(int(count.sum()))  # type: ignore[attr-defined]
     # each half of the rows tells R of every draw; their covariance is R's variance without the halves' noise
     first = rng.binomial(count, 0.5)
     by_half = 2.0 * np.stack([first, count - first]) / intensity
     some = x[: max(_TAIL, min(_CERTIFIED, _NUMBERS // n))]
-    halves, factor, square, begun = np.zeros((2, len(some))), np.empty(len(which)), np.empty(n), 0
-    for rows in sums.sampled(post.family.intercept, max(1, _AT_ONCE // (post.width + len(some)))):
-        part = slice(begun, begun + len(rows.y))
-        pairs = slice(*np.searchsorted(which, [begun, part.stop]))
-        left = Remainders(post, rows, centres)
-        known = left.table(some)
+    halves, mean, square, begun = np.zeros((2, len(some))), np.empty(n), np.empty(n), 0
+    log_weight, negative = np.zeros((2, draws))
+    each = post.family.intercept, max(1, _AT_ONCE // (post.width + len(some)))
+    for rows in sums.sampled(*each):
+        part = slice(begun, begun := begun + len(rows.y))
+        known = Remainders(post, rows, centres).table(some)
         looked = known[:, :_LOOKED_AT]
-        mean, square[part] = looked.mean(axis=1), looked.var(axis=1, ddof=1)
-        halves += by_half[:, part] @ (known - mean[:, None])
-        own, whose = which[pairs] - begun, who[pairs]
-        factor[pairs] = 1.0 + (left.of(own, x, whose) - mean[own]) / (share[whose] * rows.intensity[own])
-        begun = part.stop
+        mean[part], square[part] = looked.mean(axis=1), looked.var(axis=1, ddof=1)
+        halves += by_half[:, part] @ (known - mean[part, None])
     planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
-    with np.errstate(divide="ignore"):
-        log_weight = np.bincount(who, np.log(np.abs(factor)), minlength=draws)
-    sign = 1.0 - 2.0 * (np.bincount(who, factor < 0.0, minlength=draws) % 2)
     one, two = (half - half.mean() for half in halves)
+    variance = float(np.mean(one * two))
     k_hat = shape_by_halves([*halves], np.zeros(len(some), bool))
-    return log_weight, sign, planned, float(np.mean(one * two)), k_hat, n
+    begun = 0
+    for rows in sums.sampled(*each) if variance < MOST_VARIANCE else ():  # else none is used
+        part = slice(begun, begun := begun + len(rows.y))
+        own = np.repeat(np.arange(len(rows.y)), count[part])
+        who = np.minimum(np.searchsorted(cumulative, dealt.random(len(own))), draws - 1)
+        left = Remainders(post, rows, centres).of(own, x, who) - mean[part][own]
+        factor = 1.0 + left / (share[who] * rows.intensity[own])
+        with np.errstate(divide="ignore"):
+            log_weight += np.bincount(who, np.log(np.abs(factor)), minlength=draws)
+        negative += np.bincount(who, factor < 0.0, minlength=draws)
+    return log_weight, 1.0 - 2.0 * (negative % 2), planned, variance, k_hat, n
 
 
 def whitened(proposal: Mixture, step: np.ndarray) -> float:

@@ -45,7 +45,6 @@ _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be:
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
-MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _MOST_BYTES, _LEAST_BYTES = 1 << 28, 1 << 24  # of rows that travel, and of a level's among many
 
 #: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
@@ -406,11 +405,12 @@ def _doubts(found: Found) -> str:
     """Why the draws of a scan are not to be trusted; "" where they are."""
     if found.moved[-1] > _FAR and not found.answer.found.why:
         return f"the centre moved by {found.moved[-1]:.0f} sds in the last stage"
+    most = row_weights.MOST_VARIANCE
     for own in (found.answer, *(answer for _, answer in found.without)):
         if own.found.why:
             return own.found.why
-        if not own.variance < MOST_VARIANCE:
-            return f"the log weights' variance is {own.variance:.2g}, at most {MOST_VARIANCE:g} is asked for"
+        if not own.variance < most:
+            return f"the log weights' variance is {own.variance:.2g}, at most {most:g} is asked for"
         if own.planned <= 0.5:
             return f"only {100 * own.planned:.0f} % of the draws are effective"
     return ""
