@@ -51,7 +51,10 @@ def _panel(axis: "Axes", arms: list[ArmResult], styles: dict[str, Look], which: 
         where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "fontsize": 7, "va": "top"}
         axis.annotate("noise of the reference", (0.02, floor), **where)
     left, right = axis.get_xlim()
-    axis.set_xlim(left, right * (right / left) ** 0.45)  # room for the names
+    right *= (right / left) ** 0.45  # room for the names
+    axis.set_xlim(left, right)
+    if right < 1000 * left:  # else the powers of ten alone are named
+        round_numbers(axis.xaxis)
     _name_ends(axis, ends)
     worth = axis.secondary_yaxis("right", functions=(_inverse, _inverse))
     worth.set_ylabel("as good as so many independent draws")
