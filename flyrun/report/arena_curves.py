@@ -63,14 +63,15 @@ def _panel(axis: "Axes", arms: list[ArmResult], styles: dict[str, Look], which: 
 def _name_ends(axis: "Axes", ends: list[tuple[float, float, str, str]]) -> None:
     """Names beside the ends of lines, moved apart where they would lie on each other."""
     (low, high), (left, right) = np.log(axis.get_ylim()), np.log(axis.get_xlim())
-    gap, wide = (high - low) / 32, (right - left) / 4
-    placed: list[tuple[float, float]] = []
+    gap, letter = (high - low) / 32, (right - left) / 68
+    placed: list[tuple[float, float, float]] = []
     for x, y, name, colour in sorted(ends, key=lambda end: end[1]):
-        height = math.log(y)
-        for other, taken in placed:
-            if abs(math.log(x) - other) < wide and height < taken + gap:
+        begin, height = math.log(x), math.log(y)
+        end = begin + letter * (2 + len(name))
+        for other, until, taken in placed:
+            if begin < until and other < end and height < taken + gap:
                 height = taken + gap
-        placed.append((math.log(x), height))
+        placed.append((begin, end, height))
         where = (x, math.exp(height))
         style: dict[str, Any] = {
             "textcoords": "offset points",
