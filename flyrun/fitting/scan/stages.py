@@ -205,7 +205,7 @@ class Scan(Table):
             if not gone:  # of the whole scan
                 self.say(f"about {copies:,.0f} rows ({travelling / 1e6:.2g} MB) will come here as they stand")
             return row_weights.DRAWS * each
-        if number < _SCANS and seen < 1.0:
+        if number < _SCANS and (seen < 1.0 or gone):  # gone: about worse centres
             return 0.0
         raise ConfigError(
             f"{self.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
