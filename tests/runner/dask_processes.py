@@ -19,16 +19,22 @@ class Cluster:
         self._stack, self._folder = contextlib.ExitStack(), Path(tempfile.mkdtemp(prefix="flyrun-cluster-"))
         self._file = self._folder / "scheduler.json"
         self._begin(workers, 0)
-        while not self._file.exists():
-            assert self.scheduler.poll() is None
-            time.sleep(0.02)
-        self.address = json.loads(self._file.read_text())["address"]
 
     def _begin(self, workers, port):
+        self._file.unlink(missing_ok=True)
         self.scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", port, "--scheduler-file", self._file
         )
+        self.address = self._told()
         self.workers = [self.worker() for _ in range(workers)]
+
+    def _told(self):
+        """The scheduler's address, once its file is whole: it is there before it is written."""
+        while True:
+            assert self.scheduler.poll() is None
+            with contextlib.suppress(OSError, ValueError):
+                return json.loads(self._file.read_text())["address"]
+            time.sleep(0.02)
 
     def worker(self):
         """Another worker."""
