@@ -11,7 +11,7 @@ from flyrun.errors import DataError
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan import block_sums, kept_sums, mappers, row_weights, stages, table_files
+from flyrun.fitting.scan import block_sums, kept_sums, mappers, pilot_rows, row_weights, stages, table_files
 from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
@@ -185,13 +185,15 @@ def test_the_more_row_groups_the_fewer_rows_travel_up_to_a_bound(monkeypatch):
 
 def test_rows_are_kept_as_they_are_if_far_above_most_and_not_if_all_are_large():
     even, ones = np.full(1_000, 1e-3), np.ones(1_000)
-    assert stages.bulk_and_core(even, ones) == pytest.approx((1e-3, 2e-2))
+    assert pilot_rows.bulk_and_core(even, ones) == pytest.approx((1e-3, 2e-2))
     few = np.where(np.arange(1_000) < 10, 1.0, even)
     few[10] = np.inf
-    assert stages.bulk_and_core(few, ones) == pytest.approx((1e-3, 2e-2))
-    assert stages.bulk_and_core(1e-6 * even, ones) == pytest.approx((1e-9, 1e-5))
+    assert pilot_rows.bulk_and_core(few, ones) == pytest.approx((1e-3, 2e-2))
+    assert pilot_rows.bulk_and_core(1e-6 * even, ones) == pytest.approx((1e-9, 1e-5))
     size, weight = np.repeat([1e-3, 1.0], [400, 600]), np.repeat([1.0, 1e-3], [400, 600])
-    assert stages.bulk_and_core(size, weight) == pytest.approx((1e-3, 2e-2))  # most of a pilot, not of all
+    assert pilot_rows.bulk_and_core(size, weight) == pytest.approx(
+        (1e-3, 2e-2)
+    )  # most of a pilot, not of all
 
 
 def test_rows_travel_as_the_smallest_numbers_that_are_exact():

@@ -8,6 +8,8 @@ from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows, expanded
 from flyrun.fitting.scan.second_order import Centre, Sites
 
+_CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
+
 
 def effective(chance: np.ndarray) -> float:
     """Rows that as many weighted ones are worth."""
@@ -34,3 +36,14 @@ def sizes(start: Posterior, chance: np.ndarray, encoding: Encoding, model: str, 
         x = np.ascontiguousarray(part.features.T.astype(np.float32))
         found[block] = sites.of(replace(part, features=x))[2]
     return found
+
+
+def bulk_and_core(size: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Mean size of a scan's rows, and from which on they are kept as they are and not in that mean."""
+    # from the median: from the least size on, all rows of many columns would be kept
+    core = max(_CORE_LEAST, _CORE * float(np.median(size)))
+    for _ in range(3):
+        bulk = np.isfinite(size) & (size <= core)
+        mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
+        core = max(_CORE_LEAST, _CORE * mean)
+    return mean, core

@@ -40,7 +40,6 @@ _NOISE = 0.2  # wanted variance of log weights
 # Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. With 5, 10, 12
 # and 16 these are 0.23, 0.04, 0.02 and 0.005 % of all weight at κ 0.18 (of 10⁷ rows), and fall with κ.
 _PER_KAPPA, _OF_KAPPA, _MOST_PER_KAPPA = 12.0, 0.2, 30.0
-_CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
@@ -178,7 +177,7 @@ class Scan(Table):
         # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
         centre = Centre(at, root, math.sqrt(1.0 / seen - 1.0), stage)
         size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
-        mean, core = bulk_and_core(size, weight)
+        mean, core = pilot_rows.bulk_and_core(size, weight)
         each = 1.0 + LEAST_SHARE
         rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come else 0.0
         if number == _SCANS and self.rows <= _ALL_ROWS:
@@ -372,17 +371,6 @@ class Scan(Table):
         layout.dropped, layout.copies = whole.dropped, n
         layout.beside = {role: Column(name) for role, name in self.beside.items()}
         return layout, (ratio, away, target), exact
-
-
-def bulk_and_core(size: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Mean size of a scan's rows, and from which on they are kept as they are and not in that mean."""
-    # from the median: from the least size on, all rows of many columns would be kept
-    core = max(_CORE_LEAST, _CORE * float(np.median(size)))
-    for _ in range(3):
-        bulk = np.isfinite(size) & (size <= core)
-        mean = float(weight[bulk] @ size[bulk] / weight[bulk].sum()) if bulk.any() else _CORE_LEAST
-        core = max(_CORE_LEAST, _CORE * mean)
-    return mean, core
 
 
 def stages_of(groups: int, seen: float) -> list[Stage]:
