@@ -235,3 +235,12 @@ def test_an_address_alone_is_of_dask(refused, monkeypatch):
 def test_slurm_is_asked_for_where_it_is(refused):
     pytest.importorskip("dask_jobqueue")
     assert "this machine has no sbatch" in refused([*FIT, "executor=dask", "executor.slurm.jobs=2"])
+
+
+def test_an_unknown_column_is_refused_with_those_that_there_are(shards, refused):
+    assert "there are x0, x1, x2, x3 and y" in refused(["fit", "shards", "--target", "z", "--quiet"])
+    for path in shards.iterdir():
+        rewrite(path, lambda rows: rows.append_column("a", rows["x0"]).append_column("b", rows["x1"]))
+        rewrite(path, lambda rows: rows.append_column("c", rows["x0"]).append_column("d", rows["x1"]))
+    said = refused(["fit", "shards", "--target", "z", "--quiet"])
+    assert said.endswith("no such column; there are x0, x1, x2, x3, y, a and 3 more")

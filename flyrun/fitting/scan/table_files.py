@@ -240,5 +240,6 @@ def with_categories(shards: Shards, table: TypedTable) -> Shards:
 def _refuse_unknown(shards: Shards, option: str, name: str) -> None:
     if name not in shards.kinds:
         close = did_you_mean(name, shards.kinds)
-        shown = listing(shards.kinds) if len(shards.kinds) <= _MOST_NAMED else "; see the files' columns"
+        first, more = [*shards.kinds][:_MOST_NAMED], len(shards.kinds) - _MOST_NAMED
+        shown = listing([*first, f"{more} more"] if more > 0 else first)
         raise DataError(f"--{option} {quoted(name)}: no such column{close}; there are {shown}")
