@@ -22,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if not os.environ.get("COLUMNS", "1").strip("0"):
         del os.environ["COLUMNS"]  # rich takes 0 at its word and shows nothing
+    if "protocol=smoke" in words:  # short chains: compiling takes longer than all their steps
+        os.environ.setdefault("FLYRUN_COMPILE", "quick")
     with stdout.kept() as out:
         try:
             code = _dispatch(words)
