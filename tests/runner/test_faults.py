@@ -122,16 +122,20 @@ def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypat
     interrupt = threading.Thread(
         target=after_first_checkpoint, args=(tmp_path, lambda: os.kill(os.getpid(), number))
     )
-    # not always Python's own: a shell's background jobs start with SIGINT ignored
-    before = signal.getsignal(number)
-    interrupt.start()
-    result = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
-    interrupt.join()
+    before = lambda *_: None  # noqa: E731
+    # these tests' own may ignore it: SIGINT in a shell's background, SIGHUP under nohup
+    tests_own = signal.signal(number, before)
+    try:
+        interrupt.start()
+        result = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
+        interrupt.join()
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(number, tests_own)
     assert result.interrupted
     assert result.exit_code == 130
     assert result.of("stopped")
     assert "To go on: flyrun experiment=walk prior.scale=1" in str(screen)
-    assert signal.getsignal(number) is before
     again = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
     assert not again.interrupted
     assert_same(draws_of(again.run_dir), unbroken)
