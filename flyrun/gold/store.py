@@ -96,6 +96,7 @@ def load(name: str) -> Gold:
     return from_bytes(content, str(path))
 
 
+@functools.lru_cache(maxsize=4)  # every arm of an arena asks for the same
 def from_bytes(content: bytes, what: str) -> Gold:
     """A reference out of a file's bytes; DataError naming `what` where they are none."""
     arrays = archive.from_bytes(content, Gold._fields, what)

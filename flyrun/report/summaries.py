@@ -27,8 +27,8 @@ from flyrun.runner.store import StoredCell
 CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
 FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
 SCORED = "scored.json"  # what draws of other tools are worth, by file (flyrun arena score)
-#: less than this is sooner read here than processes are started
-_WORTH_BYTES = 64 << 20
+#: less than either is sooner read here than processes are started
+_WORTH_BYTES, _WORTH_ARMS = 64 << 20, 16
 Sections = tuple[Section, ...]
 
 
@@ -47,7 +47,8 @@ def load(run_dir: Path, sections: Sections) -> Run:
     listed = [(entry, by_arm[entry["name"]], paper.get(entry["name"], {})) for entry in info["arms"]]
     one = partial(_arm, sections)
     missing = [cells for _, cells, _ in listed if not _is_pooled(cells, sections)]
-    if sum(_size(cell) for cells in missing for cell in cells) >= _WORTH_BYTES:
+    size = sum(_size(cell) for cells in missing for cell in cells)
+    if size >= _WORTH_BYTES or len(missing) >= _WORTH_ARMS:
         # Arms side by side, and this process stays small.
         workers = min(cores(), len(missing))
         with environment.one_thread(), contextlib.suppress(BrokenProcessPool), Pool(workers) as pool:
