@@ -22,6 +22,7 @@ from flyrun.errors import ConfigError, FlyrunError, StoreError
 from flyrun.paths import cache_dir
 from flyrun.runner import environment, executors, progress, store
 from flyrun.runner.cell import Cell, Task, cells, run_dir
+from flyrun.runner.compile_ahead import CompileAhead
 from flyrun.runner.draws import DrawStore
 from flyrun.runner.events import Display
 from flyrun.runner.lock import locked
@@ -133,14 +134,19 @@ class _Launch:
         setup, surroundings = self.result.run_dir / "setup", environment.describe()
         compiled: dict[str, tuple[float, int | None] | Exception] = {}
         tasks = []
-        for cell in pending:
-            if cell.key not in compiled:
+        with CompileAhead(self.job.executor, pending, prepare, setup) as ahead:
+            for cell in pending:
+                if cell.key in compiled:
+                    continue
+                ahead.begin(cell)
                 try:
-                    compiled[cell.key] = _compile(cell, setup, self.screen.say, prepare)
+                    compiled[cell.key] = own = _compile(cell, setup, self.screen.say, prepare)
+                    ahead.took(own[0])
                 except FlyrunError:
                     raise
                 except Exception as error:
                     compiled[cell.key] = error
+        for cell in pending:
             made = compiled[cell.key]
             if isinstance(made, Exception):
                 self.result.outcomes.append(failed(cell, made))

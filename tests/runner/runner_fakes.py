@@ -100,6 +100,25 @@ def prepare(arm, folder: Path):
     return Walk(arm)
 
 
+class SlowToCompile(Walk):
+    """Notes in the folder of the run's setup which process compiled it; step 5 cannot be compiled."""
+
+    def __init__(self, arm, folder):
+        super().__init__(arm)
+        self.folder = folder
+
+    def warm_up(self):
+        (self.folder / f"{self.arm.name}.{os.getpid()}").touch()
+        if self.arm.sampler.step == 5:
+            raise ValueError("a planted fault")
+        time.sleep(1.0)
+        return 1.0
+
+
+def prepare_slowly(arm, folder: Path):
+    return SlowToCompile(arm, folder)
+
+
 def refuse(arm, folder: Path):
     raise AssertionError("nothing should be prepared when all is cached")
 

@@ -1,6 +1,7 @@
 """What a run stores, when it repeats and when it does not."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from runner_fakes import assert_same, draws_of
 
 from flyrun.errors import ConfigError, DataError, StoreError
 from flyrun.runner import cell as cell_module
-from flyrun.runner import chunks, environment, store
+from flyrun.runner import chunks, compile_ahead, environment, store
 from flyrun.runner import launch as launch_module
 from flyrun.runner.launch import run
 
@@ -32,6 +33,25 @@ def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
     assert_same(draws_of(result.run_dir), unbroken)
     assert "one: run seeds 0, 1: no results yet" in str(screen)
     assert "accepted 1.00, 7 queries/iter" in str(screen)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_process_compiles_the_last_arms_where_several_work(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(compile_ahead, "_WORTH_S", 0.5)
+    monkeypatch.setattr(compile_ahead, "cores", lambda: 2)
+    names = ("1", "22", "333", "4444", "five5", "666666")
+    job = fakes.make_job(tmp_path, arms=names, seeds=1, workers=workers)
+    result = run(job, None, fakes.prepare_slowly)
+    done, failed = result.of("done"), result.of("failed")
+    assert {one.cell.arm.name for one in done} == {*names} - {"five5"}
+    assert [(one.cell.arm.name, one.message) for one in failed] == [("five5", "ValueError: a planted fault")]
+    by = {}
+    for path in (result.run_dir / "setup").iterdir():
+        arm, process = path.name.split(".")
+        by.setdefault(arm, set()).add(int(process))
+    assert all(os.getpid() in processes for processes in by.values())  # which finds what was compiled
+    assert len(by["1"]) == workers
+    assert len(by["666666"]) == 2 * workers - 1
 
 
 def test_arms_of_the_same_settings_are_two(tmp_path):
