@@ -69,7 +69,14 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None, **settings):
     request = Request(str(folder), "y", model, **settings)
     task = schema("model", model).task
     columns = table_files.chosen(found, "y", None, (), {})
-    inputs = request, found, columns, typed_table(request), mapper or in_turn, (said or []).append
+    inputs = (
+        request,
+        found,
+        columns,
+        typed_table(request),
+        mapper or in_turn,
+        ([] if said is None else said).append,
+    )
     made = Scan(Inputs(*inputs), seed)
     pilot = made.pilot()
     one = family(model)
@@ -143,6 +150,24 @@ def test_wrong_sums_and_intensities_are_seen(tmp_path, monkeypatch, wrong):
     columns = table(np.random.default_rng(3), 1_000, rare=12)
     found = scan(write(tmp_path / "shards", columns))
     assert against_all_rows(found, all_rows(found, columns, "logistic"))[0].max() > 4
+
+
+@pytest.mark.parametrize("rare", [0, 12])
+def test_fewer_draws_where_the_rows_of_all_would_not_fit(tmp_path, monkeypatch, rare):
+    columns = table(np.random.default_rng(3), 20_000, rare=rare)
+    folder = write(tmp_path / "shards", columns)
+    usual = scan(folder)
+    most = usual.answer.nbytes // 2
+    monkeypatch.setattr(stages, "_MOST_BYTES", most)
+    monkeypatch.setattr(stages, "_SCANS", 1)  # so that no better centre is looked for first,
+    monkeypatch.setattr(stages, "_ALL_ROWS", 0)  # nor all rows kept
+    found = scan(folder, said=(said := []))
+    assert 1_000 <= len(found.answer.found.x) < 0.9 * len(usual.answer.found.x)
+    assert any("because the rows of more would not fit" in line for line in said)
+    assert found.answer.nbytes < 1.2 * most
+    z, _ = against_all_rows(found, all_rows(found, columns, "logistic"))
+    assert z.max() < 3.5
+    assert found.answer.planned > 0.5
 
 
 def test_intensities_beyond_what_exponentials_reach_are_drawn_right():

@@ -18,7 +18,7 @@ from flyrun.fitting.scan.table_files import Block
 from flyrun.runner import environment
 from flyrun.runner.progress import duration
 
-_OF_MEMORY = 8  # the part of it that rows of a stage may take
+OF_MEMORY = 8  # the part of it that rows of a stage may take
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
 
 #: what is seen of one row group
@@ -89,10 +89,10 @@ class Mapper:
 
     def _refuse_more(self, came: int, words: str) -> None:
         """ConfigError where more has come than this process can work with."""
-        if came > (most := memory() / _OF_MEMORY):
+        if came > (most := memory() / OF_MEMORY):
             raise ConfigError(
                 f"{words}: {came / 1e9:.3g} GB of rows have come here, and {most / 1e9:.3g} GB are a "
-                f"{_OF_MEMORY}th of the memory; leave out columns of outliers or rare levels with --drop, or "
+                f"{OF_MEMORY}th of the memory; leave out columns of outliers or rare levels with --drop, or "
                 "give the command where there is more memory"
             )
 

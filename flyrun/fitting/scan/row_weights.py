@@ -224,13 +224,17 @@ class Answer:
     nbytes: int
 
 
-def draw(post: Surrogate, units: Units, sums: Sums, centres: list[np.ndarray], seed: int) -> Answer:
-    """Draws of the surrogate, weighted by rows that travelled. centres: by stage, in the pilot's units."""
+def draw(
+    post: Surrogate, units: Units, sums: Sums, centres: list[np.ndarray], seed: int, draws: int
+) -> Answer:
+    """Draws of the surrogate, weighted by rows that travelled. centres: by stage, in the pilot's units;
+    draws: how many, of chains the same part of all.
+    """
     rng = np.random.default_rng([seed, 1_000_000])
     at, likelihood = mode.find(post)
     shape = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
     proposal = Mixture.of(at, shape, 0.0, 0.0)
-    x, independent = _of_surrogate(post, proposal, rng)
+    x, independent = _of_surrogate(post, proposal, rng, draws)
     far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
     weighed = _weigh(post, sums, np.stack(centres), units.back(x), far / far.sum(), rng)
     log_weight, sign, planned, variance, k_hat, drawn = weighed
@@ -248,7 +252,7 @@ def by_chains(post: Surrogate, seed: int) -> Answer:
     rng = np.random.default_rng([seed, 1_000_000])
     at, likelihood = mode.find(post)
     proposal = Mixture.of(at, mode.covariance(likelihood.curvature + post.prior_at(at).curvature), 0.0, 0.0)
-    x, independent = _of_surrogate(post, proposal, rng)
+    x, independent = _of_surrogate(post, proposal, rng, DRAWS)
     found = Weighted(x, np.zeros(len(x)), np.ones(len(x)), -math.inf, 1, proposal, 0.0)
     return Answer(
         replace(found, why="" if independent > _BY_CHAINS / 10 else "chains mix badly"),
@@ -260,11 +264,13 @@ def by_chains(post: Surrogate, seed: int) -> Answer:
     )
 
 
-def _of_surrogate(post: Surrogate, proposal: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def _of_surrogate(
+    post: Surrogate, proposal: Mixture, rng: np.random.Generator, draws: int
+) -> tuple[np.ndarray, float]:
     """Draws (S, P), in random order, and how many independent ones they are worth."""
     if post.gaussian:
-        noise = rng.standard_normal((DRAWS, post.size))
-        return proposal.centre + noise @ proposal.root.T, float(DRAWS)
+        noise = rng.standard_normal((draws, post.size))
+        return proposal.centre + noise @ proposal.root.T, float(draws)
     chains = hmc_on_rows.Sampler(post, proposal.centre[None], proposal.root, rng)
     x, each = np.empty((hmc_on_rows.CHAINS, 0, post.size)), _BY_CHAINS // hmc_on_rows.CHAINS
     while True:
@@ -275,7 +281,8 @@ def _of_surrogate(post: Surrogate, proposal: Mixture, rng: np.random.Generator) 
             break
         each = x.shape[1]
     flat = x.reshape(-1, post.size)
-    return rng.permutation(flat), worth if told.rhat.max() < 1.05 else 0.0
+    kept = rng.permutation(flat)[: math.ceil(len(flat) * draws / DRAWS)]
+    return kept, worth if told.rhat.max() < 1.05 else 0.0
 
 
 def _weigh(

@@ -17,7 +17,7 @@ from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import folds, mappers, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -44,7 +44,8 @@ _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be:
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
-_MOST_BYTES, _LEAST_BYTES = 1 << 28, 1 << 24  # of rows that travel, and of a level's among many
+_MOST_BYTES, _LEAST_BYTES = 1 << 30, 1 << 24  # of rows that travel, and of a level's among many
+_LEAST_DRAWS = 1_000  # for which so many may travel: fewer tell no tail
 
 #: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
 Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
@@ -113,7 +114,7 @@ class Scan(Table):
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
-        self.moved = [0.0]
+        self.moved, self.draws = [0.0], row_weights.DRAWS
         why = ""
         for number in range(1, _SCANS + 1):
             many = len(self.groups)
@@ -179,9 +180,10 @@ class Scan(Table):
         size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
         mean, core = pilot_rows.bulk_and_core(size, weight)
         each = 1.0 + LEAST_SHARE
-        rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come else 0.0
-        if number == _SCANS and self.rows <= _ALL_ROWS:
-            core = -1.0  # of all rows, whose likelihoods then are summed as they are
+        every = number == _SCANS and self.rows <= _ALL_ROWS
+        rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come and not every else 0.0
+        if every:
+            core, rate = -1.0, 1.0  # of all rows, whose likelihoods then are summed as they are
         elif number > 1 and weight[size > 0.1 * core].sum() * self.width <= _CORE_NUMBERS:
             core *= 0.1
         intensity = Intensity(rate, LEAST_SHARE * mean, core)
@@ -198,18 +200,25 @@ class Scan(Table):
         sizes = sum(share * seen / told for share, told in zip(shares, known, strict=True))
         kappa = gone + self.rows * mean * sizes
         each = max(kappa / _NOISE, min((kappa / _OF_KAPPA) ** (1 / 3) * _PER_KAPPA, _MOST_PER_KAPPA))
-        copies = min(each * kappa * row_weights.DRAWS, self.rows)  # a row of many travels once
-        travelling = copies * 4 * (self.width + 3)
-        if travelling <= max(_MOST_BYTES // self.share, _LEAST_BYTES * (self.share > 1)):
-            if not gone:  # of the whole scan
-                self.say(f"about {copies:,.0f} rows ({travelling / 1e6:.2g} MB) will come here as they stand")
-            return row_weights.DRAWS * each
-        if number < _SCANS and (seen < 1.0 or gone):  # gone: about worse centres
+        a_draw, most = each * kappa, min(_MOST_BYTES, mappers.memory() // mappers.OF_MEMORY) // self.share
+        share = max(most, _LEAST_BYTES * (self.share > 1)) / (self.rows * 4 * (self.width + 3))
+        # a row that is drawn many times travels once
+        fit = math.inf if share >= 1.0 else -self.rows * math.log1p(-share) / a_draw
+        if fit < self.draws and number < _SCANS and (seen < 1.0 or gone):  # gone: about worse centres
             return 0.0
-        raise ConfigError(
-            f"{self.given}: {each * kappa:,.0f} rows a draw would travel, {travelling / 2**30:.1f} GB "
-            "in all; use fewer columns with --drop, or more rows"
-        )
+        if fit < _LEAST_DRAWS:
+            raise ConfigError(
+                f"{self.given}: {a_draw:,.0f} rows a draw would travel; use fewer columns with --drop, or "
+                "more rows"
+            )
+        if fit < self.draws:
+            self.say(f"{fit:,.0f} draws, not {self.draws:,}, because the rows of more would not fit")
+            self.draws = int(fit)
+        if not gone:  # of the whole scan
+            copies = self.rows * -math.expm1(-a_draw * self.draws / self.rows)
+            size = copies * 4 * (self.width + 3) / 1e6
+            self.say(f"about {copies:,.0f} rows ({size:.2g} MB) will come here as they stand")
+        return self.draws * each
 
     def _moved(
         self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
@@ -255,7 +264,7 @@ class Scan(Table):
             summed = units.expansion(row_weights.together(abouts, sums))
             core = units.rows(own.core(one.intercept))
             post = row_weights.surrogate(one, levels, prior, summed, core, parts=self.parts)
-            return post, row_weights.draw(post, units, own, every, seed)
+            return post, row_weights.draw(post, units, own, every, seed, self.draws)
 
         post, answer = drawn([*zip(centres, parts, strict=True)], self.seed)
         counts = dict.fromkeys(encoding.values, 0.0)
