@@ -77,8 +77,8 @@ class Sites:
         for i, (j, k) in enumerate(self.pairs):
             bend[i] = bends[j][k]
         bend = bend.astype(np.float32)
-        value = self.posterior.of_rows(rows, p)
-        left = value[1::2] - value[2::2]
+        value = self.posterior.of_rows(rows, [one[1:] for one in p])
+        left = value[::2] - value[1::2]
         away = [one[1:] - one[0] for one in p]
         for j, step in enumerate(away):
             left -= slope[j] * (step[::2] - step[1::2])
