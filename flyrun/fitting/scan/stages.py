@@ -200,7 +200,9 @@ class Scan(Table):
         sizes = sum(share * seen / told for share, told in zip(shares, known, strict=True))
         kappa = gone + self.rows * mean * sizes
         each = max(kappa / _NOISE, min((kappa / _OF_KAPPA) ** (1 / 3) * _PER_KAPPA, _MOST_PER_KAPPA))
-        a_draw, most = each * kappa, min(_MOST_BYTES, mappers.memory() // mappers.OF_MEMORY) // self.share
+        a_draw = each * kappa
+        # sizes are the pilot's, and what comes beyond an eighth of the memory is refused
+        most = min(_MOST_BYTES, 0.8 * mappers.memory() / mappers.OF_MEMORY) / self.share
         share = max(most, _LEAST_BYTES * (self.share > 1)) / (self.rows * 4 * (self.width + 3))
         # a row that is drawn many times travels once
         fit = math.inf if share >= 1.0 else -self.rows * math.log1p(-share) / a_draw
