@@ -115,7 +115,7 @@ class _Composer:
 
     def compose(self, choices: dict[str, str]) -> dict[str, Any]:
         """The configuration of an arm with these options of groups, without what belongs to all arms."""
-        config = {key: deepcopy(own) for key, own in self._plain.items() if key not in _OF_ALL_ARMS}
+        config = {key: deepcopy(own) for key, own in self._whole.items() if key not in _OF_ALL_ARMS}
         for group, name in choices.items():
             if self.choices.get(group) != name:
                 config[group] = self._option(group, name)
@@ -133,7 +133,7 @@ class _Composer:
         return self._composed(f"{group}={name}" for group, name in self.choices.items())
 
     @cached_property
-    def _plain(self) -> dict[str, Any]:
+    def _whole(self) -> dict[str, Any]:
         """The same as a plain dict, whose copies take a tenth of the time."""
         return _plain(self._base)
 
@@ -177,7 +177,7 @@ class _Composer:
 
     def base(self) -> dict[str, Any]:
         """What belongs to the whole job, as a plain dict, and the arms' lists."""
-        config = deepcopy(self._plain)
+        config = deepcopy(self._whole)
         for entry in self.values:
             if entry.group in ARM_GROUPS:
                 continue

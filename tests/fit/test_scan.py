@@ -11,7 +11,16 @@ from flyrun.errors import DataError
 from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan import block_sums, kept_sums, mappers, pilot_rows, row_weights, stages, table_files
+from flyrun.fitting.scan import (
+    block_sums,
+    kept_sums,
+    mappers,
+    pilot_rows,
+    row_weights,
+    rows_to_come,
+    stages,
+    table_files,
+)
 from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
@@ -158,7 +167,7 @@ def test_fewer_draws_where_the_rows_of_all_would_not_fit(tmp_path, monkeypatch, 
     folder = write(tmp_path / "shards", columns)
     usual = scan(folder)
     most = usual.answer.nbytes // 2
-    monkeypatch.setattr(stages, "_MOST_BYTES", most)
+    monkeypatch.setattr(rows_to_come, "_MOST_BYTES", most)
     monkeypatch.setattr(stages, "_SCANS", 1)  # so that no better centre is looked for first,
     monkeypatch.setattr(stages, "_ALL_ROWS", 0)  # nor all rows kept
     found = scan(folder, said=(said := []))
@@ -168,6 +177,19 @@ def test_fewer_draws_where_the_rows_of_all_would_not_fit(tmp_path, monkeypatch, 
     z, _ = against_all_rows(found, all_rows(found, columns, "logistic"))
     assert z.max() < 3.5
     assert found.answer.planned > 0.5
+
+
+def test_room_for_rows_ends_where_it_is_said_to(monkeypatch):
+    """Rows that travel for as many draws as fit fill the room, and more memory is named where it is short."""
+    usual = rows_to_come.rows_to_come(0.5, 10**6, 17, 1)
+    assert usual.most == np.inf  # all rows take 80 MB
+    assert "memory" not in usual.remedy
+    monkeypatch.setattr(mappers, "memory", lambda: 10 * mappers.OF_MEMORY * 10**6)
+    short = rows_to_come.rows_to_come(0.5, 10**6, 17, 1)
+    assert "(8 MB) will come" in short.told(short.most)
+    assert "a machine of more memory" in short.remedy
+    among = rows_to_come.rows_to_come(0.5, 10**6, 17, 4)
+    assert among.most > short.most  # a level has its least room
 
 
 def test_intensities_beyond_what_exponentials_reach_are_drawn_right():

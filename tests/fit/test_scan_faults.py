@@ -11,7 +11,7 @@ import flyrun
 from flyrun import files
 from flyrun.cli.main import main
 from flyrun.fitting import table_posterior
-from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, stages
+from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, rows_to_come, stages
 from tests.fit.test_scan import rewrite, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -164,7 +164,7 @@ def test_more_rows_than_the_memory_holds_are_refused(refused, monkeypatch):
 
 def test_a_scan_that_would_move_too_many_rows_is_refused(refused, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "_MOST_BYTES", 20_000)
+        patched.setattr(rows_to_come, "_MOST_BYTES", 20_000)
         said = refused()
         assert "rows a draw would travel" in said
         assert "use fewer columns with --drop, or more rows" in said

@@ -17,7 +17,7 @@ from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, mappers, pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     GramLook,
@@ -29,6 +29,7 @@ from flyrun.fitting.scan.block_sums import (
 from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, layout_of
 from flyrun.fitting.scan.pilot import Table
 from flyrun.fitting.scan.row_groups import tree
+from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
@@ -36,16 +37,10 @@ from flyrun.models.family import Family
 
 _FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
 _GROWTH = 1.5  # of what is known, by each other stage
-_NOISE = 0.2  # wanted variance of log weights
-# Rows a draw for each unit of κ: a weight turns negative where r is so many sizes below 0. With 5, 10, 12
-# and 16 these are 0.23, 0.04, 0.02 and 0.005 % of all weight at κ 0.18 (of 10⁷ rows), and fall with κ.
-_PER_KAPPA, _OF_KAPPA, _MOST_PER_KAPPA = 12.0, 0.2, 30.0
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
 _FAR = 30.0  # posterior sds that the last centre may have moved by
-_MOST_BYTES, _LEAST_BYTES = 1 << 30, 1 << 24  # of rows that travel, and of a level's among many
-_LEAST_DRAWS = 1_000  # for which so many may travel: fewer tell no tail
 
 #: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
 Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
@@ -114,13 +109,14 @@ class Scan(Table):
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
-        self.moved, self.draws = [0.0], row_weights.DRAWS
+        self.moved = [0.0]
         why = ""
         for number in range(1, _SCANS + 1):
             many = len(self.groups)
             stages = (first or stages_of(many, seen)) if number == 1 else [Stage(0, many, seen)]
             centres, parts, apart = list[np.ndarray](), list[Sums](), list[list[list[Sums]]]()
             alone, sampled = 0, True  # parts that are for a centre alone
+            self.draws = row_weights.DRAWS
             for k, stage in enumerate(stages):
                 to_come = [] if stage.again else stages[k:]
                 gone = sum(part.kappa for part in parts[alone:])
@@ -180,12 +176,12 @@ class Scan(Table):
         size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
         mean, core = pilot_rows.bulk_and_core(size, weight)
         each = 1.0 + LEAST_SHARE
-        every = number == _SCANS and self.rows <= _ALL_ROWS
-        rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come and not every else 0.0
-        if every:
+        if number == _SCANS and self.rows <= _ALL_ROWS:
             core, rate = -1.0, 1.0  # of all rows, whose likelihoods then are summed as they are
-        elif number > 1 and weight[size > 0.1 * core].sum() * self.width <= _CORE_NUMBERS:
-            core *= 0.1
+        else:
+            rate = self._rate(each * mean, seen, to_come, number, each * gone) if to_come else 0.0
+            if number > 1 and weight[size > 0.1 * core].sum() * self.width <= _CORE_NUMBERS:
+                core *= 0.1
         intensity = Intensity(rate, LEAST_SHARE * mean, core)
         return SumLook(encoding, model, len(encoding.values), centre, intensity, self.seed)
 
@@ -199,28 +195,17 @@ class Scan(Table):
         shares = ((stage.end - stage.begun) / len(self.groups) for stage in to_come)
         sizes = sum(share * seen / told for share, told in zip(shares, known, strict=True))
         kappa = gone + self.rows * mean * sizes
-        each = max(kappa / _NOISE, min((kappa / _OF_KAPPA) ** (1 / 3) * _PER_KAPPA, _MOST_PER_KAPPA))
-        a_draw = each * kappa
-        # sizes are the pilot's, and what comes beyond an eighth of the memory is refused
-        most = min(_MOST_BYTES, 0.8 * mappers.memory() / mappers.OF_MEMORY) / self.share
-        share = max(most, _LEAST_BYTES * (self.share > 1)) / (self.rows * 4 * (self.width + 3))
-        # a row that is drawn many times travels once
-        fit = math.inf if share >= 1.0 else -self.rows * math.log1p(-share) / a_draw
-        if fit < self.draws and number < _SCANS and (seen < 1.0 or gone):  # gone: about worse centres
-            return 0.0
-        if fit < _LEAST_DRAWS:
-            raise ConfigError(
-                f"{self.given}: {a_draw:,.0f} rows a draw would travel; use fewer columns with --drop, or "
-                "more rows"
-            )
-        if fit < self.draws:
-            self.say(f"{fit:,.0f} draws, not {self.draws:,}, because the rows of more would not fit")
-            self.draws = int(fit)
+        come = rows_to_come(kappa, self.rows, self.width, self.share)
+        if come.most < self.draws:
+            if number < _SCANS and (seen < 1.0 or gone):  # gone: about worse centres
+                return 0.0
+            if come.most < LEAST_DRAWS:
+                raise ConfigError(f"{self.given}: {come.a_draw:,.0f} rows a draw would travel; {come.remedy}")
+            self.say(f"{come.most:,.0f} draws, not {self.draws:,}, because the rows of more would not fit")
+            self.draws = int(come.most)
         if not gone:  # of the whole scan
-            copies = self.rows * -math.expm1(-a_draw * self.draws / self.rows)
-            size = copies * 4 * (self.width + 3) / 1e6
-            self.say(f"about {copies:,.0f} rows ({size:.2g} MB) will come here as they stand")
-        return self.draws * each
+            self.say(come.told(self.draws))
+        return self.draws * come.each
 
     def _moved(
         self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
