@@ -288,13 +288,14 @@ def _shorten(config: dict[str, Any], limits: dict[str, int]) -> None:
     """Make an arm's chains as few and as short as limits, else protocol=smoke, say; never more or longer."""
     smoke: Any = OmegaConf.load(conf_dir() / "protocol/smoke.yaml")
     protocol = config["protocol"]
-    for key in _LENGTHS:
+    for key in _LENGTHS if isinstance(protocol, dict) else ():
         length = key.removeprefix("protocol.")
         value, most = protocol.get(length), limits.get(key, smoke[length])
         if isinstance(value, list):
             protocol[length] = value[:most]
-        elif isinstance(value, int | float):  # what is neither is refused with the other settings
+        elif isinstance(value, int | float):
             protocol[length] = min(value, most)
+    # what is neither, or no protocol, is refused with the other settings
 
 
 def _title(title: str, listed: str | None, entries: Iterable[Entry]) -> str:

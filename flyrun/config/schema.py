@@ -262,7 +262,7 @@ def build(group: str, values: Any) -> Choice:
     Raises ConfigError for an unknown option, an unknown key or an unsuitable value.
     """
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{group}={show(values)}: must be one of {listing(SCHEMAS[group])}")
+        raise ConfigError(f"{group}={show(values)}: must name one option; see `flyrun list {group}`")
     cls = schema(group, values.get("name"))
     for key in flat(values):
         if key not in keys(cls):

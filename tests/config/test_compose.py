@@ -330,14 +330,18 @@ def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_
         ("arms: {a: [bound=map]}\nsampler: {stepp: 1}", "sampler.stepp: no such key"),
         ("arms: {a: [bound=map]}\nreference: nowhere", "reference=nowhere"),
         ("arms: {a: [", "not valid YAML"),
+        ("protocol: 5", "protocol=5: must name one option"),
+        ("protocol: null", "protocol=null: arm regular needs one"),
+        ("prior: 5", "prior=5: must name one option"),
     ],
 )
-def test_bad_experiment_files_in_one_line(tmp_path, content, text):
+@pytest.mark.parametrize("words", [[], ["protocol=smoke"]])
+def test_bad_experiment_files_in_one_line(tmp_path, content, text, words):
     head = "# @package _global_\ndefaults:\n"
     chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
     write(tmp_path, "experiment/bad.yaml", head + chosen + content + "\n")
     with pytest.raises(ConfigError) as caught:
-        compose_job(["experiment=bad"], [tmp_path])
+        compose_job(["experiment=bad", *words], [tmp_path])
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
 
