@@ -72,7 +72,7 @@ def _entry(name: str, part: str, own: dict[str, str], environment: Any) -> Entry
         question=own["question"],
         found=sentence.render(a={one["arm"]: one for one in measured} if is_run else {}).strip(),
         page=page,
-        figure=f"{name}/figures/{figure}.png" if figure and is_run else figure,
+        figure=f"{name}/figures/{figure}.png" if figure else "",
         command=own.get("command") or _command(text, MEASURED / page),
         date=re.findall(r"\b20\d\d-\d\d-\d\d", text)[-1],
         minutes=sum(map(_seconds, measured)) / 60 if is_run else 0.0,
