@@ -220,7 +220,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
     Raises ConfigError where model and data do not fit, or a scale is held_out and no rows are.
     """
     with threadpool_limits(1):  # the bits of sums and products depend on the number of BLAS threads
-        dataset = flyrun.data.load(arm.dataset)
+        dataset = flyrun.data.load_again(arm.dataset)
         task = getattr(arm.model, "task", dataset.task)
         if dataset.task != task:
             raise ConfigError(
