@@ -16,6 +16,11 @@ MIN_DRAWS = 4
 HIGH_RHAT = 1.05  # of chains that do not agree
 _PER_TIME = 10  # draws kept per autocorrelation time
 _ENOUGH = 1000  # draws of a chain that are never thinned further
+_ESS: dict[str, dict[str, Any]] = {  # what ArviZ is asked for
+    "bulk": {"method": "bulk"},
+    "tail": {"method": "tail", "prob": TAIL_PROBABILITIES},
+    "square": {"method": "sd"},
+}
 
 
 class Summary(NamedTuple):
@@ -27,28 +32,27 @@ class Summary(NamedTuple):
     rhat: np.ndarray
 
 
-def summary(chains: np.ndarray, largest: float = 0.0) -> Summary:
+def summary(chains: np.ndarray, largest: float = 0.0, wanted: tuple[str, ...] = Summary._fields) -> Summary:
     """Diagnostics of (C, T, D) draws; `square`: ESS of (θ - mean)², which antithetic chains cannot flatter.
 
     All NaN with fewer than 4 draws a chain or a value that is not finite (per coordinate). Where nothing
     moves ESS is 0, and R-hat infinite if the chains rest at different places. largest: R-CODA's ESS of the
-    best chain's best coordinate, where it is known.
+    best chain's best coordinate, where it is known. wanted: names of a Summary; what is not is NaN.
     """
     chains, usable, moving = _checked(chains)
-    values = np.full((4, chains.shape[2]), np.nan)
-    values[:3, usable] = 0.0
-    several = chains.shape[0] > 1
-    if several:
+    found = Summary(*np.full((4, chains.shape[2]), np.nan))
+    draws = _thinned(chains[:, :, moving], largest) if moving.any() else None
+    for name in _ESS.keys() & wanted:
+        values = getattr(found, name)
+        values[usable] = 0.0
+        if draws is not None:
+            values[moving] = _ess(draws, **_ESS[name])
+    if chains.shape[0] > 1 and "rhat" in wanted:
         apart = np.ptp(chains.mean(axis=1), axis=0) > 0
-        values[3, usable & ~moving & apart] = np.inf
-    if moving.any():
-        draws = _thinned(chains[:, :, moving], largest)
-        values[0, moving] = _ess(draws, method="bulk")
-        values[1, moving] = _ess(draws, method="tail", prob=TAIL_PROBABILITIES)
-        values[2, moving] = _ess(draws, method="sd")
-        if several:
-            values[3, moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
-    return Summary(*values)
+        found.rhat[usable & ~moving & apart] = np.inf
+        if draws is not None:
+            found.rhat[moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
+    return found
 
 
 def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -78,7 +78,7 @@ def summarise(beta: np.ndarray, layout: Layout, most: float = math.inf) -> list[
 
 def _of_chains(flat: np.ndarray, most: float = math.inf) -> dict[str, np.ndarray]:
     """Of chains' draws (C, T, P): mean, sd, ends of the interval, ESS and R-hat, (P,) each."""
-    found = ess.summary(judged(flat, most))
+    found = ess.summary(judged(flat, most), wanted=("bulk", "tail", "rhat"))
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
     told = {"mean": flat.mean(axis=(0, 1)), "sd": flat.std(axis=(0, 1), ddof=1), "q03": low, "q97": high}
     return told | {"ess_bulk": found.bulk, "ess_tail": found.tail, "rhat": found.rhat}

@@ -28,7 +28,7 @@ CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
 FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
 SCORED = "scored.json"  # what draws of other tools are worth, by file (flyrun arena score)
 #: less than either is sooner read here than processes are started
-_WORTH_BYTES, _WORTH_ARMS = 64 << 20, 16
+_WORTH_BYTES, _WORTH_ARMS = 4 << 20, 16
 Sections = tuple[Section, ...]
 
 

@@ -133,7 +133,9 @@ def test_r_hat_and_ess_are_worked_out_from_fewer_draws_where_all_take_long(monke
     """Numbers that are only looked at must not take longer than making them."""
     seen = []
     summary = ess.summary
-    monkeypatch.setattr(ess, "summary", lambda draws: seen.append(draws.shape) or summary(draws))
+    monkeypatch.setattr(
+        ess, "summary", lambda draws, **how: seen.append(draws.shape) or summary(draws, **how)
+    )
     beta = np.random.default_rng(0).normal(size=(4, 4000, 3))
     whole = coefficients.summarise(beta, LAYOUT)
     few = coefficients.summarise(beta, LAYOUT, 12_000)

@@ -275,7 +275,7 @@ def _of_surrogate(
     x, each = np.empty((hmc_on_rows.CHAINS, 0, post.size)), _BY_CHAINS // hmc_on_rows.CHAINS
     while True:
         x = np.concatenate([x, chains.draw(each)], axis=1)
-        told = ess.summary(x)
+        told = ess.summary(x, wanted=("bulk", "square", "rhat"))
         worth = float(min(told.bulk.min(), told.square.min()))
         if (worth >= _BY_CHAINS / 2 and told.rhat.max() < 1.01) or x[..., 0].size >= _MOST_BY_CHAINS:
             break

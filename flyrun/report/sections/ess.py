@@ -65,7 +65,9 @@ def pool(chains: list[Draws]) -> Row:
     free: list[list[float]] = [[], []]
     for rows in _blocks(n_params, block, _classes(chains[0].facts)):
         whole = [np.hstack([draws.positions(one)[-n_draws:] for one in rows]) for draws in chains]
-        part = ess.summary(np.stack([centred(values, len(rows)) for values in whole]))
+        part = ess.summary(
+            np.stack([centred(values, len(rows)) for values in whole]), wanted=("bulk", "square")
+        )
         free[0] += part.bulk.tolist()
         free[1] += part.square.tolist()
     keys = (*ess.Summary._fields, "free_bulk", "free_square")
