@@ -140,7 +140,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     words = f"""\
 Tables of {_COLUMNS} columns (tools/certificate/efficiency.py). "Effective a draw": effective draws of the
 last round, (Σw)²/Σw², by those of its draws that are of the near part, four of five. "Asked": what a
-prototype reached by a Gaussian without a wide part, which misses regions. Of few rows a draw "effective" is
+Gaussian without a wide part reached, which misses regions. Of few rows a draw "effective" is
 of {DRAWS:,} near draws and {DRAWS // 4:,} wide ones.
 κ: the sum of the rows' remainders' sds. From {FEW_ROWS[0]:,} to {FEW_ROWS[1]:,} rows it falls to {falling};
 N^−½ would be 1/{math.sqrt(FEW_ROWS[1] / FEW_ROWS[0]):.2f}."""
