@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+from flyrun import data
 from flyrun.report import figures
 
 settings.register_profile("flyrun", deadline=None, derandomize=True)
@@ -28,7 +29,11 @@ _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Figures are plotted always, but laid out and saved only for what is marked `figures`."""
+    """Figures are plotted always, but laid out and saved only for what is marked `figures`.
+
+    What another test loaded, perhaps by a loader of its own, is forgotten.
+    """
+    data._last = None
     looks = item.get_closest_marker("figures") is not None
     figures.saved = _SAVED if looks else lambda figure: _EMPTY
     try:

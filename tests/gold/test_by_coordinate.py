@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flyrun import data
 from flyrun.data import toys
 from flyrun.errors import FlyrunError
 from flyrun.gold import by_coordinate, grid_moments
@@ -49,6 +50,7 @@ def test_sets_are_each_for_themselves(tmp_path, monkeypatch):
             return replace(found, **kept, feature_names=("theta",))
 
         monkeypatch.setattr(toys, "load", one)
+        monkeypatch.setattr(data, "_last", None)
         alone = _moments(tmp_path, "dataset.n_sets=2")
         assert both.mean[k] == pytest.approx(alone.mean[0], rel=1e-9)
         assert both.variance[k] == pytest.approx(alone.variance[0], rel=1e-8)
