@@ -96,9 +96,9 @@ def test_smoke_shortens_arms_with_lengths_of_their_own():
 
 
 def test_lengths_that_make_an_experiment_small_lengthen_no_arm():
-    words = ["experiment=arena_mnist", "only=[mala,ep]", "protocol=smoke"]  # its list says 300 iterations
+    words = ["experiment=arena_mnist", "only=[mala,ep]", "protocol=smoke"]  # its list says 150 iterations
     (mala, ep) = compose_job(words).arms
-    assert (mala.protocol.iterations, mala.protocol.burn_in) == (300, 100)
+    assert (mala.protocol.iterations, mala.protocol.burn_in) == (150, 50)
     assert (ep.protocol.iterations, ep.protocol.burn_in) == (3, 0)
     (typed,) = compose_job([words[0], "only=ep", "protocol=smoke", "protocol.iterations=7"]).arms
     assert typed.protocol.iterations == 7
