@@ -34,13 +34,13 @@ def load_again(config: options.Dataset) -> Dataset:
     """What `load` gives: of the arm before where that was the same, small, and no person's own file."""
     global _last  # one a process: another arm's data must not stay in memory
     key = None if config.path else (config, fingerprint(config))
-    if _last is None or _last[0] != key:
-        _last = None
-        data = load(config)
-        if key is None or data.features.nbytes > _SMALL_BYTES:
-            return data
+    if (last := _last) is not None and last[0] == key:  # `last`: another thread may replace it
+        return last[1]
+    _last = None
+    data = load(config)
+    if key is not None and data.features.nbytes <= _SMALL_BYTES:
         _last = key, data
-    return _last[1]
+    return data
 
 
 def fingerprint(config: options.Dataset) -> str:

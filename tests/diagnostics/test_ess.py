@@ -61,6 +61,14 @@ def test_equals_arviz(kind):
     np.testing.assert_allclose(mean_size(chains), array_stats.ess(chains, method="mean", **axes), rtol=1e-8)
 
 
+def test_what_is_not_wanted_is_not_worked_out():
+    chains = _chains("disagree")
+    whole, part = ess.summary(chains), ess.summary(chains, wanted=("square", "rhat"))
+    np.testing.assert_array_equal(part.square, whole.square)
+    np.testing.assert_array_equal(part.rhat, whole.rhat)
+    assert np.isnan([part.bulk, part.tail]).all()
+
+
 def test_thinning_sticky_chains_changes_little():
     chains = lfilter([1], [1, -0.995], np.random.default_rng(1).normal(size=(4, 30_000, 2)), axis=1)
     axes = {"chain_axis": 0, "draw_axis": 1}
