@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from flyrun import paths
 from flyrun.cli.main import main
 from flyrun.compare import published as together
 from flyrun.compare.publish import publish
@@ -60,6 +61,11 @@ def test_nine_rows_with_the_papers_values_and_what_is_missing(results, capsys):
         assert "without the gauge" in said
     assert "| regular | 18,000 | 18,000 |" in text
     assert "| finished | 2030-01-01T00:00:00+00:00 | 2030-01-01T00:00:00+00:00 |" in text
+
+
+@pytest.mark.parametrize("name", paths.references())
+def test_every_name_that_is_offered_is_a_table(name, tmp_path):
+    assert len(together.build(name, tmp_path).table)
 
 
 def test_nothing_run_is_a_table_too(tmp_path):

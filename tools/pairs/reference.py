@@ -1,4 +1,4 @@
-"""What NumPyro's NUTS, of one pair statsmodels, finds of each, into results/reference/fit_pairs.json.
+"""What NumPyro's NUTS, of one pair statsmodels, finds of each, into results/reference/pairs/nuts.json.
 
     python -m tools.pairs.reference [NAME …]
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from tools.pairs.tables import PAIRS, Pair
 
-STORED = Path(__file__).parents[2] / "results" / "reference" / "fit_pairs.json"
+STORED = Path(__file__).parents[2] / "results" / "reference" / "pairs" / "nuts.json"
 CHAINS, DRAWS = 4, 2_000
 _COEFFICIENT_SD, _INTERCEPT_SD = 2.5, 10.0
 _NUMBERS = ("gaussian", "student_t")
