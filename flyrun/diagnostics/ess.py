@@ -16,7 +16,7 @@ MIN_DRAWS = 4
 HIGH_RHAT = 1.05  # of chains that do not agree
 _PER_TIME = 10  # draws kept per autocorrelation time
 _ENOUGH = 1000  # draws of a chain that are never thinned further
-_ESS: dict[str, dict[str, Any]] = {  # what ArviZ is asked for
+_ESS: dict[str, dict[str, object]] = {  # what ArviZ is asked for
     "bulk": {"method": "bulk"},
     "tail": {"method": "tail", "prob": TAIL_PROBABILITIES},
     "square": {"method": "sd"},
