@@ -78,7 +78,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
     where = " or ".join(_STARTS[init] for init in starts if init in _STARTS)
     title += f"\nchains start {where}" if where else ""
     figure, (*above, bottom) = axes(1 + with_trace, title, height=3.4 + 2.2 * with_trace)
-    plotted = []
+    plotted, least = [], 0.5
     for arm in arms:
         if all(cell.trace_log_posterior for cell in arm.cells):
             iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
@@ -86,6 +86,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
             plotted.append(values)
         iteration, values = common(arm, "binned_iteration", "binned_queries")
         band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
+        least = min(least, values.mean() / 2 or least)  # whatever seldom reads a likelihood is seen, too
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):
         for axis in (*above, bottom):
@@ -101,7 +102,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
         _deficit_scale(axis, plotted)
         axis.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
-    bottom.set_ylim(bottom=max(bottom.get_ylim()[0], 0.5))
+    bottom.set_ylim(bottom=max(bottom.get_ylim()[0], least))
     round_numbers(bottom.yaxis)
     legend_below(figure, *above, bottom)
     return figure
