@@ -6,6 +6,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib import metadata
@@ -29,9 +30,10 @@ def plugin_points() -> list[metadata.EntryPoint]:
 
 def digest(files: Iterable[Path], root: Path) -> str:
     """Digest of files, their places under `root` included (12 hex digits)."""
-    total = hashlib.sha256()
+    total, above = hashlib.sha256(), len(str(root)) + 1
     for file in files:
-        total.update(f"{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes())
+        place = str(file)[above:].replace(os.sep, "/")
+        total.update(f"{place}\0{_source(file)[0]}".encode())
     return total.hexdigest()[:12]
 
 
@@ -44,7 +46,7 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
     own: set[Path] = set()
     others: dict[str, list[tuple[Path, Path]]] = {}
     waiting, seen, left = list(names), set[str](), set(bodies)
-    known, lies_in = _Known(), functools.cache(_lies_in)
+    lies_in = functools.cache(_lies_in)
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -52,16 +54,16 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
         if package == "flyrun":
             if (file := _file(name)) is not None and file not in own:
                 own.add(file)
-                waiting += known.imports(file)[0]
+                waiting += _source(file)[1][0]
         elif package not in others:
             others[package] = list(_modules_of(package))
             for root, file in others[package]:
-                flyruns, packages = known.imports(file) if file.suffix == ".py" else ([], [])
+                flyruns, packages = _source(file)[1]
                 waiting += flyruns + [other for other in packages if lies_in(other, root)]
         if not waiting:
             called = {pair for pair in left if pair[0] in seen or pair[0].partition(".")[0] in others}
             waiting, left = [body for _, body in called], left - called
-    known.keep()
+    _known(paths.cache_dir("sources")).keep()
     parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
     return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]
 
@@ -77,21 +79,34 @@ def _file(name: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+def _source(file: Path) -> tuple[str, list[list[str]]]:
+    """The digest of a file's content, and what it imports."""
+    now = os.stat(file)
+    return _read(file, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
+
+
+@functools.cache
+def _read(file: Path, state: tuple[int, ...]) -> tuple[str, list[list[str]]]:
+    # A run asks for some hundred files each time that it loads a compiled function.
+    content = file.read_bytes()
+    key = hashlib.sha256(content).hexdigest()
+    python = file.suffix == ".py"
+    return key, _known(paths.cache_dir("sources")).imports(key, content) if python else [[], []]
+
+
 class _Known:
     """What files import, by the digest of their content, kept in the cache: to parse them all takes 0.1 s."""
 
-    def __init__(self) -> None:
-        self.place, self.new = paths.cache_dir("sources") / "imported.json", False
+    def __init__(self, folder: Path) -> None:
+        self.place, self.new = folder / "imported.json", False
         try:
             found = json.loads(self.place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             found = {}
         self.found: dict[str, list[list[str]]] = found if isinstance(found, dict) else {}
 
-    def imports(self, file: Path) -> list[list[str]]:
+    def imports(self, key: str, content: bytes) -> list[list[str]]:
         """Modules of flyrun that a file imports, with the packages that they lie in; and other packages."""
-        content = file.read_bytes()
-        key = hashlib.sha256(content).hexdigest()
         if key not in self.found:
             self.found[key], self.new = _imports(content), True
         return self.found[key]
@@ -102,6 +117,10 @@ class _Known:
             from flyrun import files  # late: numpy, which `flyrun --help` need not wait for
 
             files.keep(files.write_json, self.place, self.found)
+            self.new = False
+
+
+_known = functools.cache(_Known)
 
 
 def _imports(content: bytes) -> list[list[str]]:
