@@ -1,9 +1,14 @@
-"""Work that threads do side by side, its results taken in order."""
+"""Work that threads do side by side, its results taken in order; and the threads of BLAS."""
 
+import functools
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -32,3 +37,14 @@ def ahead(pieces: Iterator[T]) -> Iterator[T]:
         while (piece := coming.result()) is not None:
             coming = maker.submit(next, pieces, None)
             yield piece
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """BLAS on one thread, inside: the last bits of sums and products depend on how many threads add."""
+    return _libraries(len(sys.modules)).limit(limits=1)
+
+
+@functools.lru_cache(1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """What this process has loaded. To look takes milliseconds: only once something more was imported."""
+    return ThreadpoolController()

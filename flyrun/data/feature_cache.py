@@ -12,6 +12,7 @@ import numpy as np
 from flyrun import files, paths
 from flyrun.data import archive
 from flyrun.errors import ConfigError, DataError
+from flyrun.threads import one_blas_thread
 
 # Raise this when what `principal_scores` returns changes: it is part of the cache's key.
 PRINCIPAL_SCORES = 1
@@ -26,9 +27,8 @@ def principal_scores(train: np.ndarray, test: np.ndarray, n_components: int) -> 
     scores depend on their number.
     """
     from sklearn.decomposition import PCA  # late: two seconds, and scores are cached
-    from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         pca = PCA(n_components, svd_solver="full").fit(train)
         return {
             "train": pca.transform(train),

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun import paths
 from flyrun.data import archive, feature_cache, mapped, sources
 from flyrun.data.dataset import Dataset
 from flyrun.errors import DataError
+from flyrun.threads import one_blas_thread
 
 FACTS = "facts.json"
 
@@ -134,7 +134,7 @@ class Generated:
 
     def _write(self, folder: Path) -> None:
         n_data, kind = self.shape[0], np.dtype(np.float32)
-        with threadpool_limits(limits=1), contextlib.ExitStack() as opened:
+        with one_blas_thread(), contextlib.ExitStack() as opened:
             facts, draw = self.start()
             # Not mapped, so that what is written does not fill the memory.
             out = [opened.enter_context(open(folder / file, "wb")) for file in self.files]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+
+from flyrun.threads import one_blas_thread
 
 PATCH = 6  # pixels a side
 CENTROIDS = 400
@@ -37,7 +38,7 @@ def learnt(
     Only `train` is learnt from.
     """
     rng = np.random.RandomState(seed)
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         echo(f"learning {CENTROIDS} patches")
         patches = learn_patches(train, rng)
         echo(f"responses of {len(train):,} and {len(others):,} images")
@@ -54,7 +55,7 @@ def random_signs(
     flat = [images.reshape(len(images), -1).astype(np.float64) for images in (train, others)]
     mean = flat[0].mean(axis=0)
     projections = np.random.RandomState(seed).standard_normal((flat[0].shape[1], bits))
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         return (flat[0] - mean) @ projections > 0, (flat[1] - mean) @ projections > 0
 
 

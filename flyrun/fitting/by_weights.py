@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun import __version__, files
 from flyrun.fitting import (
@@ -28,6 +27,7 @@ from flyrun.fitting.rows_posterior import Posterior
 from flyrun.models.family import LogGamma
 from flyrun.report.summaries import FIT
 from flyrun.runner import environment, store
+from flyrun.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
@@ -60,7 +60,7 @@ class Answer:
 
 def draw(posterior: Posterior, seed: int = _SEED) -> weighted_draws.Weighted:
     """Weighted draws; their `why` says why they are not to be used, if they are not."""
-    with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+    with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
         return weighted_draws.fit(posterior, seed)
 
 
@@ -85,7 +85,7 @@ def _walked(found: weighted_draws.Weighted) -> np.ndarray:
 
 def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
     """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
-    with threadpool_limits(1):  # as above
+    with one_blas_thread():  # as above
         drawn = draw_groups(posterior, _SEED)
     if drawn.weighted.why:
         raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
@@ -95,7 +95,7 @@ def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
     most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
     count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, len(walked))
     which = np.arange(count) * len(walked) // count
-    with threadpool_limits(1):
+    with one_blas_thread():
         effects = posterior.effects_of(drawn.weighted.x[walked[which]], which, _SEED + 3)
     return replace(made, how=f"{made.how}; {drawn.words}", groups=effects)
 
@@ -111,7 +111,7 @@ def by_hmc(
     """The answer of chains on all rows, which go on until they agree or the budget ends."""
     most = min(request.budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
     x, length = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), min(_FIRST, most)
-    with threadpool_limits(1):
+    with one_blas_thread():
         rng = np.random.default_rng(seed + 2)
         centres = found.modes if len(found.modes) else found.proposal.centre[None]
         chains = hmc_on_rows.Sampler(posterior, centres, found.proposal.root, rng)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun import paths
 from flyrun.config.arm import Arm, Job
@@ -35,6 +34,7 @@ from flyrun.fitting.request import Request
 from flyrun.fitting.table_posterior import refuse_many
 from flyrun.models.problem import Fit, Problem, bind, look_at_map, prior_curvature
 from flyrun.samplers.chain.bounds.map import expected_pseudo
+from flyrun.threads import one_blas_thread
 
 # Firefly pays from N = PAYS·B² rows on; B: how many are bright at the MAP, by the bounds' own account, over
 # the number of linear predictors. Bulk ESS/s of Firefly-HMC over that of HMC on all rows, 20 columns, a core:
@@ -122,7 +122,7 @@ def problem(request: Request, found: ReadTable | None = None) -> PreparedFit:
 
 def _at_mode(arm: Arm) -> tuple[Problem, np.ndarray]:
     """The problem, its MAP kept for the chains, and the posterior's curvature there, (P, P)."""
-    with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+    with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
         fitted = bind(arm, paths.cache_dir("setup"), needs_map=True)
         look = look_at_map(arm, fitted)
     return fitted, prior_curvature(arm, fitted) + fitted.power * look.curvature
@@ -183,7 +183,7 @@ def _job(request: Request, table: Table, title: str, words: list[str]) -> Job:
 
 def _bright(job: Job, problem: Problem, curvature: np.ndarray) -> float:
     """Expected number of rows bright at the MAP, a linear predictor."""
-    with threadpool_limits(1):  # as above
+    with one_blas_thread():  # as above
         pseudo = expected_pseudo(job.arms[0], problem, curvature)
     return float((pseudo / (1.0 + pseudo)).sum() / problem.model.n_predictors)
 

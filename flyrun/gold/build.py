@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-from threadpoolctl import threadpool_limits
 
 from flyrun import files
 from flyrun.data import archive
@@ -16,6 +15,7 @@ from flyrun.gold import certify, grid_moments, recipe, store
 from flyrun.gold.reference import arm_of, classes_of, free, settings_of, setup_folder
 from flyrun.gold.store import Gold
 from flyrun.models.problem import bind
+from flyrun.threads import one_blas_thread
 
 DRAWS, MOST_BYTES = 2_000, 800_000
 CHAIN = ("sampler=hmc", "bound=map", "bound.slack=0.5", "brightness=per_datum")
@@ -45,7 +45,7 @@ def make(
     arm = arm_of(words)
     problem = bind(arm, setup_folder(), needs_map=True)
     classes = classes_of(arm, problem)
-    with threadpool_limits(1):
+    with one_blas_thread():
         if by == "grid":
             theta, log_weight, log_likelihood, cell = grid_moments.weigh(arm, problem, GRID)
             found, k, said = (

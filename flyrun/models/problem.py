@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import flyrun.data
 from flyrun import files
@@ -38,6 +37,7 @@ from flyrun.models.shard_prior import Powered, priors_of, with_aux
 from flyrun.models.with_aux import WithAux
 from flyrun.numerics import code_digest
 from flyrun.numerics.compiled import jit, outer_jit
+from flyrun.threads import one_blas_thread
 
 _TASKS = {
     "binary": "two labels, -1 and +1",
@@ -219,7 +219,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
 
     Raises ConfigError where model and data do not fit, or a scale is held_out and no rows are.
     """
-    with threadpool_limits(1):  # the bits of sums and products depend on the number of BLAS threads
+    with one_blas_thread():  # the bits of sums and products depend on the number of BLAS threads
         dataset = flyrun.data.load_again(arm.dataset)
         task = getattr(arm.model, "task", dataset.task)
         if dataset.task != task:

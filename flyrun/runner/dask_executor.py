@@ -21,7 +21,6 @@ from typing import Any
 
 import dask
 import distributed
-import threadpoolctl
 
 from flyrun import children
 from flyrun.children import cores
@@ -34,6 +33,7 @@ from flyrun.runner.chunks import run_cell
 from flyrun.runner.events import Display
 from flyrun.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 from flyrun.runner.work_left import finished
+from flyrun.threads import one_blas_thread
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": RESTARTS,
@@ -294,7 +294,7 @@ def _work(task: Task, run: str) -> Outcome:
         known = worker.state.tasks.get(key)
         return run in _stopped or known is None or known.state == "cancelled"
 
-    with _one_at_a_time, threadpoolctl.threadpool_limits(1):
+    with _one_at_a_time, one_blas_thread():
         if stop():
             return Outcome(task.cell, "stopped", "before its end")
         if cell_key(task.cell.arm) != task.cell.key:

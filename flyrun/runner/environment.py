@@ -15,6 +15,7 @@ import threadpoolctl
 import flyrun
 from flyrun import git
 from flyrun.children import cores
+from flyrun.threads import one_blas_thread
 
 #: one thread each: results depend on the thread count in the last bits, and cells share the cores
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
@@ -28,7 +29,7 @@ def one_thread() -> Iterator[None]:
     # numba refuses a changed count once its threads run; the other two ways of pinning are enough then.
     os.environ.update(ONE_THREAD)
     try:
-        with threadpoolctl.threadpool_limits(1):
+        with one_blas_thread():
             yield
     finally:
         for name in ONE_THREAD:

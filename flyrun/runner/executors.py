@@ -16,8 +16,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-import threadpoolctl
-
 from flyrun.children import cores
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
@@ -26,6 +24,7 @@ from flyrun.runner.cell import Task
 from flyrun.runner.chunks import run_cell
 from flyrun.runner.events import Display
 from flyrun.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
+from flyrun.threads import one_blas_thread
 
 Report = Callable[[dict], None]
 # A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
@@ -192,7 +191,7 @@ def _start(slot: int, writer: Any, flag: Any) -> None:
     """Initialise a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker.update(writer=writer, flag=flag, programs={}, limits=threadpoolctl.threadpool_limits(1))
+    _worker.update(writer=writer, flag=flag, programs={}, limits=one_blas_thread())
     _send(writer, {"kind": "worker", "slot": slot, "process": os.getpid()})
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.fitting.scan.table_files import Block
+from flyrun.threads import one_blas_thread
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
 # that rows travel as, the first that holds all: x, y, beside, copies, intensity, slopes, bends
@@ -131,7 +131,7 @@ class Look(ABC):
     def __call__(self, block: Block) -> Any:
         """DataError for files and values that cannot be used."""
         each = parts(block, self.names, dict(self.encoding.levels))
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             return tree([self.of(block, part) for part in each])
 
     @abstractmethod

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.errors import DataError
 from flyrun.fitting.scan.row_groups import Part, coded, head, parts
 from flyrun.fitting.scan.table_files import Block
+from flyrun.threads import one_blas_thread
 
 MOST = 1_000  # levels
 MISSING = "missing"
@@ -108,7 +108,7 @@ class Split:
         else:
             each = parts(block, columns, texts)
         read, found = 0, dict[int, Any]()
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             for part in each:
                 read += len(part.place)
                 for code, look, own in self._shares(part, names):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
@@ -34,6 +33,7 @@ from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.models.family import Family
+from flyrun.threads import one_blas_thread
 
 _FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
 _GROWTH = 1.5  # of what is known, by each other stage
@@ -320,7 +320,7 @@ class Scan(Table):
         layout, _, exact = self._exact(one, encoding, whole)
         rows = pilot_rows.rows_of(sample, exact, self.given)
         prior = coefficient_prior(one, levels, self._priors(layout))
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             draws = weighted_draws.fit(Posterior(one, rows, prior, levels), self.seed)
         size = len(draws.x.T)
         nothing = Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
@@ -22,6 +21,7 @@ from flyrun.samplers.chain.targets.full_data import FullData, full_data
 from flyrun.samplers.chain.update import StepSize
 from flyrun.samplers.method import Arm, Facts, Method, Records, State
 from flyrun.samplers.on_data import OnData
+from flyrun.threads import one_blas_thread
 
 
 def prepare(arm: Arm, folder: Path) -> "Chain":
@@ -62,7 +62,7 @@ class Chain(OnData):
         self.label = self.module.LABEL
         self.exact = (arm.acceptance is None or arm.acceptance.exact) and not arm.sampler.biased
         started = time.perf_counter()
-        with threadpool_limits(1):
+        with one_blas_thread():
             self._target, self._brightness = self._make_target()
             self._kernel = self._make_kernel()
             self._starts = self._around()
@@ -153,7 +153,7 @@ class Chain(OnData):
         theta = np.zeros(self.n_params)
         if self._starts:
             centre, root = self._starts[seed % len(self._starts)]
-            with threadpool_limits(1):
+            with one_blas_thread():
                 away = np.linalg.solve(root.T, first.standard_normal(theta.size))
             if freedom := self.arm.protocol.init_freedom:
                 away *= np.sqrt(freedom / first.chisquare(freedom))
@@ -162,7 +162,7 @@ class Chain(OnData):
             _draw(self.problem.prior, first, theta)
         region = getattr(getattr(self._target, "bound", None), "region", None)
         if region is not None and len(self._starts) < 2:
-            with threadpool_limits(1):
+            with one_blas_thread():
                 theta = brought_in(region, theta)
         return self._begin(theta, seeded(seed, self.arm.method()), self._kernel, 0)
 

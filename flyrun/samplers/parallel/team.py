@@ -11,10 +11,10 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.config.arm import Arm
 from flyrun.samplers.parallel.blocks import Blocks, problem_of
+from flyrun.threads import one_blas_thread
 
 Sums = Callable[[np.ndarray, int, int], list[float]]
 
@@ -94,5 +94,5 @@ def sums_of(arm: Arm, folder: Path, theta: np.ndarray, first: int, last: int) ->
     if key not in _blocks:
         _blocks.clear()
         _blocks[key] = Blocks(problem_of(arm, folder), arm.sampler.batches, arm.sampler.pause)
-    with threadpool_limits(1):
+    with one_blas_thread():
         return _blocks[key].sums(theta, first, last)

@@ -16,7 +16,6 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from flyrun.data import mapped
 from flyrun.errors import DensityError
@@ -31,6 +30,7 @@ from flyrun.numerics.state import generator, generator_state, seeded
 from flyrun.samplers.chain.setup import Setup
 from flyrun.samplers.method import Arm, Records, State
 from flyrun.samplers.on_data import OnData
+from flyrun.threads import one_blas_thread
 
 
 class Process(NamedTuple):
@@ -240,7 +240,7 @@ class ZigZag(OnData):
         super().__init__(arm, problem)
         setup = Setup(arm, problem)
         started = time.perf_counter()
-        with threadpool_limits(1):  # the bits of sums depend on the number of BLAS threads
+        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             self.process = process_of(arm, problem, setup, arm.sampler.order, arm.sampler.bounds == "local")
         self.own_queries, self.own_seconds = setup.queries, time.perf_counter() - started
 
