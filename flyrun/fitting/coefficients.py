@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
-import h5py
 import numpy as np
 
-from flyrun import files
+from flyrun import files, netcdf
 from flyrun.data.table.layout import INTERCEPT, Layout
 from flyrun.diagnostics import ess
 from flyrun.runner.store import StoredCell
@@ -196,18 +194,15 @@ def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict
     size = sum(values.nbytes for _, variables in groups.values() for values in variables.values())
     with files.replacing(path) as temporary:
         files.reserve(path.parent, int(1.2 * size) + (1 << 20))
-        with h5netcdf.File(temporary, "w") as file:
+        with netcdf.create(temporary) as file:
             file.attrs.update(attrs)
             for name, (axes, variables) in groups.items():
-                _write_group(file.create_group(name), axes, variables)
+                _write_group(netcdf.group(file, name), axes, variables)
 
 
 def _write_group(group: Any, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
     """Variables over as many of these axes as they have, the first ones; each axis with its values."""
     for name, along in axes.items():
-        group.dimensions[name] = len(along)
-        words = isinstance(along[0], str)
-        values = np.array(along, dtype=object if words else np.int64)
-        group.create_variable(name, (name,), h5py.string_dtype() if words else "i8")[:] = values
+        netcdf.dimension(group, name, along)
     for name, values in variables.items():
-        group.create_variable(name, tuple(axes)[: values.ndim], values.dtype)[:] = values
+        netcdf.variable(group, name, tuple(axes)[: values.ndim], values.dtype)[:] = values

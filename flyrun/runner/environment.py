@@ -19,7 +19,7 @@ from flyrun.threads import one_blas_thread
 
 #: one thread each: results depend on the thread count in the last bits, and cells share the cores
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5netcdf", "arviz-stats")
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "xarray", "h5py", "arviz-stats")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Chunks of draws -> one netCDF tree (h5netcdf) that xarray.open_datatree and ArviZ open.
+"""Chunks of draws -> one netCDF tree that xarray.open_datatree and ArviZ open.
 
 Groups: posterior and sample_stats (after burn-in), warmup_posterior and warmup_sample_stats (burn-in),
 trace (values on a grid of iterations), estimate (E f against its cost, runner/estimates.py), and of methods
@@ -7,14 +7,13 @@ chunk, so that memory stays flat however long the chain is. Iterations count fro
 the iteration number. Of n iterations n // thin leave positions: those k with (k + 1) % thin == 0.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
-import h5py
 import numpy as np
 
+from flyrun import netcdf
 from flyrun.numerics.resampling import unweighted
 from flyrun.runner.draws import POSITION, Arrays, Chunk
 
@@ -49,7 +48,7 @@ class PosteriorFile:
         self.sums: dict[str, float] = {}
         self._wanted = grid(self.iterations, self.thin, points)
         self._positions: list[np.ndarray] = []
-        self._file = h5netcdf.File(path, "w")
+        self._file = netcdf.create(path)
         for name, value in {**attrs, "iterations": self.iterations, "burn_in": self.burn_in}.items():
             self._file.attrs[name] = int(value) if isinstance(value, bool) else value
         self._file.attrs["thin"] = self.thin
@@ -86,12 +85,12 @@ class PosteriorFile:
 
     def add_group(self, name: str, values: Arrays, shared: str | None = None) -> None:
         """Write a group of arrays: their first dimension is `shared`, or each array's own."""
-        group = self._file.create_group(name)
+        group = netcdf.group(self._file, name)
         for key, array in values.items():
             whole = np.atleast_1d(array)
             dim = shared or f"{key}_row"
-            if dim not in group.dimensions:
-                group.dimensions[dim] = len(whole)
+            if dim not in group:
+                netcdf.dimension(group, dim, len(whole))
             _variable(group, key, whole, (dim,), max(1, len(whole)))[:] = _storable(whole)
 
     def add_resampled(self, result: Arrays) -> None:
@@ -122,16 +121,12 @@ class PosteriorFile:
             self._create_group(f"{prefix}sample_stats", steps[low:high], others)
 
     def _create_group(self, name: str, draw: np.ndarray, arrays: Arrays) -> None:
-        group = self._file.create_group(name)
-        for dim, numbers in (("chain", [0]), ("draw", draw)):
-            group.dimensions[dim] = len(numbers)
-            group.create_variable(dim, (dim,), "i8")[:] = numbers
+        group = netcdf.group(self._file, name)
+        netcdf.dimension(group, "chain", [0])
+        netcdf.dimension(group, "draw", draw)
         for key, array in arrays.items():
-            variable = _variable(group, key, array, ("chain", "draw"), len(draw))
-            if key == POSITION and self.names and variable.shape[2:] == (len(self.names),):
-                dim = variable.dimensions[2]
-                names = np.array(self.names, dtype=object)
-                group.create_variable(dim, (dim,), h5py.string_dtype())[:] = names
+            named = key == POSITION and self.names and array.shape[1:] == (len(self.names),)
+            _variable(group, key, array, ("chain", "draw"), len(draw), self.names if named else ())
 
     def _put(self, group: str, name: str, values: np.ndarray, start: int, border: int) -> None:
         """Write rows start.. of `values`: those before `border` into the warm-up group, the rest after it."""
@@ -150,14 +145,19 @@ def _storable(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint8) if values.dtype == bool else values
 
 
-def _variable(group, name: str, array: np.ndarray, leading: tuple[str, ...], length: int):
-    """Create a compressed variable: `leading` dimensions (the last `length` long), then array's own."""
+def _variable(
+    group, name: str, array: np.ndarray, leading: tuple[str, ...], length: int, names: Sequence[str] = ()
+):
+    """Create a compressed variable: `leading` dimensions (the last `length` long), then array's own.
+
+    names: of the places along array's own dimension, if it has one and they are known.
+    """
     own = array.shape[1:]
     dims = [f"{name}_dim" if len(own) == 1 else f"{name}_dim_{axis}" for axis in range(len(own))]
     for dim, size in zip(dims, own, strict=True):
-        group.dimensions[dim] = size
+        netcdf.dimension(group, dim, names or size)
     dtype = _storable(array[:0]).dtype
     row_bytes = max(1, dtype.itemsize * int(np.prod(own)))
     rows = int(min(length, max(1, _BLOCK_BYTES // row_bytes)))
     blocks = (*(1 for _ in leading[1:]), rows, *own)
-    return group.create_variable(name, (*leading, *dims), dtype, chunks=blocks, **_COMPRESSION)
+    return netcdf.variable(group, name, (*leading, *dims), dtype, chunks=blocks, **_COMPRESSION)
