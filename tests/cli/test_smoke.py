@@ -5,9 +5,9 @@ import json
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
-import xarray
 
 from tests.in_process import flyrun
 
@@ -36,11 +36,11 @@ def test_another_length_leaves_the_run_as_it_is(run):
 def _draws(folder, name="mnist_logreg"):
     found = {}
     for path in sorted((folder / "results" / "runs" / name).glob("*/*/seed=*/posterior.nc")):
-        with xarray.open_datatree(path, engine="h5netcdf") as tree:
+        with h5py.File(path) as file:
             found[path.parents[2].name, path.parent.name] = {
-                "theta": tree["posterior/theta"].values,
-                "queries": tree["sample_stats/queries"].values,
-                "log_joint": tree["sample_stats/log_joint"].values,
+                "theta": file["posterior/theta"][()],
+                "queries": file["sample_stats/queries"][()],
+                "log_joint": file["sample_stats/log_joint"][()],
             }
     return found
 

@@ -92,12 +92,9 @@ def test_speedup_sd_is_propagated_from_both_arms(tmp_path):
     runs = {}
     for arm in ("regular", "map_tuned"):
         cells = [store.open_cell(tmp_path, arm, "0123456789ab", seed) for seed in range(4)]
+        stored = (cell.arrays("posterior/theta", "sample_stats/queries") for cell in cells)
         runs[arm] = np.array(
-            [
-                coda.effective_size(cell.tree()["posterior"]["theta"].values[0]).mean()
-                / cell.tree()["sample_stats"]["queries"].values.mean()
-                for cell in cells
-            ]
+            [coda.effective_size(theta).mean() / queries.mean() for theta, queries in stored]
         )
     cv = {arm: values.std(ddof=1) / values.mean() for arm, values in runs.items()}
     row = _row(table, "map_tuned")

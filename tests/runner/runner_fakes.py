@@ -170,12 +170,12 @@ def draws_of(run_dir):
     for cell in store.open_cells(Path(run_dir)):
         if cell.state != "done":
             continue
-        with cell.tree() as tree:
+        with cell.file() as file:
             found[cell.arm, cell.seed] = {
-                f"{node.name}/{name}": np.array(variable)
-                for node in tree.children.values()
-                for name, variable in node.data_vars.items()
-                if name != "seconds"
+                f"{group}/{name}": stored[()]
+                for group, node in file.items()
+                for name, stored in node.items()
+                if not stored.is_scale and name != "seconds"
             }
     return found
 
