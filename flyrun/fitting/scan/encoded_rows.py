@@ -1,7 +1,7 @@
 """Rows of a row group as a model reads them, and those that a pilot takes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,28 +66,27 @@ class Encoding(NamedTuple):
         width, texts = len(self.columns), self.texts
         room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
         room[len(self.mean) :] = 1.0
-        scale = (1.0 / self.sd).astype(np.float32)
-        # float32 loses digits of what is far from 0
-        near = np.abs(self.mean) < 16 * self.sd
         *columns, target = part.columns
         if self.terms is not None:
             columns = self.terms.made(columns, part.place, where)
         columns, others = columns[:width], columns[width:]
+        single, centre, scale = self._centring(columns)
         for first in range(0, len(target), BATCH):
             rows = slice(first, first + BATCH)
             y, place = target[rows].astype(np.float64), part.place[rows]
             x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
             d = 0
             for column, levels in zip(columns, texts, strict=True):
-                own = column[rows]
+                own, width = column[rows], len(levels) - 1 if levels else 1
                 if levels:
-                    x[d : d + len(levels) - 1] = one_hot(own, len(levels)).T
-                    d += len(levels) - 1
-                    continue
-                kind = np.float32 if near[d] and column.dtype == np.float32 else np.float64
-                np.subtract(own, kind(self.mean[d]), out=x[d], dtype=kind, casting="unsafe")
-                x[d] *= scale[d]
-                d += 1
+                    x[d : d + width] = one_hot(own, len(levels)).T
+                elif single[d]:
+                    x[d] = own
+                else:
+                    np.subtract(own, self.mean[d], out=x[d], dtype=np.float64, casting="unsafe")
+                d += width
+            x[:d] -= centre
+            x[:d] *= scale
             total = x.sum(axis=1)
             beside = np.array([one[rows] for one in others], np.float64).reshape(len(others), len(y))
             if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
@@ -97,6 +96,20 @@ class Encoding(NamedTuple):
             dropped = min(BATCH, len(target) - first) - len(y)
             beside = self.others(beside, where)
             yield Batch(x, self.targets(y, where, beside), beside, place, total, dropped)
+
+    def _centring(self, columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Columns that float32 centres, (D,): it loses digits of what is far from 0. And (D, 1) each, what is
+        taken off all columns at once, and what they are scaled by: two calls for each would cost twice that.
+        """
+        single, number = np.zeros((2, len(self.mean)), bool)
+        d = 0
+        for column, levels in zip(columns, self.texts, strict=True):
+            if not levels:
+                number[d], single[d] = True, column.dtype == np.float32
+            d += len(levels) - 1 if levels else 1
+        single &= np.abs(self.mean) < 16 * self.sd
+        centre, scale = np.where(single, self.mean, 0.0), np.where(number, 1.0 / self.sd, 1.0)
+        return single, centre.astype(np.float32)[:, None], scale.astype(np.float32)[:, None]
 
     def others(self, beside: np.ndarray, where: str) -> np.ndarray:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
