@@ -142,22 +142,22 @@ bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tes
 
 PEERS = $(VENV)/bin/flyrun --config-dir tools/peers
 bench_peers: $(VENV)/dev.stamp ## NumPyro, nutpie, BlackJAX and ours on MNIST, tall data, molecules; published (an hour)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	$(call install,'.[peers]')
 	$(PEERS) experiment=peers_mnist $(ARGS)
 	$(PEERS) experiment=peers_tall $(ARGS)
 	$(PEERS) experiment=peers_qm9 $(ARGS)
 	$(FLYRUN) publish peers_mnist peers_tall peers_qm9 out=$(MEASURED)
 
 bench_answers: $(VENV)/dev.stamp ## a file to an answer, four models: scikit-learn, statsmodels, glum, bambi, flyrun fit; into results/measured/answers (20 minutes)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
+	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.answers --out $(MEASURED)/answers $(ARGS)
 
 bench_pairs: $(VENV)/dev.stamp ## real tables by families of `flyrun fit` against stored references; into results/measured/fit_pairs (minutes)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
+	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.pairs --out $(MEASURED)/fit_pairs $(ARGS)
 
 bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables against long chains, and what draws are worth; published (an hour)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[answers]'
+	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.certificate --out $(MEASURED)/certificate $(ARGS)
 	$(VENV)/bin/python -m tools.certificate.efficiency --out $(MEASURED)/fit_efficiency
 
@@ -195,12 +195,18 @@ $(VENV)/bin/pip:
 	@$(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "make: $(PYTHON) cannot make an environment; on Debian: apt-get install python3-venv" >&2; exit 2; }
 
+# pip would compile all packages to bytecode in turn, their own tests too: half of the time that it takes
+define install
+@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable $(1)
+@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib || true
+endef
+
 $(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/pip
 	@echo "installing flyrun into $(VENV) (once, about a minute)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(call install,.)
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/pip
 	@echo "installing flyrun and its test tools into $(VENV) (once, about a minute)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(call install,'.[dev]')
 	@touch $(VENV)/run.stamp $@
