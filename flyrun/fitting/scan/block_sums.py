@@ -215,9 +215,11 @@ class SumLook(Look):
 
 def _packed(values: np.ndarray, kinds: tuple[Any, ...]) -> np.ndarray:
     """The same numbers in the first kind that holds each, or the last."""
+    *smaller, last = kinds
     with np.errstate(invalid="ignore", over="ignore"):
-        each = (values.astype(kind) for kind in kinds)
-        return next((own for own in each if (own == values).all()), values.astype(kinds[-1]))
+        each = (values.astype(kind) for kind in smaller)
+        found = next((own for own in each if (own == values).all()), None)
+        return values.astype(last, copy=False) if found is None else found
 
 
 def _other(x: np.ndarray) -> np.ndarray:
