@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from flyrun import data
+from flyrun import data, files
 from flyrun.report import figures
 
 settings.register_profile("flyrun", deadline=None, derandomize=True)
@@ -21,6 +21,9 @@ settings.load_profile("flyrun")
 
 # compiling makes many objects that stay: collecting them again and again takes a tenth of its time
 gc.set_threshold(100_000, 20, 100)
+
+# No test cuts the power. To wait for the disk takes 15 s of the suite; processes that tests start wait for it.
+files._sync = lambda path: None
 
 _SAVED = figures.saved
 _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
