@@ -172,10 +172,10 @@ def draws_of(run_dir):
             continue
         with cell.file() as file:
             found[cell.arm, cell.seed] = {
-                f"{group}/{name}": stored[()]
-                for group, node in file.items()
-                for name, stored in node.items()
-                if not stored.is_scale and name != "seconds"
+                f"{group}/{name}": values[()]
+                for group, members in file.items()
+                for name, values in members.items()
+                if name != "seconds"
             }
     return found
 

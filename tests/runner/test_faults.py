@@ -136,6 +136,7 @@ def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypat
     assert result.exit_code == 130
     assert result.of("stopped")
     assert "To go on: flyrun experiment=walk prior.scale=1" in str(screen)
+    monkeypatch.delenv("FAKE_SLEEP")
     again = run(fakes.make_job(tmp_path, workers=workers), screen.console, fakes.prepare)
     assert not again.interrupted
     assert_same(draws_of(again.run_dir), unbroken)
