@@ -39,6 +39,8 @@ def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
 def test_a_second_process_compiles_the_last_arms_where_several_work(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(compile_ahead, "_WORTH_S", 0.5)
     monkeypatch.setattr(compile_ahead, "cores", lambda: 2)
+    if workers == 2:  # the first process works for as long as the second takes to start
+        monkeypatch.setenv("FAKE_LASTS", "22:666666")
     names = ("1", "22", "333", "4444", "five5", "666666")
     job = fakes.make_job(tmp_path, arms=names, seeds=1, workers=workers)
     result = run(job, None, fakes.prepare_slowly)
