@@ -26,10 +26,14 @@ def job(folder, **settings):
 
 def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.002")
+    monkeypatch.setenv("FAKE_AWAKE", str(tmp_path / "awake"))
     killed = []
-    killer = threading.Thread(
-        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()), 2)
-    )
+
+    def kill():
+        killed.append(kill_a_worker())
+        (tmp_path / "awake").touch()
+
+    killer = threading.Thread(target=after_first_checkpoint, args=(tmp_path, kill, 2))
     killer.start()
     result = run(job(tmp_path, workers=2), screen.console, fakes.prepare)
     killer.join()

@@ -50,10 +50,14 @@ def test_sigkill_of_the_run_loses_nothing(tmp_path, unbroken, group, workers, sc
 
 def test_sigkill_of_a_worker_restarts_its_cell_only(tmp_path, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.0005")
+    monkeypatch.setenv("FAKE_AWAKE", str(tmp_path / "awake"))
     killed = []
-    while_running = threading.Thread(
-        target=after_first_checkpoint, args=(tmp_path, lambda: killed.append(kill_a_worker()))
-    )
+
+    def kill():
+        killed.append(kill_a_worker())
+        (tmp_path / "awake").touch()
+
+    while_running = threading.Thread(target=after_first_checkpoint, args=(tmp_path, kill))
     while_running.start()
     result = run(fakes.make_job(tmp_path, workers=2), screen.console, fakes.prepare)
     while_running.join()
