@@ -55,5 +55,6 @@ def scores(program, theta):
     variance = REFERENCE["sd"] ** 2 / effective_size(theta) + REFERENCE["mcse"] ** 2
     z = (theta.mean(axis=0) - REFERENCE["mean"]) / np.sqrt(variance)
     mean, sd, mcse = REFERENCE["log_likelihood"]
-    values = program.trace(theta)["log_likelihood"]
+    # a pass over the data each: of every fifth draw, which are together worth 797 where all are worth 840
+    values = program.trace(theta[::5])["log_likelihood"]
     return np.append(z, (values.mean() - mean) / np.sqrt(sd**2 / effective_size(values) + mcse**2))
