@@ -7,7 +7,6 @@ import csv
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
+
+from tests.plugins.processes import copies
 
 HERE = Path(__file__).parent
 TOYS = {"newton": "Newton", "toy_importance": "ToyImportance", "average": "Average"}
@@ -50,34 +51,29 @@ def site(tmp_path):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def copy():
+    with copies() as made:
+        yield made
+
+
+COMMAND = ("experiment=toys", "--config-dir", "mine", "executor.workers=1")
+# these packages compile nothing: flyrun's own cache of compiled code, which is inherited, serves them too
+
+
 def start(site, *words):
+    """In a process of its own, which can be killed."""
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-    # these packages compile nothing: flyrun's own cache of compiled code, which is inherited, serves them too
-    environment = {**os.environ, "PYTHONPATH": path}
-    command = [
-        sys.executable,
-        "-m",
-        "flyrun",
-        "experiment=toys",
-        "--config-dir",
-        "mine",
-        "executor.workers=1",
-    ]
+    command = [sys.executable, "-m", "flyrun", *COMMAND, *words]
     return subprocess.Popen(
-        [*command, *words],
-        cwd=site,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        command, cwd=site, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL
     )
 
 
-def run(site, *words):
-    process = start(site, *words)
-    printed, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, printed
-    return printed
+def run(copy, site, *words):
+    done = copy.flyrun(site, *COMMAND, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def cells(site, name="toys"):
@@ -100,8 +96,8 @@ def test_they_are_short(name):
     assert len((HERE / f"flyrun_{name}.py").read_text().splitlines()) <= 60
 
 
-def test_they_run_beside_a_chain_in_one_table(site):
-    run(site)
+def test_they_run_beside_a_chain_in_one_table(copy, site):
+    run(copy, site)
     found = cells(site)
     assert set(found) == {"regular", "hmc", *TOYS}  # the random walk that the average reads is `regular`
     answers = {arm: info["answers"] for arm, (info, _) in found.items()}
@@ -118,13 +114,13 @@ def test_they_run_beside_a_chain_in_one_table(site):
     assert list(rows) == ["regular", *TOYS]
     assert {row["seeds"] for row in rows.values()} == {"1"}
     assert (rows["newton"]["update"], rows["newton"]["exact"]) == ("Newton", "False")
-    assert "all 5 cells cached" in run(site)
+    assert "all 5 cells cached" in run(copy, site)
 
 
-def test_an_arena_ranks_them_without_knowing_them(site):
+def test_an_arena_ranks_them_without_knowing_them(copy, site):
     (site / "mine/experiment/toys.yaml").write_text(EXPERIMENT + "arena: true\n")
     words = ["dataset.n_data=10000", "prior=gaussian", "prior.scale=1"]
-    run(site, "name=ranked", "only=[regular,newton,toy_importance]", *words)
+    run(copy, site, "name=ranked", "only=[regular,newton,toy_importance]", *words)
     rows = {row["arm"]: row for row in csv.DictReader((site / "results/runs/ranked/table.csv").open())}
     assert {row["reference"] for row in rows.values()} == {"tall_1e4"}
     # a Gaussian's small bias, independent weighted draws, and a chain that is still on its way from 0
@@ -136,29 +132,28 @@ def test_an_arena_ranks_them_without_knowing_them(site):
 
 
 @pytest.mark.parametrize("name", ["newton", pytest.param("toy_importance", marks=pytest.mark.slow)])
-def test_they_are_resumed_bit_for_bit(site, name):
+def test_they_are_resumed_bit_for_bit(copy, site, name):
     words = [f"only={name}", f"arms.{name}.protocol.iterations=5000"]
-    run(site, *words, "name=unbroken")
+    run(copy, site, *words, "name=unbroken")
     process = start(site, *words, "name=broken")
     deadline = time.monotonic() + 120
     while not list(site.glob("results/runs/broken/*/*/*/checkpoint*")) and time.monotonic() < deadline:
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.wait()
     assert not cells(site, "broken"), "killed too late"
-    assert "resume seed 0" in run(site, *words, "name=broken")
+    assert "resume seed 0" in run(copy, site, *words, "name=broken")
     (_, wanted), (_, found) = cells(site, "unbroken")[name], cells(site, "broken")[name]
     assert found.keys() == wanted.keys()
     for key, values in wanted.items():
         np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
-def test_a_cell_that_lacks_what_it_reads_says_so(site):
+def test_a_cell_that_lacks_what_it_reads_says_so(copy, site):
     toy = site / "flyrun_average.py"
     hurried = "replace(arm, protocol=replace(arm.protocol, budget=Budget(queries=1e5)), name="
     text = toy.read_text().replace("replace(arm, name=", hurried)
     toy.write_text(text.replace("import numpy", "from flyrun.config.protocol import Budget\nimport numpy"))
-    process = start(site, "only=average")
-    printed, _ = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert "needs arm random_walk, seed=0, which is failed: protocol.budget" in printed
+    done = copy.flyrun(site, *COMMAND, "only=average")
+    assert done.returncode == 1
+    assert "needs arm random_walk, seed=0, which is failed: protocol.budget" in done.stdout + done.stderr
