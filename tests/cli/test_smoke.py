@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import h5py
 import numpy as np
@@ -18,8 +16,7 @@ MAIN = ("experiment=mnist_logreg", f"only=[{','.join(ARMS)}]", "protocol=smoke")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    command = [sys.executable, "-m", "flyrun", *MAIN, "executor.workers=2"]
-    return folder, subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return folder, flyrun(folder, *MAIN, "executor.workers=2")
 
 
 def test_another_length_leaves_the_run_as_it_is(run):
