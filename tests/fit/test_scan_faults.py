@@ -223,10 +223,13 @@ def test_draws_that_cannot_be_certified_are_not_written(refused, monkeypatch):
 
 
 def test_an_address_alone_is_of_dask(refused, monkeypatch):
-    pytest.importorskip("distributed")
+    client = pytest.importorskip("distributed").Client
     from flyrun.fitting.scan import dask_mapper
 
     monkeypatch.setattr(dask_mapper, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(
+        dask_mapper.distributed, "Client", lambda *words, timeout: client(*words, timeout=0.2)
+    )
     said = refused([*FIT, "executor.address=tcp://127.0.0.1:9"])
     assert "executor.address=tcp://127.0.0.1:9: no Dask scheduler with a worker answers" in said
     assert "the same command goes on" in said
