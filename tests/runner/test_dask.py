@@ -101,9 +101,10 @@ def test_a_running_cluster_by_its_address(tmp_path, unbroken, monkeypatch):
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster(tmp_path, monkeypatch):
     """Scheduler and worker as processes of their own."""
     monkeypatch.setenv("FAKE_SLEEP", "0.003")
+    monkeypatch.setenv("FAKE_AWAKE", str(tmp_path / "awake"))
     with Cluster() as made:
         yield made
 
@@ -121,8 +122,18 @@ def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen
     assert re.search(
         r"cut short; \d of 4 cells are finished, .* To go on: flyrun experiment=walk", str(screen)
     )
-    monkeypatch.delenv("FAKE_SLEEP")
+
+    def wake():
+        """The worker, which still computes its cell, once the next run has planned to go on with it."""
+        deadline = time.monotonic() + 20
+        while "resume seed" not in str(screen) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (tmp_path / "awake").touch()
+
+    waker = threading.Thread(target=wake)
+    waker.start()
     again = run(fakes.make_job(tmp_path), screen.console, fakes.prepare)
+    waker.join()
     assert again.exit_code == 0
     assert "resume seed" in str(screen)
     assert_same(draws_of(again.run_dir), unbroken)
