@@ -22,7 +22,7 @@ settings.load_profile("flyrun")
 # compiling makes many objects that stay: collecting them again and again takes a tenth of its time
 gc.set_threshold(100_000, 20, 100)
 
-# No test cuts the power. To wait for the disk takes 15 s of the suite; processes that tests start wait for it.
+# No test cuts the power. Waiting for the disk takes 15 s of the suite; processes that tests start do wait.
 files._sync = lambda path: None
 
 _SAVED = figures.saved
