@@ -25,21 +25,33 @@ gc.set_threshold(100_000, 20, 100)
 # No test cuts the power. Waiting for the disk takes 15 s of the suite; processes that tests start do wait.
 files._sync = lambda path: None
 
-_SAVED = figures.saved
+_SAVED, _DRAWN = figures.saved, figures._drawn
 _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
 """What stands for a figure: to lay one out and save it takes nine tenths of a small report's time."""
 
 
+def _not_saved(figure):
+    return _EMPTY
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Figures are plotted always, but laid out and saved only for what is marked `figures`.
+    """Figures are plotted always, but laid out and saved only for what is marked `figures`: all of them, or
+    those that the mark names.
 
     What another test loaded, perhaps by a loader of its own, is forgotten.
     """
     data._last = None
-    looks = item.get_closest_marker("figures") is not None
-    figures.saved = _SAVED if looks else lambda figure: _EMPTY
+    mark = item.get_closest_marker("figures")
+    figures.saved = _SAVED if mark else _not_saved
+
+    def drawn(plot, path):
+        figures.saved = _SAVED if path.name in mark.args else _not_saved
+        return _DRAWN(plot, path)
+
+    if mark and mark.args:
+        figures._drawn = drawn
     try:
         return (yield)
     finally:
-        figures.saved = _SAVED
+        figures.saved, figures._drawn = _SAVED, _DRAWN

@@ -11,7 +11,7 @@ from flyrun.cli.main import main
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.sections import held_out
 
-pytestmark = pytest.mark.figures
+pytestmark = pytest.mark.figures("held_out")
 
 ARMS = ("one_pass_smc", "sgld", "svi_jaakkola_jordan", "streaming_laplace", "firefly_hmc")
 WORDS = [

@@ -9,7 +9,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.report.sections import prefetching
 
-pytestmark = pytest.mark.figures
+pytestmark = pytest.mark.figures("steps_by_workers", "seconds_by_team")
 
 EXPERIMENT = """# @package _global_
 # Prefetching on points in the plane

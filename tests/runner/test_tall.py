@@ -60,7 +60,7 @@ def test_a_packed_state_is_the_chain(tmp_path, monkeypatch):
         np.testing.assert_array_equal(state[name], values)
 
 
-@pytest.mark.figures
+@pytest.mark.figures("tall_scaling")
 def test_the_run_tells_what_the_number_of_data_costs(tmp_path, monkeypatch):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path / "cache"))
     words = ["experiment=tall_logreg", "only=[n_1e4,n_1e5]", "arms.n_1e4.dataset.n_data=1000"]
