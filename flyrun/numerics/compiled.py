@@ -58,7 +58,8 @@ def inline_jit(function: Callable) -> Callable:
 
     A target is dozens of arrays; handing it to a function that is called takes longer than a dot product.
     """
-    return linked(function, _INLINE) if QUICK else _kept(function, _INLINE)
+    kept = _kept(function, _INLINE)
+    return linked(function, _INLINE, kept) if QUICK else kept
 
 
 def plain_jit(function: Callable) -> Callable:

@@ -67,10 +67,9 @@ CALLED_BY_COMPILED: Any = {"pipeline_class": _LinkedCompiler} if QUICK else {}
 """Options of numba's for functions that only compiled functions call."""
 
 
-def linked(function: Callable, options: Any) -> Callable:
-    """Compile `function` as part of compiled callers, and by itself, as numba does, where Python calls it."""
+def linked(function: Callable, options: Any, by_itself: Callable) -> Callable:
+    """Compile `function` as part of compiled callers; Python calls `by_itself`, the same compiled."""
     compiled: Any = numba.njit(**options, **CALLED_BY_COMPILED)(function)
-    by_itself = numba.njit(**options)(function)
     compiled._insert = lambda *_: None  # so a call finds nothing compiled, and asks for it:
     compiled._compile_for_args = lambda *args, **words: by_itself
     return compiled
