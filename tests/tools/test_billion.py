@@ -39,7 +39,7 @@ def test_peers_are_as_far_off_as_they_are(tmp_path):
     own = {"rows": 4_000, "columns": 30, "again": 1, "tool": "flyrun fit", "gives": "posterior", "off": 0.01}
     figures = ["gigabytes", "seconds", "scan_seconds", "wall", "scans", "moved_megabytes", "travelled"]
     own |= dict.fromkeys([*figures, "row_bytes", "effective", "peak_megabytes", "load", "timed_scans"], 2.0)
-    own |= {"counted": "a0", "timed": "b1"}
+    own |= {"counted": "a0", "timed": "b1", "checksums": True}
     said = billion.page(pd.DataFrame([*table, own]))
     assert "| 4,000 | 30 |" in said
     assert "not measured: 10¹¹ rows" in said

@@ -1,6 +1,6 @@
 """One scan of tables of more and more rows, and what peers take for a point of the same files.
 
-    python -m tools.billion [--rows N,…] [--columns D] [--groups-again K] [--folder FOLDER] [--out FILE]
+    python -m tools.billion [--rows N,…] [--columns D] [--groups-again K] [--checksums] [--folder FOLDER]
 
 Shards are generated into a temporary folder (4·D + 1 bytes a row) unless FOLDER is given, where they stay.
 --groups-again K links each file under K names, whose row groups then are read K times: a table K times as
@@ -102,7 +102,7 @@ def page(table: pd.DataFrame) -> str:
         "times read",
         "rows travelled",
     )
-    header += ("MB moved", "effective draws", "bytes a draw", "MB a process", "row groups")
+    header += ("MB moved", "effective draws", "bytes a draw", "MB a process", "row groups", "checksums")
     header += ("counted", "timed")
     cells = [
         (
@@ -117,6 +117,7 @@ def page(table: pd.DataFrame) -> str:
             number(row.row_bytes / row.effective),
             f"{row.peak_megabytes:,.0f}",
             "generated" if row.again == 1 else f"read {row.again} times",
+            "yes" if row.checksums else "no",
             row.counted,
             row.timed,
         )
@@ -133,7 +134,8 @@ groups or more, of at most 500,000 rows. "Seconds": from the command's start to 
 its processes. "Of looks": of reading and summing row groups alone.
 "MB moved": sums and rows that came to the command. "Bytes a draw": of rows that travelled, an effective
 draw. "MB a process": the most that one process held. "Row groups": generated, or those of a shorter table
-under several names. "Counted": the commit whose counts these are; "timed": whose seconds and MB a process.
+under several names. "Checksums": whether pages have some, which are then verified. "Counted": the commit
+whose counts these are; "timed": whose seconds and MB a process.
 On a busy machine counts alone are to be had."""
     beside = """\
 "Off": the largest distance of a coefficient from the scan's posterior mean, in posterior sds; the scan's own
@@ -171,7 +173,7 @@ def arithmetic(scans: pd.DataFrame) -> list[str]:
             continue
         last = own.sort_values("rows").iloc[-1]
         each = last.scan_seconds / (last.rows * last.timed_scans)
-        hours = 1.06 * rows * each / 3600
+        hours = last.timed_scans * rows * each / 3600
         # κ falls as 1/√N, and rows that travel with more than κ; but what float32 rounds off a slope does not
         travelled = last.travelled * (last.rows / rows) ** 0.5
         few = f"at most {travelled:,.2g} rows travel, as they fall with the root of the rows"
@@ -180,7 +182,7 @@ def arithmetic(scans: pd.DataFrame) -> list[str]:
         size = f"{rows:,} rows, {rows * (4 * columns + 1) / 1e9:,.0f} GB"
         told.append(
             f"- By arithmetic, not measured: {words} are {size}; at {1e9 * each:,.0f} ns a row (of "
-            f"{last.rows:,} rows) one scan of 1.06 tables takes {hours:,.2g} core-hours, "
+            f"{last.rows:,} rows) reading {last.timed_scans:.2f} tables takes {hours:,.2g} core-hours, "
             f"{60 * hours / 64:,.2g} minutes on 64 cores; {few}."
         )
     return told
@@ -190,7 +192,7 @@ def measured(rows: int, columns: int, again: int, asked: argparse.Namespace, scr
     """Rows of the table of one size."""
     folder = asked.folder or scratch / f"{columns}-{rows}"
     if not any(folder.glob("*.parquet")):
-        shards.write(folder, rows // again, columns)
+        shards.write(folder, rows // again, columns, checksums=asked.checksums)
     whole = linked(folder, again, scratch / f"again-{columns}-{rows}")
     own, fit = fitted(whole, scratch / f"results-{columns}-{rows}", asked.dask)
     known = {one["coefficient"]: (one["mean"], one["sd"]) for one in fit["coefficients"]}
@@ -198,7 +200,8 @@ def measured(rows: int, columns: int, again: int, asked: argparse.Namespace, scr
     found = [own | {"gives": "posterior", "off": off}]
     if not asked.no_peers:
         found += peers.measured(whole, rows, columns, known)
-    return [{"columns": columns, "again": again} | one for one in found]
+    about = {"columns": columns, "again": again, "checksums": asked.checksums}
+    return [about | one for one in found]
 
 
 def main() -> int:
@@ -207,6 +210,7 @@ def main() -> int:
     parser.add_argument("--rows", type=lambda text: [int(float(one)) for one in text.split(",")])
     parser.add_argument("--columns", type=int, default=30)
     parser.add_argument("--groups-again", type=int, default=1)
+    parser.add_argument("--checksums", action="store_true", help="of the pages that are generated")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--dask", action="store_true", help="two or more workers on this machine")
     parser.add_argument("--no-peers", action="store_true")

@@ -28,8 +28,13 @@ def rows(first: int, n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     return x, (rng.random(n, dtype=np.float32) < 1.0 / (1.0 + np.exp(-eta))).astype(np.int8)
 
 
-def write(folder: Path, n: int, columns: int, group: int = GROUP, file: int = FILE) -> int:
-    """Write n rows: float32 with snappy and checksums of pages; bytes. Needs room for 4·D + 1 bytes a row."""
+def write(
+    folder: Path, n: int, columns: int, group: int = GROUP, file: int = FILE, checksums: bool = False
+) -> int:
+    """Write n rows, float32 with snappy; bytes. Needs room for 4·D + 1 bytes a row.
+
+    checksums: of pages, which pyarrow writes only where it is asked to.
+    """
     import pyarrow  # late: an extra
     import pyarrow.parquet as parquet
 
@@ -43,7 +48,7 @@ def write(folder: Path, n: int, columns: int, group: int = GROUP, file: int = FI
             schema,
             compression="snappy",
             use_dictionary=False,
-            write_page_checksum=True,
+            write_page_checksum=checksums,
         ) as shard:
             end = min(begin + file, n)
             for first in range(begin, end, group):
