@@ -77,14 +77,14 @@ class Encoding(NamedTuple):
             x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
             d = 0
             for column, levels in zip(columns, texts, strict=True):
-                own, width = column[rows], len(levels) - 1 if levels else 1
+                own, taken = column[rows], len(levels) - 1 if levels else 1
                 if levels:
-                    x[d : d + width] = one_hot(own, len(levels)).T
+                    x[d : d + taken] = one_hot(own, len(levels)).T
                 elif single[d]:
                     x[d] = own
                 else:
                     np.subtract(own, self.mean[d], out=x[d], dtype=np.float64, casting="unsafe")
-                d += width
+                d += taken
             x[:d] -= centre
             x[:d] *= scale
             total = x.sum(axis=1)

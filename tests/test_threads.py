@@ -1,0 +1,44 @@
+"""BLAS on one thread, however often it is asked and whatever is imported in between."""
+
+import sys
+import types
+
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
+
+from flyrun import threads
+
+
+def most():
+    return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+
+
+@pytest.fixture
+def two():
+    with threadpool_limits(2):
+        yield
+
+
+def test_one_inside_and_as_before_after(two):
+    assert most() == 2
+    for _ in range(2):
+        with threads.one_blas_thread():
+            assert most() == 1
+            with threads.one_blas_thread():
+                assert most() == 1
+            assert most() == 1
+        assert most() == 2
+
+
+def test_libraries_are_looked_for_again_once_something_was_imported(two, monkeypatch):
+    looked = []
+    monkeypatch.setattr(threads, "ThreadpoolController", lambda: looked.append(1) or ThreadpoolController())
+    threads._libraries.cache_clear()
+    for _ in range(3):
+        with threads.one_blas_thread():
+            pass
+    assert len(looked) == 1
+    monkeypatch.setitem(sys.modules, "brings_blas", types.ModuleType("brings_blas"))
+    with threads.one_blas_thread():
+        assert most() == 1
+    assert len(looked) == 2
