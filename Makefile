@@ -198,7 +198,7 @@ $(VENV)/bin/pip:
 # pip would compile all packages to bytecode in turn, their own tests too: half of the time that it takes
 define install
 @$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable $(1)
-@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib || true
+@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q -j 0 -x 'site-packages/.*/tests?/' $(VENV)/lib || true
 endef
 
 $(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/pip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from flyrun import files, netcdf
@@ -200,7 +201,7 @@ def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict
                 _write_group(netcdf.group(file, name), axes, variables)
 
 
-def _write_group(group: Any, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
+def _write_group(group: h5py.Group, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
     """Variables over as many of these axes as they have, the first ones; each axis with its values."""
     for name, along in axes.items():
         netcdf.dimension(group, name, along)

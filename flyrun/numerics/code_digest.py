@@ -30,11 +30,15 @@ def plugin_points() -> list[metadata.EntryPoint]:
 
 def digest(files: Iterable[Path], root: Path) -> str:
     """Digest of files, their places under `root` included (12 hex digits)."""
-    total, above = hashlib.sha256(), len(str(root)) + 1
+    total = hashlib.sha256()
     for file in files:
-        place = str(file)[above:].replace(os.sep, "/")
-        total.update(f"{place}\0{_source(file)[0]}".encode())
+        total.update(f"{_place(file, root)}\0{_source(file)[0]}".encode())
     return total.hexdigest()[:12]
+
+
+@functools.cache
+def _place(file: Path, root: Path) -> str:
+    return file.relative_to(root).as_posix()
 
 
 def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> str:

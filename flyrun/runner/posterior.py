@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from flyrun import netcdf
@@ -146,8 +147,13 @@ def _storable(values: np.ndarray) -> np.ndarray:
 
 
 def _variable(
-    group, name: str, array: np.ndarray, leading: tuple[str, ...], length: int, names: Sequence[str] = ()
-):
+    group: h5py.Group,
+    name: str,
+    array: np.ndarray,
+    leading: tuple[str, ...],
+    length: int,
+    names: Sequence[str] = (),
+) -> h5py.Dataset:
     """Create a compressed variable: `leading` dimensions (the last `length` long), then array's own.
 
     names: of the places along array's own dimension, if it has one and they are known.
