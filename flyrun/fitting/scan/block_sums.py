@@ -175,7 +175,7 @@ class SumLook(Look):
             _add(slope, curvature, x, a, bend, sites.pairs, linear)
             if (each := self.encoding.copies(beside)) is None:
                 total += own
-                square += np.einsum("dn,dn->d", x, x)
+                square += np.vecdot(x, x)
                 y_sums += y.sum(), y @ y
                 copies += len(y)
             else:

@@ -87,7 +87,7 @@ class Encoding(NamedTuple):
                 d += taken
             x[:d] -= centre
             x[:d] *= scale
-            total = x.sum(axis=1)
+            total = x @ np.ones(len(y), np.float32)  # BLAS takes a third of the time that np.sum does
             beside = np.array([one[rows] for one in others], np.float64).reshape(len(others), len(y))
             if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
                 kept = complete(x, y, beside, where, place, self.missing)
