@@ -35,14 +35,14 @@ from flyrun.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, ga
 from flyrun.runner.work_left import finished
 from flyrun.threads import one_blas_thread
 
-_SETTINGS = {
-    "distributed.scheduler.allowed-failures": RESTARTS,
-    # A nanny would put MALLOC_TRIM_THRESHOLD_ into this process's own environment and leave it there: all
-    # that makes large arrays after it takes half as long again. Threads are limited already.
+_WORKERS = {
+    # A nanny would put MALLOC_TRIM_THRESHOLD_ into its workers' and this process's own environment and leave
+    # it there: large arrays then take half as long again, a scan of Parquet 2.4 times. Threads are limited.
     "distributed.nanny.pre-spawn-environ": {},
     # Looks at the workers' stacks a hundred times a second, for a dashboard that nobody has asked for.
     "distributed.worker.profile.enabled": False,
 }
+_SETTINGS = {"distributed.scheduler.allowed-failures": RESTARTS, **_WORKERS}
 _WORKER = "dask worker {} --nthreads 1"
 _LOGGERS = ("asyncio", "distributed", "tornado")
 _PATIENCE_S = 30.0
@@ -149,7 +149,7 @@ class DaskPool(Executor):
             else:
                 scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="flyrun-dask-"))
                 workers = min(settings.workers or cores(), self.cells)
-                self._cluster = stack.enter_context(_local_cluster(workers, scratch))
+                self._cluster = stack.enter_context(local_cluster(workers, scratch))
             return _closed_by(stack, distributed.Client(self._cluster))
 
     def _outcome(self, future: Any, task: Task) -> Outcome:
@@ -226,16 +226,18 @@ def _logged_by_libraries(lines: list[str]) -> Iterator[None]:
             logger.handlers, logger.propagate = handlers, propagate
 
 
-def _local_cluster(workers: int, scratch: str) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=0,  # as in the local pool: the kernel decides
-        dashboard_address=None,
-        local_directory=scratch,
-        silence_logs=logging.CRITICAL,
-    )
+def local_cluster(workers: int, scratch: str | None = None) -> Any:
+    """So many processes of this machine; they write to the folder scratch, else to one of Dask's choice."""
+    with dask.config.set(_WORKERS):
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,  # as in the local pool: the kernel decides
+            dashboard_address=None,
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+        )
 
 
 def _client_at(address: str) -> Any:

@@ -22,6 +22,7 @@ from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import Look, Run, run_group
 from flyrun.fitting.scan.table_files import Block
 from flyrun.runner import slurm
+from flyrun.runner.dask_executor import local_cluster
 
 _PATIENCE_S = 60.0  # without a scheduler, or with one that has no worker
 _LOOK_EVERY_S = 1.0
@@ -59,14 +60,7 @@ def _cluster(settings: Dask, workers: int | None, jobs: slurm.Jobs) -> Any:
         cluster = jobs.cluster()
         cluster.scale(jobs=settings.slurm.jobs)
         return cluster
-    return distributed.LocalCluster(
-        n_workers=settings.workers or workers or children.cores(),
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=0,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-    )
+    return local_cluster(settings.workers or workers or children.cores())
 
 
 def _everywhere(group: list[Block]) -> list[Block]:
