@@ -40,17 +40,27 @@ def test_the_main_experiment():
     assert pickle.loads(pickle.dumps(job)) == job
 
 
-@pytest.mark.parametrize("words", [[], ["prior=laplace"], ["only=regular", "bound=map", "sampler=hmc"]])
-def test_hydra_composes_once(words, monkeypatch, tmp_path):
-    made, load = [], ConfigLoaderImpl.load_configuration
+def composed(words, monkeypatch, by_hydra):
+    if by_hydra:
+        monkeypatch.setattr(compose._Composer, "_by_files", lambda self: None)
+        monkeypatch.setattr(compose._Composer, "_alone", lambda self, group, name: None)
+    return compose_job(words)
+
+
+@pytest.mark.parametrize("name", ["mnist_logreg", "arena_tall", "potts_mgpmh"])
+@pytest.mark.parametrize(
+    "words", [[], ["protocol=default", "executor=dask"], ["protocol=smoke", "fresh=true"]]
+)
+def test_files_are_composed_as_hydra_does(name, words, monkeypatch):
+    asked, load = [], ConfigLoaderImpl.load_configuration
     monkeypatch.setattr(
-        ConfigLoaderImpl, "load_configuration", lambda *a, **k: made.append(a) or load(*a, **k)
+        ConfigLoaderImpl, "load_configuration", lambda *a, **k: asked.append(a) or load(*a, **k)
     )
-    compose._remembered.cache_clear()
-    for _ in range(2):
-        refused = flyrun(tmp_path, EXPERIMENT, *words, "protocol.seeds=-1")
-        assert "protocol.seeds=-1: must be" in refused.stderr
-    assert len(made) == 1
+    words = [f"experiment={name}", *words]
+    by_files = composed(words, monkeypatch, by_hydra=False)
+    assert not asked
+    assert by_files == composed(words, monkeypatch, by_hydra=True)
+    assert asked
 
 
 def test_what_was_edited_is_read_anew(monkeypatch, tmp_path):
