@@ -27,6 +27,25 @@ def _start_tracker() -> None:
         sys.warnoptions[:] = rules
 
 
+def starting() -> Any:
+    """The context of multiprocessing that starts a process soonest.
+
+    As a copy of one that has imported what cells need, where the system makes such copies safely; `as_here`
+    gives it the environment of now.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["flyrun.runner.executors"])
+    return context
+
+
+def as_here(environment: dict[str, str]) -> None:
+    """Take over the environment of the process that asked for this one; first thing in it."""
+    os.environ.clear()
+    os.environ.update(environment)
+
+
 @contextlib.contextmanager
 def sigint_blocked() -> Iterator[None]:
     """Threads and processes started inside never see Ctrl-C."""
@@ -39,13 +58,13 @@ def sigint_blocked() -> Iterator[None]:
 
 
 class Pool(ProcessPoolExecutor):
-    """Spawned processes; they end at once when this one does, or an error or Ctrl-C leaves the `with`."""
+    """Processes that end at once when this one does, or an error or Ctrl-C leaves the `with`."""
 
     def __init__(self, workers: int):
-        context = multiprocessing.get_context("spawn")
+        context = starting()
         _start_tracker()  # before the first lock does
         reader, self._open = context.Pipe(duplex=False)
-        super().__init__(workers, context, _end_with, (reader,))
+        super().__init__(workers, context, _end_with, (reader, dict(os.environ)))
 
     def submit(self, *args: Any, **kwargs: Any) -> Future:
         with sigint_blocked():
@@ -62,7 +81,9 @@ class Pool(ProcessPoolExecutor):
         self._open.close()
 
 
-def _end_with(reader: Any) -> None:
+def _end_with(reader: Any, environment: dict[str, str]) -> None:
+    as_here(environment)
+
     def wait() -> None:
         with contextlib.suppress(EOFError, OSError):
             reader.recv()

@@ -10,13 +10,14 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from flyrun.children import cores
+from flyrun.children import as_here, cores, starting
 from flyrun.config.schema import listing
 from flyrun.errors import ConfigError
 from flyrun.runner import slurm
@@ -30,6 +31,8 @@ Report = Callable[[dict], None]
 # A pipe takes messages up to this size in one piece (POSIX's PIPE_BUF), so writers need no lock,
 # and one that is killed leaves neither a lock held nor half a message.
 _MESSAGE_BYTES = 4000
+# A worker died; or, as one was to be started, the process of which they are copies.
+_DIED = (BrokenProcessPool, ConnectionError, EOFError)
 
 
 def check(settings: Any) -> None:
@@ -84,7 +87,7 @@ class WorkerPool(Executor):
     """
 
     def __init__(self, workers: int, report: Report):
-        context = multiprocessing.get_context("spawn")
+        context = starting()
         self.workers, self._context, self._show = workers, context, report
         self._reader, self._writer = context.Pipe(duplex=False)
         # Not an Event: a worker killed while it holds an Event's lock would block all others.
@@ -158,7 +161,7 @@ class WorkerPool(Executor):
                         pool = pool or self._pool(slot)
                         outcome = pool.submit(_work, task).result()
                         break
-                    except BrokenProcessPool:
+                    except _DIED:
                         if pool is not None:
                             pool.shutdown()
                         pool = None
@@ -167,6 +170,7 @@ class WorkerPool(Executor):
                         if self._killed or self._flag.value:
                             break
                         self.report(died(task.cell.arm.name, task.cell.seed))
+                        time.sleep(0.1)  # the system may learn later of the end of what workers are copies of
                     except Exception as error:
                         outcome = failed(task.cell, error)
                         break
@@ -179,16 +183,16 @@ class WorkerPool(Executor):
             self._ended.put(None)
 
     def _pool(self, slot: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            1, mp_context=self._context, initializer=_start, initargs=(slot, self._writer, self._flag)
-        )
+        given = slot, self._writer, self._flag, dict(os.environ)
+        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_start, initargs=given)
 
 
 _worker: dict[str, Any] = {}
 
 
-def _start(slot: int, writer: Any, flag: Any) -> None:
+def _start(slot: int, writer: Any, flag: Any, environment: dict[str, str]) -> None:
     """Initialise a worker process."""
+    as_here(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker.update(writer=writer, flag=flag, programs={}, limits=one_blas_thread())

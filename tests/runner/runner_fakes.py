@@ -196,12 +196,22 @@ def assert_same(found, wanted):
 
 
 def workers_of(process):
-    """Process numbers of the worker processes that are children of `process`."""
+    """Process numbers of the workers of `process`: those it started, and copies of the one it has copied."""
+    started = _children(process, "spawn_main")
+    return started + [copy for server in servers_of(process) for copy in _children(server)]
+
+
+def servers_of(process):
+    """Process numbers of what `process` has copied as its workers."""
+    return _children(process, "multiprocessing.forkserver")
+
+
+def _children(process, command=""):
     try:
         children = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children")]
     except OSError:
         return []
-    return [int(child) for child in " ".join(children).split() if "spawn_main" in _command(child)]
+    return [int(child) for child in " ".join(children).split() if command in _command(child)]
 
 
 def _command(process):
@@ -211,11 +221,11 @@ def _command(process):
         return ""
 
 
-def kill_a_worker():
-    """SIGKILL one of this process's workers; its process number, or None where there was none."""
-    for child in workers_of(os.getpid()):
-        os.kill(child, signal.SIGKILL)
-        return child
+def kill_one(processes):
+    """SIGKILL the first of these processes; its number, or None where there was none."""
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+        return process
     return None
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 import runner_fakes as fakes
 from dask_processes import Cluster
-from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_a_worker
+from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_one, workers_of
 
 from flyrun.config.executor import Dask, Slurm
 from flyrun.errors import ConfigError
@@ -30,7 +30,7 @@ def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypa
     killed = []
 
     def kill():
-        killed.append(kill_a_worker())
+        killed.append(kill_one(workers_of(os.getpid())))
         (tmp_path / "awake").touch()
 
     killer = threading.Thread(target=after_first_checkpoint, args=(tmp_path, kill, 2))
