@@ -83,10 +83,15 @@ def empty_sweeps(m: int, n: int) -> SweepDraws:
     return SweepDraws(np.empty((m, n), np.int32), *(np.empty(m) for _ in range(5)))
 
 
-@outer_jit
 def begin_chain(rng, graph, kernel, x):
     """Let the kernel work out what it keeps for its first position."""
-    begin(kernel, rng, graph, x)
+    nothing = no_marginals(0, 0), np.zeros(1, np.int64), empty_sweeps(0, 0), scan_of(0)
+    _run(rng, graph, kernel, x, *nothing, True)
+
+
+def run_sweeps(rng, graph, kernel, x, marginals, clock, draws, scan):
+    """Run m = draws.error.shape[0] sweeps in place. clock: (1,) int64, updates done so far."""
+    _run(rng, graph, kernel, x, marginals, clock, draws, scan, False)
 
 
 @jit
@@ -99,8 +104,10 @@ def permute(rng, order):
 
 
 @outer_jit
-def run_sweeps(rng, graph, kernel, x, marginals, clock, draws, scan):
-    """Run m = draws.error.shape[0] sweeps in place. clock: (1,) int64, updates done so far."""
+def _run(rng, graph, kernel, x, marginals, clock, draws, scan, begins):
+    # beginning is part of this one function: what takes a graph and a kernel is costly to compile
+    if begins:
+        begin(kernel, rng, graph, x)
     n = x.shape[0]
     memory = kernel.memory
     t = clock[0]
