@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import signal
@@ -33,11 +34,14 @@ def starting() -> Any:
     As a copy of one that has imported what cells need, where the system makes such copies safely; `as_here`
     gives it the environment of now.
     """
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["flyrun.runner.executors"])
-    return context
+    if sys.platform == "linux":
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["flyrun.runner.executors"])
+        # copies are asked for by a socket among temporary files, where some have none, or too long a path
+        with sigint_blocked(), contextlib.suppress(OSError):
+            multiprocessing.forkserver.ensure_running()
+            return context
+    return multiprocessing.get_context("spawn")
 
 
 def as_here(environment: dict[str, str]) -> None:
@@ -61,8 +65,8 @@ class Pool(ProcessPoolExecutor):
     """Processes that end at once when this one does, or an error or Ctrl-C leaves the `with`."""
 
     def __init__(self, workers: int):
-        context = starting()
         _start_tracker()  # before the first lock does
+        context = starting()
         reader, self._open = context.Pipe(duplex=False)
         super().__init__(workers, context, _end_with, (reader, dict(os.environ)))
 

@@ -24,12 +24,15 @@ if __name__ == "__main__":
 """
 
 
-def test_a_process_that_ends_at_once_leaves_no_lines_of_its_helpers(tmp_path):
-    """Python's tracker of shared resources told of every semaphore that Ctrl-C left to it."""
+@pytest.mark.parametrize("folder", [".", "temporary/" + "x" * 90])
+def test_a_process_that_ends_at_once_leaves_no_lines_of_its_helpers(tmp_path, folder):
+    """Python's tracker of shared resources told of every semaphore that Ctrl-C left to it; and a folder for
+    temporary files may be too deep for a socket."""
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     (tmp_path / "ends.py").write_text(ENDS)
     command = [sys.executable, str(tmp_path / "ends.py")]
     place = os.path.dirname(os.path.dirname(os.path.abspath(mapped.__file__)))
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(place)}
+    env = {**os.environ, "PYTHONPATH": os.path.dirname(place), "TMPDIR": str(tmp_path / folder)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "began\n", "")
 

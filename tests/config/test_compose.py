@@ -47,7 +47,7 @@ def composed(words, monkeypatch, by_hydra):
     return compose_job(words)
 
 
-@pytest.mark.parametrize("name", ["mnist_logreg", "arena_tall", "potts_mgpmh"])
+@pytest.mark.parametrize("name", ["toy_flymc", "opv_robust", "potts_mgpmh"])
 @pytest.mark.parametrize(
     "words", [[], ["protocol=default", "executor=dask"], ["protocol=smoke", "fresh=true"]]
 )
