@@ -148,11 +148,11 @@ class _Composer:
 
     @cached_property
     def _experiment(self) -> tuple[dict[str, str], DictConfig] | None:
-        """The options that the experiment chooses, and what else it says; None where it includes more."""
+        """The options that the experiment chooses, and what else it sets; None where it says still more."""
         if "experiment" not in self.choices:
             return {}, DictConfig({})
         found = self._file(f"experiment/{self.choices['experiment']}")
-        if found is None or found.header.get("package") != "_global_":
+        if found is None or found.header.get("package") != "_global_" or "hydra" in found.config:
             return None
         included = [one for one in found.defaults_list if not one.is_self()]
         if not all(one.is_override() and one.package is None for one in included):

@@ -318,6 +318,14 @@ arms:
     assert job.arms[0].brightness == Implicit(q=0.01)
 
 
+def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
+    words = "hydra: {job: {name: '${hydra.mode}'}}\narms: {a: [protocol.seeds=-1]}\n"
+    write(tmp_path, "experiment/mine.yaml", f"# @package _global_\ndefaults:\n{chosen}{words}")
+    refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine")
+    assert "protocol.seeds=-1: must be" in refused.stderr
+
+
 def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
     head = "# @package _global_\ndefaults:\n"
     chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
