@@ -84,7 +84,7 @@ def _file(name: str) -> Path | None:
 
 
 def _source(file: Path) -> tuple[str, list[list[str]]]:
-    """The digest of a file's content, and what it imports."""
+    """The digest of a file's content, of a module's without docstrings, and what it imports."""
     now = os.stat(file)
     return _read(file, (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns))
 
@@ -94,25 +94,29 @@ def _read(file: Path, state: tuple[int, ...]) -> tuple[str, list[list[str]]]:
     # A run asks for some hundred files each time that it loads a compiled function.
     content = file.read_bytes()
     key = hashlib.sha256(content).hexdigest()
-    python = file.suffix == ".py"
-    return key, _known(paths.cache_dir("sources")).imports(key, content) if python else [[], []]
+    if file.suffix != ".py":
+        return key, [[], []]
+    return _known(paths.cache_dir("sources")).of(key, content)
 
 
 class _Known:
-    """What files import, by the digest of their content, kept in the cache: to parse them all takes 0.1 s."""
+    """What is found in files, by the digest of their content, kept in the cache: to parse all takes 2 s."""
 
     def __init__(self, folder: Path) -> None:
-        self.place, self.new = folder / "imported.json", False
+        self.place, self.new = folder / "modules.json", False
         try:
             found = json.loads(self.place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             found = {}
-        self.found: dict[str, list[list[str]]] = found if isinstance(found, dict) else {}
+        self.found: dict[str, tuple[str, list[list[str]]]] = found if isinstance(found, dict) else {}
 
-    def imports(self, key: str, content: bytes) -> list[list[str]]:
-        """Modules of flyrun that a file imports, with the packages that they lie in; and other packages."""
+    def of(self, key: str, content: bytes) -> tuple[str, list[list[str]]]:
+        """A module's digest without docstrings; what it imports of flyrun, with the packages of that, and which
+        other packages."""
         if key not in self.found:
-            self.found[key], self.new = _imports(content), True
+            tree = ast.parse(content)
+            code = hashlib.sha256(_without_docstrings(tree, content)).hexdigest()
+            self.found[key], self.new = (code, _imports(tree)), True
         return self.found[key]
 
     def keep(self) -> None:
@@ -127,9 +131,22 @@ class _Known:
 _known = functools.cache(_Known)
 
 
-def _imports(content: bytes) -> list[list[str]]:
+def _without_docstrings(tree: ast.Module, content: bytes) -> bytes:
+    """What a module does: an edit of what only people read outdates nothing."""
+    lines = content.splitlines(keepends=True)
+    for node in (tree, *_statements(tree)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and ast.get_docstring(node, clean=False) is not None:
+                top, last = first.lineno - 1, (first.end_lineno or first.lineno) - 1
+                rest = lines[last][first.end_col_offset :]
+                lines[top : last + 1] = [lines[top][: first.col_offset] + rest, *[b""] * (last - top)]
+    return b"".join(lines)
+
+
+def _imports(tree: ast.Module) -> list[list[str]]:
     found = []
-    for node in _statements(ast.parse(content)):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

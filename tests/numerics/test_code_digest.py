@@ -97,6 +97,28 @@ def test_an_edit_of_one_family_compiles_nothing_of_another(package, file, misses
     assert (after != before) == misses
 
 
+@pytest.mark.parametrize(
+    ("line", "outdates"),
+    [
+        ('"""What people read."""', False),
+        ('"""Of several\nlines.\n\nAnd more."""', False),
+        ('"""What people read."""; a = 1', True),
+        ('f"""What is worked out {a}."""', True),
+        ('a = """A text that is used."""', True),
+        ("pass  # no docstring", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "module", ["{}\nb = 2\n", "def f():\n    {}\n", "class A:\n    async def f(self):\n        {}\n"]
+)
+def test_an_edit_of_a_docstring_outdates_nothing(tmp_path, module, line, outdates):
+    file, found = tmp_path / "module.py", []
+    for text in ('"""Before."""', line):
+        file.write_text(module.format(text))
+        found.append(code_digest.digest([file], tmp_path))
+    assert (found[0] != found[1]) == outdates
+
+
 def test_a_new_file_outdates_nothing(package):
     before, new = digests(), package / "samplers/chain/another.py"
     new.write_text('"""A new update."""\n')
