@@ -111,8 +111,8 @@ class _Known:
         self.found: dict[str, tuple[str, list[list[str]]]] = found if isinstance(found, dict) else {}
 
     def of(self, key: str, content: bytes) -> tuple[str, list[list[str]]]:
-        """A module's digest without docstrings; what it imports of flyrun, with the packages of that, and which
-        other packages."""
+        """A module's digest without docstrings; what it imports of flyrun, with the packages of that; which
+        other packages it imports."""
         if key not in self.found:
             tree = ast.parse(content)
             code = hashlib.sha256(_without_docstrings(tree, content)).hexdigest()
