@@ -157,7 +157,13 @@ class _Composer:
         included = [one for one in found.defaults_list if not one.is_self()]
         if not all(one.is_override() and one.package is None for one in included):
             return None
-        return {one.group.lstrip("/"): one.value for one in included}, found.config
+        groups = [one.group.lstrip("/") for one in included]
+        if twice := next((group for group in groups if groups.count(group) > 1), None):
+            raise ConfigError(
+                f"experiment={self.choices['experiment']}: chooses its {twice} twice; "
+                f"keep one line `override /{twice}` of the file"
+            )
+        return dict(zip(groups, (one.value for one in included), strict=True)), found.config
 
     @cached_property
     def _own(self) -> DictConfig:

@@ -326,6 +326,15 @@ def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
     assert "protocol.seeds=-1: must be" in refused.stderr
 
 
+def test_an_experiment_that_chooses_an_option_twice_is_refused(tmp_path):
+    """Hydra takes the first without a word."""
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in [*ALONE, "model=probit"])
+    write(tmp_path, "experiment/mine.yaml", f"# @package _global_\ndefaults:\n{chosen}arms: {{a: []}}\n")
+    refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine", "prior=laplace")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "experiment=mine: chooses its model twice; keep one line" in refused.stderr
+
+
 def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
     head = "# @package _global_\ndefaults:\n"
     chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
