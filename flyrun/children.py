@@ -28,6 +28,9 @@ def _start_tracker() -> None:
         sys.warnoptions[:] = rules
 
 
+_SAFE, _safe_path = "PYTHONSAFEPATH", threading.Lock()
+
+
 def starting() -> Any:
     """The context of multiprocessing that starts a process soonest.
 
@@ -38,8 +41,15 @@ def starting() -> Any:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["flyrun.runner.executors"])
         # copies are asked for by a socket among temporary files, where some have none, or too long a path
-        with sigint_blocked(), contextlib.suppress(OSError):
-            multiprocessing.forkserver.ensure_running()
+        with _safe_path, sigint_blocked(), contextlib.suppress(OSError):
+            # else what it imports would be files of these names in the folder where a person stands
+            before = os.environ.get(_SAFE)
+            os.environ[_SAFE] = "1"
+            try:
+                multiprocessing.forkserver.ensure_running()
+            finally:
+                del os.environ[_SAFE]
+                os.environ |= {} if before is None else {_SAFE: before}
             return context
     return multiprocessing.get_context("spawn")
 

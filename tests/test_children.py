@@ -37,6 +37,21 @@ def test_a_process_that_ends_at_once_leaves_no_lines_of_its_helpers(tmp_path, fo
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "began\n", "")
 
 
+def test_files_that_bear_a_librarys_name_are_no_libraries(tmp_path):
+    """Workers would import them from the folder where a person stands."""
+    for name in ("numpy", "yaml", "threadpoolctl"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of mine')")
+    place = tmp_path / "program"
+    place.mkdir()
+    (place / "ends.py").write_text(ENDS)
+    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.dirname(mapped.__file__)))}
+    command = [sys.executable, str(place / "ends.py")]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=env, cwd=tmp_path
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "began\n", "")
+
+
 def test_letters_that_a_font_lacks_are_no_warnings():
     figure, (axis,) = axes(1, "日本語")
     axis.set_xlabel("አማርኛ ﷺ हिन्दी")

@@ -88,7 +88,7 @@ class WorkerPool(Executor):
 
     def __init__(self, workers: int, report: Report):
         context = starting()
-        self.workers, self._context, self._show = workers, context, report
+        self.workers, self._show = workers, report
         self._reader, self._writer = context.Pipe(duplex=False)
         # Not an Event: a worker killed while it holds an Event's lock would block all others.
         self._flag = context.RawValue("b", 0)
@@ -184,7 +184,7 @@ class WorkerPool(Executor):
 
     def _pool(self, slot: int) -> ProcessPoolExecutor:
         given = slot, self._writer, self._flag, dict(os.environ)
-        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_start, initargs=given)
+        return ProcessPoolExecutor(1, mp_context=starting(), initializer=_start, initargs=given)
 
 
 _worker: dict[str, Any] = {}
