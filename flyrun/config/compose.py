@@ -17,6 +17,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from flyrun.config import job_keys, plugins
 from flyrun.config.arm import ARM_GROUPS, Arm, Job
@@ -78,7 +79,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
             Arm(experiment=experiment or name, name=arm, swept=wanted[arm][1], **groups)
             for arm, groups in chosen.items()
         ),
-        executor=build("executor", base["executor"]),
+        executor=build("executor", base.get("executor")),
         results_dir=Path(base["results_dir"]).expanduser(),
         reference=job_keys.reference(base["reference"], experiment),
         run_overrides=[entry.text for entry in typed if entry.key != "fresh"],
@@ -134,7 +135,7 @@ class _Composer:
         options = {
             one.group: one.value for one in root.defaults_list if not (one.is_self() or one.is_override())
         }
-        if self.search or self._experiment is None:
+        if self._experiment is None or self.search:  # in this order: what is refused is so with either
             return None
         included, own = self._experiment
         if not included.keys() | self.choices.keys() <= options.keys():
@@ -144,7 +145,10 @@ class _Composer:
         if None in files.values():
             return None
         start = {key: value for key, value in root.config.items() if key != "hydra"}
-        return OmegaConf.merge(start, files, own)  # type: ignore[return-value]
+        try:
+            return OmegaConf.merge(start, files, own)  # type: ignore[return-value]
+        except OmegaConfBaseException:
+            return None  # Hydra tells in which file
 
     @cached_property
     def _experiment(self) -> tuple[dict[str, str], DictConfig] | None:
@@ -155,15 +159,21 @@ class _Composer:
         if found is None or found.header.get("package") != "_global_" or "hydra" in found.config:
             return None
         included = [one for one in found.defaults_list if not one.is_self()]
-        if not all(one.is_override() and one.package is None for one in included):
+        if len(found.defaults_list) > len(included) + 1:
+            return None  # Hydra refuses it
+        if not all(one.is_override() and one.package is None and one.group[0] == "/" for one in included):
             return None
-        groups = [one.group.lstrip("/") for one in included]
-        if twice := next((group for group in groups if groups.count(group) > 1), None):
-            raise ConfigError(
-                f"experiment={self.choices['experiment']}: chooses its {twice} twice; "
-                f"keep one line `override /{twice}` of the file"
-            )
-        return dict(zip(groups, (one.value for one in included), strict=True)), found.config
+        chosen: dict[str, Any] = {}
+        for one in included:
+            group, file = one.group.lstrip("/"), f"experiment={self.choices['experiment']}"
+            if group in chosen:
+                raise ConfigError(
+                    f"{file}: chooses its {group} twice; keep one line `override /{group}` of the file"
+                )
+            if isinstance(one.value, list):
+                raise ConfigError(f"{file}: override /{group}: must name one option, not a list")
+            chosen[group] = one.value
+        return chosen, found.config
 
     @cached_property
     def _own(self) -> DictConfig:
@@ -198,7 +208,10 @@ class _Composer:
             if found is None:
                 made = self._composed((self.choices | {group: name}).items())[group]
             else:
-                made = OmegaConf.merge(found, self._own.get(group) or {})
+                own = self._own.get(group) or {}
+                if not isinstance(own, dict | DictConfig):
+                    raise ConfigError(f"{group}={show(own)}: must name one option; see `flyrun list {group}`")
+                made = OmegaConf.merge(found, own)
             self._options[group, name] = _plain(made)
         return deepcopy(self._options[group, name])
 

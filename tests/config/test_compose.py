@@ -326,13 +326,24 @@ def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
     assert "protocol.seeds=-1: must be" in refused.stderr
 
 
-def test_an_experiment_that_chooses_an_option_twice_is_refused(tmp_path):
-    """Hydra takes the first without a word."""
-    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in [*ALONE, "model=probit"])
-    write(tmp_path, "experiment/mine.yaml", f"# @package _global_\ndefaults:\n{chosen}arms: {{a: []}}\n")
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        # Hydra takes the first without a word
+        ("override /model: probit", "experiment=mine: chooses its model twice; keep one line"),
+        ("override /bound: [map]", "experiment=mine: override /bound: must name one option, not a list"),
+        ("override bound: map", "In 'experiment/mine': Could not override 'experiment/bound@bound'"),
+        ("_self_\n  - _self_", "Duplicate _self_ defined in experiment/mine"),
+        ("override /executor: null", "executor=null: must name one option; see `flyrun list executor`"),
+    ],
+)
+def test_an_experiment_whose_choices_are_in_doubt_is_refused(tmp_path, line, text):
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
+    head = f"# @package _global_\ndefaults:\n{chosen}  - {line}\n"
+    write(tmp_path, "experiment/mine.yaml", f"{head}arms: {{a: []}}\n")
     refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine", "prior=laplace")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "experiment=mine: chooses its model twice; keep one line" in refused.stderr
+    assert text in refused.stderr
 
 
 def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
@@ -359,6 +370,8 @@ def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_
         ("protocol: 5", "protocol=5: must name one option"),
         ("protocol: null", "protocol=null: arm regular needs one"),
         ("prior: 5", "prior=5: must name one option"),
+        ("bound: on\narms: {a: [bound=map]}", "bound=true: must name one option"),
+        ("executor: null", "executor=null: must name one option"),
     ],
 )
 @pytest.mark.parametrize("words", [[], ["protocol=smoke"]])
