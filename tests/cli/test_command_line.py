@@ -14,7 +14,7 @@ import pytest
 
 from flyrun.cli import screen, sweep
 from flyrun.cli.main import main
-from flyrun.cli.overview import FLAGS
+from flyrun.cli.overview import FLAGS, overview
 from flyrun.cli.verbs import VERBS
 from flyrun.cli.verbs import verb as load
 from flyrun.config.brightness import Implicit
@@ -352,6 +352,7 @@ def test_every_verb_has_a_help_of_its_own(runs, capsys, verb):
     assert "Examples\n  flyrun " in printed[0]
     for line in printed[0].partition("Examples\n")[2].splitlines():
         assert line.startswith(f"  flyrun {verb}")
+    assert f"\n  {load(verb).in_brief} " in overview()
     told = re.findall(r"^(--[a-z][\w-]*)", printed[0], re.MULTILINE)  # --KEY stands for any of them
     assert sorted(told) == sorted(options_of(verb))
 

@@ -73,6 +73,13 @@ def test_nothing_run_is_a_table_too(tmp_path):
     assert (len(result.table), result.complete, result.files) == (9, False, ())
 
 
+def test_the_papers_values_say_what_they_are_where_ours_are_missing(results, capsys):
+    main(["table", "firefly_table1", f"results_dir={results}", f"out={results / 'mine'}"])
+    text = (results / "mine.md").read_text()
+    assert "| arm | queries/iter | paper | ESS/1000 iter | paper | speedup | paper | seeds |" in text
+    assert "| arm | paper's queries/iter | paper's ESS/1000 iter | paper's speedup | seeds |" in text
+
+
 @pytest.mark.figures
 def test_publish_copies_what_the_report_shows(results, capsys):
     folder = results / "measured" / "mnist_logreg"

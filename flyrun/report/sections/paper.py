@@ -53,7 +53,14 @@ def against_the_paper(rows: list[Row], first: Metric) -> View:
     """Ours beside the paper's; ours alone where it has no values."""
     paper = any(known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
-    return columns.table(title, METRICS, rows, first)
+    pairs = zip(_MEASURED, _PAPERS, strict=True)
+    return columns.table(title, [one for pair in pairs for one in _beside(*pair, rows)], rows, first)
+
+
+def _beside(ours: Metric, theirs: Metric, rows: list[Row]) -> tuple[Metric, Metric]:
+    """A column of the paper's beside ours, or under a heading that says what it is where ours is empty."""
+    alone = not any(known(row[ours.name]) for row in rows)
+    return ours, replace(theirs, head=f"paper's {ours.head}") if alone else theirs
 
 
 def views_of_several(table: pd.DataFrame) -> list[View]:
