@@ -289,5 +289,16 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
     if wanted in options("experiment"):
         known = f"run it first: flyrun experiment={wanted}"
     elif there:
-        known = f"there are {listing(there)}{did_you_mean(wanted, there)}"
+        known = f"choose from {listing(there)}{did_you_mean(wanted, there)}"
     raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")
+
+
+def find_chains(wanted: str, results_dir: str | Path) -> Path:
+    """The same of a run that has arms. Raises StoreError for one of `flyrun fit`, which has none."""
+    folder = find_run(wanted, results_dir)
+    if not read_run(folder)["arms"]:
+        raise StoreError(
+            f"{wanted}: is a fit of a table, not arms of an experiment; "
+            f"`flyrun report {wanted}` shows it, `flyrun compare` compares two"
+        )
+    return folder

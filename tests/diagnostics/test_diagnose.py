@@ -37,3 +37,6 @@ def test_stored_draws_are_diagnosed(tmp_path, monkeypatch, capsys):
     assert float(capsys.readouterr().out.split("p ")[1].split(",")[0]) < 0.01
     assert main(["diagnose", "long", "--arm", "nobody"]) == 2
     assert "diagnose: no finished arm nobody; choose from sgld_cv" in capsys.readouterr().err
+    next((tmp_path / "results/runs/long").rglob("done")).unlink()
+    assert main(["diagnose", "long"]) == 2
+    assert "long: no chain is finished; `flyrun report long` says what is missing" in capsys.readouterr().err

@@ -86,6 +86,11 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
     assert "the first foretells rows better" in said.stdout
     words = ("compare", "both", "HEAD")
     assert "HEAD: is no fit" in flyrun(tmp_path, *words).stderr
+    for words in (["publish", "both"], ["report", "both", "none"], ["diagnose", "both"]):
+        refused = flyrun(tmp_path, *words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "both: is a fit of a table, not arms of an experiment; `flyrun report both`" in refused.stderr
+    assert not (tmp_path / "results/measured").exists()
     fit("t.csv", "y", name="fewer", features=["a", "c"], rows=300)
     with pytest.raises(ConfigError, match="not of the same rows"):
         loo.compare(tmp_path / "results/runs/both", tmp_path / "results/runs/fewer")

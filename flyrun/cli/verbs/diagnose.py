@@ -5,21 +5,24 @@ import argparse
 from flyrun.cli.verb import Verb, text, whole
 from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
 from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run, open_cells
+from flyrun.errors import ConfigError, StoreError
+from flyrun.runner.store import find_chains, open_cells
 
 
 def run(given: argparse.Namespace) -> int:
     """Print a line a finished cell; 1 where none has draws."""
     from flyrun.accuracy.without_reference import of_cell  # late: NumPy, numba
-    from flyrun.errors import StoreError  # late, with it
 
-    folder = find_run(given.run, given.results_dir)
+    folder = find_chains(given.run, given.results_dir)
     cells = [cell for cell in open_cells(folder) if cell.state == "done"]
     arms = list(dict.fromkeys(cell.arm for cell in cells))
+    if not arms:
+        raise StoreError(
+            f"{given.run}: no chain is finished; `flyrun report {given.run}` says what is missing"
+        )
     if given.arm and given.arm not in arms:
-        known = f"choose from {listing(arms)}" if arms else "nothing is finished"
-        raise ConfigError(f"diagnose: no finished arm {given.arm}; {known}{did_you_mean(given.arm, arms)}")
+        close = did_you_mean(given.arm, arms)
+        raise ConfigError(f"diagnose: no finished arm {given.arm}; choose from {listing(arms)}{close}")
     told = 0
     for cell in cells:
         if given.arm in (None, cell.arm):
