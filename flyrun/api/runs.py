@@ -35,11 +35,14 @@ def run(experiment: str, overrides: Sequence[str] = (), config_dirs: Sequence[st
 
 
 class Run:
-    """A finished run. folder: where its files are, as results/runs/NAME."""
+    """A finished run. folder: where its files are, as results/runs/NAME.
+
+    Raises StoreError where that is none, or is a fit's.
+    """
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        self._about = store.read_run(self.folder)
+        self._about = store.read_chains(self.folder)
 
     @property
     def arms(self) -> list[str]:

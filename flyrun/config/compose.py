@@ -135,7 +135,7 @@ class _Composer:
         options = {
             one.group: one.value for one in root.defaults_list if not (one.is_self() or one.is_override())
         }
-        if self._experiment is None or self.search:  # in this order: what is refused is so with either
+        if self.search or self._experiment is None:
             return None
         included, own = self._experiment
         if not included.keys() | self.choices.keys() <= options.keys():

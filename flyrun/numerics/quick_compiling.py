@@ -2,8 +2,8 @@
 
 numba optimises every compiled function, emits machine code for it and wraps it for Python, also where only
 other compiled functions call it; half of compiling goes into that. Here such functions are merely linked into
-what calls them, which is optimised at LLVM's first level with its loops vectorised, but not unrolled, nor
-their addresses reduced (LLVM's loop strength reduction): these take a third of LLVM's time. The numbers are
+what calls them, which is optimised at LLVM's first level, its loops vectorised, but not unrolled nor their
+addresses reduced (LLVM's loop strength reduction): these two take a quarter of LLVM's time. The numbers are
 the same. The loops come out otherwise, and a random walk's steps take about a tenth longer, so this is not
 the default.
 """

@@ -132,6 +132,17 @@ def read_run(run_dir: Path) -> dict[str, Any]:
     return stored
 
 
+def read_chains(run_dir: Path) -> dict[str, Any]:
+    """The same of a run that has arms. Raises StoreError for one of `flyrun fit`, which has none."""
+    stored = read_run(run_dir)
+    if not stored["arms"]:
+        raise StoreError(
+            f"{run_dir}: is a fit of a table, not arms of an experiment; "
+            f"`flyrun report {run_dir}` shows it, `flyrun compare` compares two"
+        )
+    return stored
+
+
 def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
     """Write run.json for the arms asked now, keeping the comparable arms that an earlier call ran.
 
@@ -294,11 +305,7 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
 
 
 def find_chains(wanted: str, results_dir: str | Path) -> Path:
-    """The same of a run that has arms. Raises StoreError for one of `flyrun fit`, which has none."""
+    """The same of a run that has arms."""
     folder = find_run(wanted, results_dir)
-    if not read_run(folder)["arms"]:
-        raise StoreError(
-            f"{wanted}: is a fit of a table, not arms of an experiment; "
-            f"`flyrun report {wanted}` shows it, `flyrun compare` compares two"
-        )
+    read_chains(folder)
     return folder

@@ -39,4 +39,4 @@ def test_stored_draws_are_diagnosed(tmp_path, monkeypatch, capsys):
     assert "diagnose: no finished arm nobody; choose from sgld_cv" in capsys.readouterr().err
     next((tmp_path / "results/runs/long").rglob("done")).unlink()
     assert main(["diagnose", "long"]) == 2
-    assert "long: no chain is finished; `flyrun report long` says what is missing" in capsys.readouterr().err
+    assert "no chain is finished; `flyrun report results/runs/long` says what" in capsys.readouterr().err

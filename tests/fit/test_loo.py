@@ -6,8 +6,9 @@ import pytest
 from scipy.special import logsumexp
 
 from flyrun.api.fits import fit
+from flyrun.api.runs import Run
 from flyrun.data.table import frames
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, StoreError
 from flyrun.fitting import by_weights, finished, loo, weighted_draws
 from flyrun.fitting.rows_posterior import Posterior
 from tests.in_process import flyrun
@@ -89,8 +90,11 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
     for words in (["publish", "both"], ["report", "both", "none"], ["diagnose", "both"]):
         refused = flyrun(tmp_path, *words)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "both: is a fit of a table, not arms of an experiment; `flyrun report both`" in refused.stderr
+        assert "results/runs/both: is a fit of a table" in refused.stderr
+        assert "`flyrun report results/runs/both` shows it" in refused.stderr
     assert not (tmp_path / "results/measured").exists()
+    with pytest.raises(StoreError, match="is a fit of a table"):
+        Run("results/runs/both")
     fit("t.csv", "y", name="fewer", features=["a", "c"], rows=300)
     with pytest.raises(ConfigError, match="not of the same rows"):
         loo.compare(tmp_path / "results/runs/both", tmp_path / "results/runs/fewer")

@@ -17,9 +17,7 @@ def run(given: argparse.Namespace) -> int:
     cells = [cell for cell in open_cells(folder) if cell.state == "done"]
     arms = list(dict.fromkeys(cell.arm for cell in cells))
     if not arms:
-        raise StoreError(
-            f"{given.run}: no chain is finished; `flyrun report {given.run}` says what is missing"
-        )
+        raise StoreError(f"{folder}: no chain is finished; `flyrun report {folder}` says what is missing")
     if given.arm and given.arm not in arms:
         close = did_you_mean(given.arm, arms)
         raise ConfigError(f"diagnose: no finished arm {given.arm}; choose from {listing(arms)}{close}")
