@@ -20,13 +20,14 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
     """Build the report of a run anew and copy it to <out>/<the run's name>; returns the files written.
 
     Of the figures the PNG, which report.md shows; those of an earlier report go. Raises StoreError where
-    a cell is not finished, a figure shows nothing or too much, or the folder cannot be written.
+    it is a fit's, a cell is not finished, a figure shows nothing or too much, or the folder cannot be
+    written.
     """
-    report = build(run_dir)
+    run, report = store.read_chains(run_dir), build(run_dir)
     if not report.complete:
         raise StoreError(
             f"{run_dir}: not every cell is finished, so nothing was published; "
-            f"`flyrun report {run_dir.name}` says what is missing"
+            f"`{store.report_of(run_dir)}` says what is missing"
         )
     if report.faults:
         raise StoreError(
@@ -47,7 +48,6 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             content = source.read_bytes()
             files.write_bytes(target, _small(content) if source.suffix == ".png" else content)
-        run = store.read_run(run_dir)
         files.write_text(folder / SETTINGS, as_text(run["command"], settings.stored(run)))
     return [*targets, folder / SETTINGS]
 

@@ -163,7 +163,7 @@ class _Composer:
             return None  # Hydra refuses it
         if not all(one.is_override() and one.package is None and one.group[0] == "/" for one in included):
             return None
-        chosen: dict[str, Any] = {}
+        chosen: dict[str, str] = {}
         for one in included:
             group, file = one.group.lstrip("/"), f"experiment={self.choices['experiment']}"
             if group in chosen:

@@ -13,6 +13,7 @@ from flyrun.config.schema import flat, show
 from flyrun.errors import ConfigError
 from flyrun.report.arms import Run
 from flyrun.report.build import ReportResult, load, write
+from flyrun.runner.store import read_chains
 
 _PROBLEM = ("dataset", "model", "prior")
 
@@ -21,11 +22,14 @@ def build_of_several(folders: list[Path], out: Path, console: Console | None = N
     """Write the report of runs of one problem to the folder `out`, and print it when a console is given.
 
     An arm keeps its name where no other has it, else it is run/arm. Raises ConfigError where the runs'
-    problems differ or one is named twice, StoreError where one is missing or `out` cannot be written.
+    problems differ or one is named twice, StoreError where one is missing or a fit's, or `out` cannot be
+    written.
     """
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):
         raise ConfigError(f"report: {max(names, key=names.count)} is named twice; name each run once")
+    for folder in folders:
+        read_chains(folder)  # a fit has none
     runs = [load(folder) for folder in folders]
     _refuse_other_problems(names, runs)
     with files.writing(out, "choose another out="):

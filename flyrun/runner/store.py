@@ -137,10 +137,15 @@ def read_chains(run_dir: Path) -> dict[str, Any]:
     stored = read_run(run_dir)
     if not stored["arms"]:
         raise StoreError(
-            f"{run_dir}: is a fit of a table, not arms of an experiment; "
-            f"`flyrun report {run_dir}` shows it, `flyrun compare` compares two"
+            f"{run_dir}: is a fit of a table, not arms of an experiment; `{report_of(run_dir)}` shows it, "
+            "`flyrun compare` compares two"
         )
     return stored
+
+
+def report_of(run_dir: Path) -> str:
+    """What to type to see a run's report, wherever its folder is."""
+    return shlex.join(["flyrun", "report", str(run_dir)])
 
 
 def write_run(run_dir: Path, entry: dict[str, Any]) -> list[str]:
@@ -302,10 +307,3 @@ def find_run(wanted: str, results_dir: str | Path) -> Path:
     elif there:
         known = f"choose from {listing(there)}{did_you_mean(wanted, there)}"
     raise StoreError(f"{wanted or repr(wanted)}: no such run under {Path(results_dir) / 'runs'}; {known}")
-
-
-def find_chains(wanted: str, results_dir: str | Path) -> Path:
-    """The same of a run that has arms."""
-    folder = find_run(wanted, results_dir)
-    read_chains(folder)
-    return folder

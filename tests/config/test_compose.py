@@ -295,6 +295,12 @@ def write(folder, path: str, text: str) -> None:
     (folder / path).write_text(text)
 
 
+def write_experiment(folder, text: str, name="mine") -> None:
+    """An experiment of one arm, and what else is said in it."""
+    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
+    write(folder, f"experiment/{name}.yaml", f"# @package _global_\ndefaults:\n{chosen}{text}\n")
+
+
 def test_options_of_ones_own(tmp_path):
     write(tmp_path, "protocol/mine.yaml", "name: mine\nseeds: 1\niterations: 20\nburn_in: 10\n")
     text = """# @package _global_
@@ -319,9 +325,7 @@ arms:
 
 
 def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
-    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
-    words = "hydra: {job: {name: '${hydra.mode}'}}\narms: {a: [protocol.seeds=-1]}\n"
-    write(tmp_path, "experiment/mine.yaml", f"# @package _global_\ndefaults:\n{chosen}{words}")
+    write_experiment(tmp_path, "hydra: {job: {name: '${hydra.mode}'}}\narms: {a: [protocol.seeds=-1]}")
     refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine")
     assert "protocol.seeds=-1: must be" in refused.stderr
 
@@ -338,19 +342,16 @@ def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
     ],
 )
 def test_an_experiment_whose_choices_are_in_doubt_is_refused(tmp_path, line, text):
-    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
-    head = f"# @package _global_\ndefaults:\n{chosen}  - {line}\n"
-    write(tmp_path, "experiment/mine.yaml", f"{head}arms: {{a: []}}\n")
+    write_experiment(tmp_path, f"  - {line}\narms: {{a: []}}")
     refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine", "prior=laplace")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert text in refused.stderr
 
 
 def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
-    head = "# @package _global_\ndefaults:\n"
-    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
-    write(tmp_path, "experiment/theirs.yaml", f"{head}{chosen}prior: {{scale: -7}}\n")
-    write(tmp_path, "experiment/mine.yaml", f"{head}  - theirs\narms: {{a: [prior=laplace]}}\n")
+    write_experiment(tmp_path, "prior: {scale: -7}", "theirs")
+    text = "# @package _global_\ndefaults:\n  - theirs\narms: {a: [prior=laplace]}\n"
+    write(tmp_path, "experiment/mine.yaml", text)
     refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine")
     assert "prior.scale=-7" in refused.stderr
 
@@ -376,9 +377,7 @@ def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_
 )
 @pytest.mark.parametrize("words", [[], ["protocol=smoke"]])
 def test_bad_experiment_files_in_one_line(tmp_path, content, text, words):
-    head = "# @package _global_\ndefaults:\n"
-    chosen = "".join(f"  - override /{word.replace('=', ': ')}\n" for word in ALONE)
-    write(tmp_path, "experiment/bad.yaml", head + chosen + content + "\n")
+    write_experiment(tmp_path, content, "bad")
     with pytest.raises(ConfigError) as caught:
         compose_job(["experiment=bad", *words], [tmp_path])
     assert text in str(caught.value)

@@ -1,5 +1,7 @@
 """Leave-one-out against refits without each row, and against all rows where it looks at some."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,6 +100,11 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
     fit("t.csv", "y", name="fewer", features=["a", "c"], rows=300)
     with pytest.raises(ConfigError, match="not of the same rows"):
         loo.compare(tmp_path / "results/runs/both", tmp_path / "results/runs/fewer")
+    (tmp_path / "results").rename(tmp_path / "my results")
+    said = flyrun(tmp_path, "publish", "both", "--results-dir", "my results").stderr
+    remedy = shlex.split(said.split("`")[1])
+    assert remedy == ["flyrun", "report", "my results/runs/both"]
+    assert flyrun(tmp_path, *remedy[1:]).returncode == 0
 
 
 @pytest.mark.parametrize("model", ["ordinal", "softmax", "student_t", "negative_binomial"])

@@ -6,18 +6,19 @@ from flyrun.cli.verb import Verb, text, whole
 from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.errors import ConfigError, StoreError
-from flyrun.runner.store import find_chains, open_cells
+from flyrun.runner.store import find_run, open_cells, read_chains, report_of
 
 
 def run(given: argparse.Namespace) -> int:
     """Print a line a finished cell; 1 where none has draws."""
     from flyrun.accuracy.without_reference import of_cell  # late: NumPy, numba
 
-    folder = find_chains(given.run, given.results_dir)
+    folder = find_run(given.run, given.results_dir)
+    read_chains(folder)  # a fit has none
     cells = [cell for cell in open_cells(folder) if cell.state == "done"]
     arms = list(dict.fromkeys(cell.arm for cell in cells))
     if not arms:
-        raise StoreError(f"{folder}: no chain is finished; `flyrun report {folder}` says what is missing")
+        raise StoreError(f"{folder}: no chain is finished; `{report_of(folder)}` says what is missing")
     if given.arm and given.arm not in arms:
         close = did_you_mean(given.arm, arms)
         raise ConfigError(f"diagnose: no finished arm {given.arm}; choose from {listing(arms)}{close}")

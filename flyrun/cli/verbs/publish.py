@@ -3,7 +3,7 @@
 import argparse
 
 from flyrun.cli.verb import Verb, path
-from flyrun.runner.store import find_chains
+from flyrun.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
@@ -11,7 +11,7 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.compare.publish import publish  # late: help and Tab need no pandas
 
     for name in given.runs:
-        written = publish(find_chains(name, given.results_dir), given.out)
+        written = publish(find_run(name, given.results_dir), given.out)
         print(f"{name}: {len(written)} files in {written[0].parent}")
     return 0
 

@@ -4,7 +4,7 @@ import argparse
 
 from flyrun.cli.verb import Verb, path
 from flyrun.errors import ConfigError
-from flyrun.runner.store import find_chains, find_run
+from flyrun.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
@@ -21,8 +21,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(
             "report: --out is for the report of several runs; a run's own report is in its folder"
         )
-    find = find_chains if len(names) > 1 else find_run
-    folders, console = [find(name, given.results_dir) for name in names], Console(highlight=False)
+    folders, console = [find_run(name, given.results_dir) for name in names], Console(highlight=False)
     if len(folders) > 1:
         default = given.results_dir / "runs" / "+".join(folder.name for folder in folders)
         build_of_several(folders, given.out or default, console)
