@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +26,7 @@ def checked_out(revision: str) -> Iterator[Path]:
     if not paths.in_checkout():
         raise ConfigError(f"check --against {revision}: flyrun runs from a wheel; run it in a git checkout")
     with tempfile.TemporaryDirectory(prefix="flyrun-against-") as name:
-        folder, archive = Path(name) / "checkout", Path(name) / "files.tar"
+        folder, archive = Path(name) / "checkout", Path(name) / "files.zip"
         try:
             words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
             known = git.ask(root, *words)
@@ -38,8 +38,8 @@ def checked_out(revision: str) -> Iterator[Path]:
         if known.returncode or packed.returncode:
             why = packed.stderr.strip().splitlines()[-1] if known.returncode == 0 else "no such revision"
             raise ConfigError(f"check --against {revision}: {why}; name a commit of {root}, such as HEAD~1")
-        with tarfile.open(archive) as files:
-            files.extractall(folder, filter="data")
+        with zipfile.ZipFile(archive) as files:
+            files.extractall(folder)
         yield folder
 
 
