@@ -74,10 +74,8 @@ class _Regression(BaseEstimator):
                 made = self._answer(name, aim, model, table)
         except FlyrunError as error:
             raise ValueError(str(error)) from error
-        if not made.agreed:
-            warnings.warn(
-                "the chains do not agree yet; a larger budget helps", ConvergenceWarning, stacklevel=3
-            )
+        if made.doubt:
+            warnings.warn(made.doubt.replace("--budget", "budget"), ConvergenceWarning, stacklevel=3)
 
     def _answer(self, name: str, aim: str, model: str, table: dict[str, Any]) -> by_weights.Answer:
         priors = tuple(typed_prior(term, one) for term, one in (self.priors or {}).items())
@@ -86,9 +84,10 @@ class _Regression(BaseEstimator):
         read, one = read_table.read(request), family(model)
         told = read_table.priors_of(request, read.layout)
         posterior = table_posterior.posterior_of(read.dataset, one, told)
-        found = by_weights.draw(posterior, self.seed)
+        clock = Clock()
+        found = by_weights.draw(posterior, self.seed, clock.spent(request.budget))
         if found.why:
-            made = by_weights.by_hmc(request, read, posterior, found, Clock(), self.seed)
+            made = by_weights.by_hmc(request, read, posterior, found, clock, self.seed)
         else:
             made = by_weights.by_weights(read, posterior, found)
         fitted = predict.of_draws(read.layout, one.link, one, {"model": model}, made.even)

@@ -86,7 +86,7 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
         read_table.refuse_to_replace(read_table.folder_of(request), settings)
     if read_table.asks_for_chains(request):
         return _by_rounds(request, read, clock, screen)
-    was_read = clock.seconds()
+    was_read, spent = clock.seconds(), clock.spent(request.budget)
     told = read_table.priors_of(request, read.layout)
     posterior = table_posterior.posterior_of(read.dataset, family(model), told)
     if request.groups:
@@ -95,8 +95,8 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     for line in (*about, *by_weights.prior_lines(request, read, posterior)):
         say(line)
     if isinstance(posterior, grouped_table.OfTable):
-        made = by_weights.by_groups(read, posterior)
-    elif (found := by_weights.draw(posterior)).why:
+        made = by_weights.by_groups(read, posterior, spent)
+    elif (found := by_weights.draw(posterior, spent=spent)).why:
         say(f"weighted draws are not used, because {found.why}: chains are run instead")
         plain = not (request.priors or read.dataset.beside)  # all that Firefly's chains know
         if model in _FIREFLY and plain and len(posterior.rows) >= _FIREFLY_PAYS:
@@ -104,8 +104,8 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
         made = by_weights.by_hmc(request, read, posterior, found, clock)
     else:
         made = by_weights.by_weights(read, posterior, found)
-    spent = {"read": was_read, "draws": clock.seconds() - was_read}
-    return _finish(request, screen, clock, report, spent, read, posterior, made)
+    phases = {"read": was_read, "draws": clock.seconds() - was_read}
+    return _finish(request, screen, clock, report, phases, read, posterior, made)
 
 
 def _finish(
@@ -133,12 +133,10 @@ def _finish(
     path = folder / store.POSTERIOR
     opens = f'xarray.open_datatree("{path}", engine="h5netcdf")'
     say(f"posterior: {path}; open it with {opens} or ArviZ")
-    if not made.agreed:
-        screen.warn(
-            f"the chains do not agree yet; a longer --budget runs longer: see {folder / 'report.html'}"
-        )
+    if made.doubt:
+        screen.warn(f"{made.doubt}: see {folder / 'report.html'}")
     screen.table(folder, posterior=path)
-    return DONE if made.agreed else UNTRUSTED
+    return UNTRUSTED if made.doubt else DONE
 
 
 def _by_rounds(request: Request, read: read_table.ReadTable, clock: Clock, screen: Any) -> int:

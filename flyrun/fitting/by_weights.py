@@ -1,6 +1,8 @@
 """A fit without compiled code: weighted draws or, where these are refused, HMC on all rows; and its files."""
 
+import math
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from flyrun import __version__, files
+from flyrun.config.schema import listing
+from flyrun.errors import ConfigError
 from flyrun.fitting import (
     coefficients,
     even_draws,
@@ -16,11 +20,13 @@ from flyrun.fitting import (
     predictive_checks,
     priors,
     ratios,
+    sound,
     weighted_draws,
 )
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
 from flyrun.fitting.groups.stored_effects import Effects, stored_as
+from flyrun.fitting.proposal import Several
 from flyrun.fitting.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -31,6 +37,7 @@ from flyrun.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
+_FEWEST_DRAWS = 20  # of a chain, of which anything can be said
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
 _EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
@@ -42,7 +49,8 @@ _FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
 class Answer:
     """What a fit found. even: draws of even weight, (C, T, ...), by name; weighted: those with weights.
 
-    chains: how many there are to compare; 0 of weighted draws. agreed: whether the answer can be trusted.
+    chains: how many there are to compare; 0 of weighted draws. doubt: why the answer is not to be trusted
+    yet; "" where it is.
     scan: of many files, what was read and moved.
     groups: their effects, a factor each.
     """
@@ -52,51 +60,71 @@ class Answer:
     even: dict[str, np.ndarray]
     weighted: dict[str, np.ndarray]
     chains: int
-    agreed: bool
+    doubt: str
     caveats: list[str]
     scan: dict[str, Any] = field(default_factory=dict)
     groups: tuple[Effects, ...] = ()
 
 
-def draw(posterior: Posterior, seed: int = _SEED) -> weighted_draws.Weighted:
-    """Weighted draws; their `why` says why they are not to be used, if they are not."""
+def draw(
+    posterior: Posterior, seed: int = _SEED, spent: Callable[[], bool] = weighted_draws.never
+) -> weighted_draws.Weighted:
+    """Weighted draws; their `why` says why they are not to be used, if they are not. spent: as of Clock."""
     with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
-        return weighted_draws.fit(posterior, seed)
+        return weighted_draws.fit(posterior, seed, spent)
 
 
-def by_weights(read: ReadTable, posterior: Posterior, found: weighted_draws.Weighted) -> Answer:
-    """The answer of weighted draws that are to be used."""
-    draws = _own_scales(posterior, found.x, read)
-    rows = coefficients.summarise_weighted(draws, found.weights, read.layout)
-    walked = _walked(found)
-    even = {name: values[walked] for name, values in draws.items()}
-    kept = {} if found.independent else draws | {"log_weight": found.log_weight}
-    if (found.sign < 0).any():
-        kept["sign"] = found.sign.astype(np.int8)
-    kept = {name: values[:_MOST_STORED] for name, values in kept.items()}  # any of them stand for all
-    caveats = _caveats(read, posterior, *found.moments())
-    return Answer(how(posterior, found), rows, even, kept, 0, True, caveats)
+def by_weights(read: ReadTable, posterior: Posterior, drawn: weighted_draws.Weighted) -> Answer:
+    """The answer of weighted draws that are to be used. FlyrunError where they can be of no posterior."""
+    return _of_even(read, posterior, drawn, _even(drawn))
 
 
-def _walked(found: weighted_draws.Weighted) -> np.ndarray:
+def _even(drawn: weighted_draws.Weighted) -> np.ndarray:
     """Which of the weighted draws, (C, T), those of even weight are."""
-    return even_draws.walk(found.log_weight, found.sign, np.random.default_rng(_SEED + 1))
+    return even_draws.resampled(drawn.weights, np.random.default_rng(_SEED + 1))
 
 
-def by_groups(read: ReadTable, posterior: OfTable) -> Answer:
+def _of_even(
+    read: ReadTable, posterior: Posterior, drawn: weighted_draws.Weighted, even: np.ndarray
+) -> Answer:
+    """As `by_weights`; even: as of `_even`."""
+    sound.refuse_unsound(posterior, read.layout.names, drawn.x, drawn.weights)
+    draws = _own_scales(posterior, drawn.x, read)
+    rows = coefficients.summarise_weighted(draws, drawn.weights, read.layout)
+    # any of them stand for all, as long as enough of these are effective
+    most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
+    kept = {name: values[:most] for name, values in draws.items()} | {"log_weight": drawn.log_weight[:most]}
+    if (drawn.sign < 0).any():
+        kept["sign"] = drawn.sign[:most].astype(np.int8)
+    weights = drawn.weights[:most]
+    sound.refuse_few(float(weights.sum() ** 2 / (weights**2).sum()), "weighted")
+    sound.refuse_few(even_draws.effective(even), "even")
+    doubt = drawn.unchecked and f"{drawn.unchecked}; a longer --budget checks them"
+    return Answer(
+        how(posterior, drawn),
+        rows,
+        {name: values[even] for name, values in draws.items()},
+        {} if drawn.independent else kept,
+        0,
+        doubt,
+        [*filter(None, [doubt]), *_caveats(read, posterior, *drawn.moments())],
+    )
+
+
+def by_groups(read: ReadTable, posterior: OfTable, spent: Callable[[], bool]) -> Answer:
     """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
     with one_blas_thread():  # as above
-        drawn = draw_groups(posterior, _SEED)
+        drawn = draw_groups(posterior, _SEED, spent)
     if drawn.weighted.why:
         raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
-    made = by_weights(read, posterior, drawn.weighted)
-    walked = _walked(drawn.weighted).ravel()
+    even = _even(drawn.weighted)
+    made = _of_even(read, posterior, drawn.weighted, even)
     cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
     most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
-    count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, len(walked))
-    which = np.arange(count) * len(walked) // count
+    count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, even.size)
+    which = np.arange(count) * even.size // count
     with one_blas_thread():
-        effects = posterior.effects_of(drawn.weighted.x[walked[which]], which, _SEED + 3)
+        effects = posterior.effects_of(drawn.weighted.x[even.ravel()[which]], which, _SEED + 3)
     return replace(made, how=f"{made.how}; {drawn.words}", groups=effects)
 
 
@@ -104,29 +132,62 @@ def by_hmc(
     request: Request,
     read: ReadTable,
     posterior: Posterior,
-    found: weighted_draws.Weighted,
+    refused: weighted_draws.Weighted,
     clock: Clock,
     seed: int = _SEED,
 ) -> Answer:
-    """The answer of chains on all rows, which go on until they agree or the budget ends."""
+    """The answer of chains on all rows, which go on until they agree or the budget ends.
+
+    ConfigError where the budget leaves no time for a draw, FlyrunError for draws of no posterior.
+    """
     most = min(request.budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
-    x, length = np.empty((hmc_on_rows.CHAINS, 0, posterior.size)), min(_FIRST, most)
+    centres = refused.proposal.centre[None] if refused.modes is None else refused.modes.centres
+    count, length = max(hmc_on_rows.CHAINS, len(centres)), min(_FIRST, most)
+    x = np.empty((count, 0, posterior.size))
+    spent = clock.spent(request.budget)
     with one_blas_thread():
         rng = np.random.default_rng(seed + 2)
-        centres = found.modes if len(found.modes) else found.proposal.centre[None]
-        chains = hmc_on_rows.Sampler(posterior, centres, found.proposal.root, rng)
+        chains = hmc_on_rows.Sampler(
+            posterior, centres, refused.proposal.root, rng, count, spent=spent, several=refused.modes
+        )
         while True:
             x = np.concatenate([x, chains.draw(length)], axis=1)
+            if x.shape[1] < _FEWEST_DRAWS:
+                raise ConfigError(
+                    f"--budget {request.budget}: ended before chains made {_FEWEST_DRAWS} draws each, which "
+                    f"are needed because {refused.why}; give a longer --budget"
+                )
             even = _own_scales(posterior, x, read)
             rows = coefficients.summarise_chains(even, read.layout)
-            agreed = coefficients.agreed(rows)
+            agreed = coefficients.agreed(rows) and (refused.modes is None or refused.modes.connected(x))
             length = min(x.shape[1], most - x.shape[1])
-            if agreed or length < 1 or clock.seconds() > 0.5 * request.budget.seconds:
+            if agreed or length < 1 or spent():
                 break
     flat = x.reshape(-1, posterior.size)
+    sound.refuse_unsound(posterior, read.layout.names, flat)
     caveats = _caveats(read, posterior, flat.mean(axis=0), np.cov(flat.T))
-    said = f"{hmc_on_rows.CHAINS} chains of {x.shape[1]:,} draws by Hamiltonian Monte Carlo on all rows"
-    return Answer(f"{said}, because {found.why}", rows, even, {}, hmc_on_rows.CHAINS, agreed, caveats)
+    doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
+    if refused.modes is not None:
+        caveats.insert(0, _by_mode(read, refused.modes, flat, even["beta"].reshape(len(flat), -1)))
+        if doubt:
+            doubt = (
+                "the chains have not passed between the posterior's modes often enough to tell their shares"
+            )
+            caveats.insert(1, doubt)
+    how = f"{count} chains of {x.shape[1]:,} draws by Hamiltonian Monte Carlo on all rows"
+    how += "" if refused.modes is None else f", with jumps between {len(centres)} modes"
+    return Answer(f"{how}, because {refused.why}", rows, even, {}, count, doubt, caveats)
+
+
+def _by_mode(read: ReadTable, modes: Several, x: np.ndarray, beta: np.ndarray) -> str:
+    """That a posterior has several modes, by draws x (S, P) and coefficients (S, D) of these."""
+    near = modes.nearest(x)
+    share = np.bincount(near, minlength=len(modes.parts)) / len(x)
+    means = np.array([beta[near == k].mean(axis=0) for k in np.flatnonzero(share)])
+    most = int((np.ptp(means, axis=0) / beta.std(axis=0)).argmax())
+    name, shares = read.layout.names[most], share[share > 0]
+    each = listing(f"{means[k, most]:.3g} ({100 * part:.2g} %)" for k, part in enumerate(shares))
+    return f"the posterior has several modes, which a mean does not show: {name} is about {each}"
 
 
 def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
@@ -232,7 +293,7 @@ def write(
         "layout": asdict(layout),
         "link": posterior.family.link,
         "chains": made.chains,
-        "agreed": made.agreed,
+        "agreed": not made.doubt,
         "standardize": table.standardize,
         "queries": posterior.queries,
         "coefficients": priors.beside(

@@ -1,29 +1,25 @@
-"""Draws of even weight from weighted ones, by independence Metropolis-Hastings over them.
+"""Draws of even weight from weighted ones.
 
-A chain walks through weighted draws in the order in which they were made and goes to the next one with
-probability min(1, w'/w): its draws follow the posterior, whose weights may be unbiased estimates (Andrieu &
-Roberts 2009). What comes first is left out, and begins at a draw taken by weight.
+Systematic resampling takes each draw as often as its share of all weight says, up to one time more or less
+(Kitagawa 1996). It keeps the order, so that copies of a draw follow one another and a chain's autocorrelation
+tells of them. It serves weights that are unbiased estimates too; draws of negative weight are left out.
 """
 
 import numpy as np
 
 CHAINS = 4
-_LEFT_OUT = 0.2  # of each chain
-_MOST = 1_000  # draws of a chain that are kept, evenly spaced; up to twice as many
+_LENGTH = 1_000  # of a chain
 
 
-def walk(log_weight: np.ndarray, sign: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Indices, (CHAINS, T), into weighted draws of log weights (S,) and these signs."""
-    usable = np.where(sign > 0, log_weight, -np.inf)
-    each = len(usable) // CHAINS
-    weights = np.exp(usable - usable.max())
-    here = rng.choice(len(usable), CHAINS, p=weights / weights.sum())
-    way = np.arange(CHAINS * each).reshape(CHAINS, each)
-    luck = np.log(rng.random((CHAINS, each)))
-    found = np.empty((CHAINS, each), dtype=np.int64)
-    for step in range(each):
-        there = way[:, step]
-        here = np.where(luck[:, step] < usable[there] - usable[here], there, here)
-        found[:, step] = here
-    kept = found[:, int(_LEFT_OUT * each) :]
-    return kept[:, :: max(1, kept.shape[1] // _MOST)]
+def resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Indices, (CHAINS, T), into draws of these weights, (S,)."""
+    below = np.cumsum(np.maximum(weights, 0.0))
+    at = (rng.random() + np.arange(CHAINS * _LENGTH)) * (below[-1] / (CHAINS * _LENGTH))
+    which = np.minimum(np.searchsorted(below, at, side="right"), len(weights) - 1)
+    return which.reshape(CHAINS, _LENGTH)
+
+
+def effective(which: np.ndarray) -> float:
+    """How many draws of even weight are worth what these indices, copies among them, are."""
+    copies = np.unique(which, return_counts=True)[1].astype(float)
+    return float(copies.sum() ** 2 / (copies**2).sum())

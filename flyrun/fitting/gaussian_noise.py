@@ -4,6 +4,7 @@ With X'X, X'y and y'y all of the posterior is known: given σ the coefficients a
 is a function of one number, worked out on a grid and inverted. Exact for any number of rows and columns.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ _LOWEST = 16.0  # below the log of sd_y, where the grid begins
 _SAFE = 9.0  # nats that the density must have fallen by there
 # Sums of squares have so many digits: what they leave below is rounding, and would be mass where σ is small.
 _DIGITS = 1e-9
+_NONE = 1e-7  # of a target's sd: squares of such a noise are rounding
 _LEAST_SIZE = 1e-8  # of an eigenvalue, by the largest, that the split below divides by
 
 
@@ -93,10 +95,7 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
         kept = np.flatnonzero(height > height.max() - _DEPTH)
         low, high = grid[max(kept[0] - 1, 0)], grid[min(kept[-1] + 1, _POINTS - 1)]
     if at_floor > height.max() - _SAFE:
-        raise FlyrunError(
-            "the columns explain the target to its last digits, so that no noise is left to fit; leave out "
-            "the column that holds the answer with --drop"
-        )
+        raise _refused(posterior)
     density = np.exp(height - height.max())
     below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
     a = np.interp(rng.random(n), below / below[-1], grid)
@@ -104,3 +103,40 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
     precision = size / variance + 1.0
     away = along / variance / precision + rng.standard_normal((n, width)) / np.sqrt(precision)
     return np.column_stack([prior.mean + (away @ basis.T) * prior.sd, a])
+
+
+def lowest(posterior: Posterior) -> float:
+    """The log of the noise's sd below which it cannot be told from 0."""
+    target = posterior.rows.target
+    spread = float(np.std(target[:_BLOCK])) if len(target) > 1 else 1.0
+    return float(np.log(max(_NONE * spread, 1e-300)))
+
+
+def refuse_none(posterior: Posterior, log_sigma: float) -> None:
+    """Raise FlyrunError where the noise's sd, of this log, cannot be told from 0, or is no number."""
+    if not log_sigma > lowest(posterior):
+        raise _refused(posterior)
+
+
+def refuse_unbounded(
+    posterior: Posterior, at: np.ndarray, place: int, log_density: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """Raise FlyrunError where a density rises on from its mode, (P,), as the noise's sd falls to 0.
+
+    place: of the log of that sd in x; log_density: (S,) of x (S, P).
+    """
+    x = np.stack([at, at, at])
+    x[1:, place] = lowest(posterior), 0.5 * (at[place] + lowest(posterior))
+    here, *below = log_density(x)
+    if not max(below) < here:
+        raise _refused(posterior)
+
+
+def _refused(posterior: Posterior) -> FlyrunError:
+    """Where the target is a function of what explains it."""
+    what, remedy = "columns", "leave out the column that holds the answer with --drop"
+    if posterior.size > posterior.n_coefficients + len(posterior.auxiliary):
+        what, remedy = "columns and groups", "leave the group out, or keep one of the rows that are alike"
+    return FlyrunError(
+        f"the {what} explain the target to its last digits, so that no noise is left to fit; {remedy}"
+    )

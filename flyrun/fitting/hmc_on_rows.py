@@ -5,10 +5,12 @@ Positions are whitened by a Gaussian near the posterior, so that one step size s
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from flyrun.fitting.proposal import Several
 from flyrun.fitting.rows_posterior import Posterior
 
 CHAINS = 4
@@ -23,7 +25,9 @@ class Sampler:
     """Chains of one posterior.
 
     centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens;
-    warm_up: iterations that tune the step, fewer where many chains do so together.
+    several: mixtures about several modes, between which chains then jump by independence Metropolis-Hastings.
+    warm_up: iterations that tune the step, fewer where many chains do so together. wide: sds of where they
+    begin, by that shape. spent: whether the time is up, from when on no further iteration is made.
     """
 
     def __init__(
@@ -34,25 +38,36 @@ class Sampler:
         rng: np.random.Generator,
         chains: int = CHAINS,
         warm_up: int = _WARM_UP,
+        wide: float = 1.0,
+        spent: Callable[[], bool] = lambda: False,
+        several: Several | None = None,
     ):
         self.posterior, self.centre, self.root, self.rng = posterior, centres[0], root, rng
+        self.spent, self.several = spent, several
         begun = centres[np.arange(chains) % len(centres)] - self.centre
         begun = solve_triangular(root, begun.T, lower=True).T
-        self.z = begun + rng.standard_normal(begun.shape)
+        self.z = begun + wide * rng.standard_normal(begun.shape)
         self.log_step = math.log(0.8 / begun.shape[1] ** 0.25)
         self.value, self.slope = self._look(self.z)
-        lost = ~(self.value > self._look(begun)[0] - _LOST)
+        deep = _LOST + 0.5 * (wide**2 - 1.0) * begun.shape[1]
+        lost = ~(self.value > self._look(begun)[0] - deep)
         self.z[lost] = begun[lost]
         self.value, self.slope = self._look(self.z)
         for number in range(warm_up):
+            if spent():
+                break
             chance = self._step()
             self.log_step += (1.0 + number) ** -0.5 * (chance - _ACCEPTED)
 
     def draw(self, n: int) -> np.ndarray:
-        """n more draws of each chain, (chains, n, P)."""
+        """n more draws of each chain, (chains, n, P); fewer where the time is spent."""
         found = np.empty((len(self.z), n, len(self.centre)))
         for i in range(n):
+            if self.spent():
+                return found[:, :i]
             self._step()
+            if self.several is not None:
+                self._jump(self.several)
             found[:, i] = self.centre + self.z @ self.root.T
         return found
 
@@ -79,3 +94,15 @@ class Sampler:
         self.value = np.where(taken, value, self.value)
         self.slope = np.where(taken[:, None], slope, self.slope)
         return float(np.exp(change).mean())
+
+    def _jump(self, several: Several) -> None:
+        """A proposal of the mixtures for every chain, whatever mode it is at."""
+        here = self.centre + self.z @ self.root.T
+        there = several.draw(self.rng, len(here))
+        z = solve_triangular(self.root, (there - self.centre).T, lower=True).T
+        value, slope = self._look(z)
+        change = value - several.log_density(there) - (self.value - several.log_density(here))
+        taken = np.log(self.rng.random(len(here))) < np.where(np.isfinite(change), change, -np.inf)
+        self.z = np.where(taken[:, None], z, self.z)
+        self.value = np.where(taken, value, self.value)
+        self.slope = np.where(taken[:, None], slope, self.slope)

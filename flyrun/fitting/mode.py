@@ -9,9 +9,6 @@ _ENOUGH = 50_000  # rows whose mode is near that of more
 _NEAR = 1e-6  # what a step would gain, in nats, where the search ends: far below the Monte Carlo error
 
 
-_OTHERS, _AWAY, _DEEP = 8, 6.0, 12.0  # starts, how far out, and nats below the top that another mode may be
-
-
 def find(posterior: Posterior, start: np.ndarray | None = None) -> tuple[np.ndarray, Expansion]:
     """The mode, (P,), and the log likelihood to second order about it. start: (P,), where to begin.
 
@@ -66,18 +63,3 @@ def covariance(curvature: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(curvature)
     size = np.maximum(np.abs(values), 1e-10 * np.abs(values).max())
     return (vectors / size) @ vectors.T
-
-
-def several(posterior: Posterior, at: np.ndarray, shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Modes, (m, P), that searches from far out end at, the highest first. at, shape: of one of them."""
-    root = np.linalg.cholesky(shape)
-    starts = at + _AWAY * rng.standard_normal((_OTHERS, len(at))) @ root.T
-    with np.errstate(all="ignore"):
-        ends = [at, *(_climb(posterior, start)[0] for start in starts)]
-        height = posterior.log_density(np.array(ends))
-    found: list[np.ndarray] = []
-    for k in np.argsort(-height):
-        apart = [float(((np.linalg.solve(root, ends[k] - one)) ** 2).sum()) for one in found]
-        if height[k] > height.max() - _DEEP and min(apart, default=np.inf) > 1.0:
-            found.append(ends[k])
-    return np.array(found)

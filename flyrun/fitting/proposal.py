@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 WIDE = 0.2  # share of draws that are of the wide part
 _WIDTH, _WIDE_FREEDOM = 2.0, 4.0
@@ -55,6 +55,42 @@ class Mixture:
         narrow = _log_t(square, size, self.freedom) + math.log(1.0 - WIDE)
         wide = _log_t(square / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH) + math.log(WIDE)
         return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
+
+
+@dataclass(frozen=True)
+class Several:
+    """Mixtures about several modes, (m,), each taken with its share, (m,) of sum 1."""
+
+    parts: tuple[Mixture, ...]
+    share: np.ndarray
+
+    @property
+    def centres(self) -> np.ndarray:
+        """The modes, (m, P)."""
+        return np.array([part.centre for part in self.parts])
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """n draws, (n, P)."""
+        which = rng.choice(len(self.parts), n, p=self.share)
+        each = np.stack([part.draw(rng, n)[0] for part in self.parts])
+        return each[which, np.arange(n)]
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """(n,) of x (n, P)."""
+        return logsumexp([part.log_density(x) for part in self.parts], axis=0, b=self.share[:, None])
+
+    def nearest(self, x: np.ndarray) -> np.ndarray:
+        """The place of the mode that each of x (n, P) is nearest to, by that mode's shape, (n,)."""
+        return np.argmin([part.square(x) for part in self.parts], axis=0)
+
+    def connected(self, chains: np.ndarray) -> bool:
+        """Whether chains (C, T, P) have crossed between all modes: one was near two of them, and so on."""
+        visited = [set(self.nearest(chain).tolist()) for chain in chains]
+        joined, left = visited[0], visited[1:]
+        while others := [one for one in left if one & joined]:
+            joined = joined.union(*others)
+            left = [one for one in left if not one & joined]
+        return len(joined) == len(self.parts)
 
 
 def _log_t(square: np.ndarray, size: int, freedom: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from flyrun.fitting.priors import Typed
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
 KEYS = ("target", "model", *ROLES, *LISTS, "missing", "decimal", "encoding", "rows")
+_REPORT_S, _REPORT = 2.5, 0.1  # seconds that follow the draws on a free core, and at most of a budget
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -45,6 +47,11 @@ class Clock:
     def pace(self) -> float:
         """Seconds on the wall for each that this process computed; 1 on a free core, more on a busy one."""
         return max(self.seconds() / max(time.process_time() - self._cpu, 1e-3), 1.0)
+
+    def spent(self, budget: Budget) -> Callable[[], bool]:
+        """What tells whether a budget has no more time for draws: some is kept for files and the report."""
+        end = budget.seconds - min(_REPORT_S * self.pace(), _REPORT * budget.seconds)
+        return lambda: self.seconds() > end
 
 
 @dataclass(frozen=True)

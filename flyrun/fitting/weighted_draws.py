@@ -6,15 +6,16 @@ exp Σ r_n, r_n what a row's log likelihood is beyond its second order about the
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, stdtrit
+from scipy.special import logsumexp
 
 from flyrun.diagnostics.psis import HEAVY, pareto_k
-from flyrun.fitting import gaussian_noise, hmc_on_rows, mode
-from flyrun.fitting.proposal import WIDE, Mixture, freedom
+from flyrun.fitting import gaussian_noise, hmc_check, mode, modes
+from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
@@ -34,11 +35,7 @@ _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 _FEW, _FEW_WITH_OUTLIERS = 20, 200
 # So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
-_CHECKED = 250  # iterations of each of these chains, four times as many where noise leaves doubt
-_MOST_CHAINS, _LOOKED_AT = 32, 20_000  # so many rows looked at together cost little more than few
-_SHIFTED, _WIDENED = 0.15, 0.05  # how far a mean, in sds, and the log of an sd may differ
-_TOLERANCE = 1.25  # times these, noise and all
-_BATCHES, _CHANCE = 5, 0.1  # of a chain; that noise alone exceeds what it is taken for, anywhere
+_DIGITS = 1e-3  # nats that a log density is rounded to, from which on its weights say nothing
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 _EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
 
@@ -49,7 +46,8 @@ class Weighted:
 
     sign: −1 where few rows gave a negative weight. rate: rows a draw on average. kappa: of few rows, Σ of the
     remainders' sds. why: why they are not to be trusted; "" where they are. independent: of the posterior
-    itself, so that all weights are the same. modes: (m, P), where several were found.
+    itself, so that all weights are the same. modes: where several were found. unchecked: why a check
+    that these draws call for was not made, "" where all were.
     """
 
     x: np.ndarray
@@ -62,13 +60,23 @@ class Weighted:
     kappa: float = 0.0
     why: str = ""
     independent: bool = False
-    modes: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    modes: Several | None = None
+    unchecked: str = ""
 
     @staticmethod
     def of_independent(x: np.ndarray) -> "Weighted":
         """Of draws of the posterior itself, (S, P)."""
         proposal, nothing = Mixture.of(x.mean(axis=0), np.cov(x.T)), np.zeros(len(x))
         return Weighted(x, nothing, nothing + 1.0, -math.inf, 1, proposal, 0.0, independent=True)
+
+    @staticmethod
+    def of_modes(found: Several) -> "Weighted":
+        """No draws, where several modes refuse all about one of them."""
+        even = np.zeros(len(found.parts))
+        why = f"the posterior has {len(found.parts)} modes or more"
+        return Weighted(
+            found.centres, even, even + 1.0, math.inf, 0, found.parts[0], 0.0, why=why, modes=found
+        )
 
     @property
     def weights(self) -> np.ndarray:
@@ -95,30 +103,41 @@ class Weighted:
         return float(np.log(max(w.mean(), 1e-300)) + self.log_weight.max())
 
 
-def fit(posterior: Posterior, seed: int = 0) -> Weighted:
-    """Weighted draws of a posterior; `why` says what speaks against them."""
+def never() -> bool:
+    """The time is not up: where none was set."""
+    return False
+
+
+def fit(posterior: Posterior, seed: int = 0, spent: Callable[[], bool] = never) -> Weighted:
+    """Weighted draws of a posterior; `why` says what speaks against them. spent: whether the time is up."""
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):  # draws far out, whose density is 0
-        return _fit(posterior, rng)
+        return _fit(posterior, rng, spent)
 
 
-def _fit(posterior: Posterior, rng: np.random.Generator) -> Weighted:
+def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], bool]) -> Weighted:
     if posterior.family.by_sums:
         return Weighted.of_independent(gaussian_noise.draw(posterior, rng, DRAWS))
     at, likelihood = mode.find(posterior)
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
+    share = modes.leverage(posterior) if posterior.family.outliers else np.zeros(1)
+    doubtful = in_doubt(posterior, share)
+    if posterior.family.outliers:
+        gaussian_noise.refuse_unbounded(posterior, at, posterior.n_coefficients, posterior.log_density)
+        several = modes.several(posterior, at, shape, share, rng)
+        if len(several.parts) > 1:
+            return Weighted.of_modes(several)
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
-        found = about_mode(posterior, at, shape, rng)
-        if not in_doubt(posterior):
-            return found
-        if posterior.family.outliers and len(modes := mode.several(posterior, at, shape, rng)) > 1:
-            return replace(found, modes=modes, why=f"the posterior has {len(modes)} modes or more")
-        return found if found.why else held_against_hmc(posterior, found, rng)
+        drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
+        if drawn.why or not doubtful:
+            return drawn
+        why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent)
+        return replace(drawn, why=why, unchecked=unchecked)
     # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
-    found = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
-    if found.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
-        return by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS)
-    return found
+    drawn = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
+    if drawn.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
+        return by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS, spent=spent)
+    return drawn
 
 
 def by_all_rows(
@@ -128,8 +147,10 @@ def by_all_rows(
     draws: int,
     rounds: int = 0,
     wanted: int = WANTED,
+    spent: Callable[[], bool] = never,
 ) -> Weighted:
-    """Rounds of draws, each about the weighted moments of the one before, until so many are effective.
+    """Rounds of draws, each about the weighted moments of the one before, until so many are effective or the
+    time is spent.
 
     Where the last is not to be trusted the best may be: few draws know the moments of many numbers badly.
     """
@@ -138,14 +159,19 @@ def by_all_rows(
     most = max(draws, min(_MOST_DRAWS, _ALL_ROWS // len(posterior.rows)))
     for number in range(1, rounds + 1):
         x, _ = proposal.draw(rng, draws)
-        log_weight = posterior.log_density(x) - proposal.log_density(x)
+        log_density = posterior.log_density(x)
+        log_weight = log_density - proposal.log_density(x)
         found = Weighted(
             x, log_weight, np.ones(draws), _shape(log_weight), number, proposal, float(len(posterior.rows))
         )
+        if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
+            return replace(found, why="log densities are so large that they have no digits left")
         if found.k_hat <= HEAVY and found.effective >= wanted:
             break
         if not doubts(found):
             trusted.append(found)
+        if spent():
+            break
         if number < rounds:
             proposal = _moved(found)
             draws = min(most, 2 * draws) if number > 1 else draws
@@ -154,15 +180,22 @@ def by_all_rows(
     return replace(found, why=doubts(found))
 
 
-def about_mode(posterior: Posterior, at: np.ndarray, shape: np.ndarray, rng: np.random.Generator) -> Weighted:
-    """Draws about the mode whose weights read all rows. Of few rows, rounds move the proposal first."""
+def about_mode(
+    posterior: Posterior,
+    at: np.ndarray,
+    shape: np.ndarray,
+    rng: np.random.Generator,
+    doubtful: bool,
+    spent: Callable[[], bool] = never,
+) -> Weighted:
+    """Draws about the mode whose weights read all rows. doubtful: rounds move the proposal first."""
     rows, size, draws = len(posterior.rows), posterior.size, ALL_DRAWS
     proposal, before = Mixture.of(at, shape, freedom(size, _observations(posterior))), 0
-    if in_doubt(posterior):
-        found = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws))
+    if doubtful:
+        found = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws), spent)
         proposal, before = _moved(found), found.rounds
         draws = max(draws, min(_DOUBTFUL // rows, _DOUBTFUL // size, _MOST_IN_DOUBT))
-    found = by_all_rows(posterior, proposal, rng, draws)
+    found = by_all_rows(posterior, proposal, rng, draws, spent=spent)
     return replace(found, rounds=found.rounds + before)
 
 
@@ -171,71 +204,23 @@ def _observations(posterior: Posterior) -> float:
     return float(posterior.rows.whole("weights").sum())
 
 
-def in_doubt(posterior: Posterior) -> bool:
-    """Whether observations are so few that weights alone do not tell whether draws missed a region."""
-    fewest = _FEW_WITH_OUTLIERS if posterior.family.outliers else _FEW
-    return _observations(posterior) < fewest * posterior.size
+def in_doubt(posterior: Posterior, share: np.ndarray) -> bool:
+    """Whether observations are so few that weights alone do not tell whether draws missed a region.
 
-
-def held_against_hmc(posterior: Posterior, found: Weighted, rng: np.random.Generator) -> Weighted:
-    """The same draws, refused where a run of HMC has another mean or sd of a coordinate.
-
-    The run goes on until its noise, by its batches, leaves no doubt: all differences are below _TOLERANCE
-    times what is asked for, or one is above it. Where doubt stays at its end, what it found decides.
+    Where outliers count little, too few may be those that tell of one column, or of one way between columns.
+    share: the leverage of each row.
     """
-    mean, covariance = found.moments()
-    root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
-    several = min(_MOST_CHAINS, max(hmc_on_rows.CHAINS, _LOOKED_AT // len(posterior.rows)))
-    chains = hmc_on_rows.Sampler(posterior, mean[None], root, rng, several)
-    draws, why = np.empty((several, 0, posterior.size)), ""
-    read = _read(posterior)
-    sd = np.sqrt(np.diag(read @ covariance @ read.T))
-    for length in (_CHECKED, 3 * _CHECKED):
-        draws = np.concatenate([draws, chains.draw(length)], axis=1)
-        off, shrunk, noise = apart(draws @ read.T, read @ mean, sd)
-        asked = np.concatenate([np.abs(off) / _SHIFTED, np.abs(shrunk) / _WIDENED])
-        noise = noise / np.repeat([_SHIFTED, _WIDENED], len(off))
-        worst = shrunk[np.abs(shrunk).argmax()]
-        why = (
-            f"an sd is {math.exp(worst):.2f} times and a mean {np.abs(off).max():.2f} sds from that of a "
-            "short run of HMC"
-        )
-        if (asked + noise).max() <= _TOLERANCE:
-            return found
-        if (asked - noise).max() > 1.0:
-            break
-    return replace(found, why=why) if asked.max() > 1.0 else found
-
-
-def _read(posterior: Posterior) -> np.ndarray:
-    """(P, P): what takes x to numbers as people read them, of classes differences from the first."""
-    found = np.eye(posterior.size)
-    if posterior.family.contrasts is not None:
-        n = posterior.n_coefficients
-        found[:n, :n] = np.kron(posterior.family.contrasts(posterior.levels), np.eye(posterior.width))
-    return found
-
-
-def apart(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How far chains' draws (C, T, P) are from mean and sd, (P,) each.
-
-    The means' difference in sds and the log of sd by theirs, (P,) each; and how large both may be by chance,
-    (2P,), by batches of draws.
-    """
-    of_mean = draws.mean(axis=(0, 1))
-    z = draws.reshape(-1, draws.shape[1] // _BATCHES, draws.shape[2]) - of_mean
-    batches, squares = z.mean(axis=1), (z * z).mean(axis=1)
-    own = np.sqrt(squares.mean(axis=0))
-    beyond = stdtrit(len(z) - 1, 1.0 - 0.5 * _CHANCE / (2 * len(mean))) / math.sqrt(len(z))
-    error = np.concatenate([batches.std(axis=0, ddof=1) / sd, 0.5 * squares.std(axis=0, ddof=1) / own**2])
-    return (of_mean - mean) / sd, np.log(sd / own), beyond * error
+    outliers = posterior.family.outliers
+    if _observations(posterior) < (_FEW_WITH_OUTLIERS if outliers else _FEW) * posterior.size:
+        return True
+    return outliers and bool(share.max() > 1.0 / _FEW)
 
 
 def doubts(found: Weighted) -> str:
     """Why weights are not to be trusted; "" where they are."""
     if not found.k_hat <= HEAVY:
         return f"the weights' tail is heavy (Pareto k̂ {found.k_hat:.2f}, at most {HEAVY:g} is asked for)"
-    if found.effective < ENOUGH:
+    if not found.effective >= ENOUGH:
         return f"only {found.effective:,.0f} of {len(found.x):,} weighted draws are effective"
     if (negative := -found.weights[found.sign < 0].sum()) > _NEGATIVE:
         return f"few rows a draw gave negative weights ({100 * negative:.2g} % of all)"

@@ -28,7 +28,7 @@ NOT_OURS = {
 @pytest.fixture
 def quick(monkeypatch):
     """Without the chains that draws of few rows are held against: what they find is no matter here."""
-    monkeypatch.setattr(weighted_draws, "in_doubt", lambda posterior: False)
+    monkeypatch.setattr(weighted_draws, "in_doubt", lambda posterior, share: False)
 
 
 @parametrize_with_checks(

@@ -1,13 +1,15 @@
 """Weighted draws of a table's posterior: against quadrature, closed forms and calibration, with controls."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray
 from scipy import stats
 from scipy.special import logsumexp
 
 from flyrun.cli.main import main
-from flyrun.fitting import even_draws, gaussian_noise, hmc_on_rows, mode, weighted_draws
+from flyrun.fitting import by_weights as engine
+from flyrun.fitting import even_draws, gaussian_noise, hmc_check, hmc_on_rows, mode, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family, names
 
@@ -95,8 +97,8 @@ def test_draws_are_of_the_posterior_by_quadrature(name):
     assert np.abs(np.sqrt(np.diag(covariance)) / sd - 1).max() < error
     unweighted = found.x[: len(found.x) // 2].mean(axis=0)
     assert np.abs(unweighted - mean).max() > error * sd.min()  # weights are what makes them so
-    even = found.x[even_draws.walk(found.log_weight, found.sign, np.random.default_rng(0))]
-    assert np.abs(even.mean(axis=(0, 1)) - mean).max() < 2 * error * sd.max()
+    even = found.x[even_draws.resampled(found.weights, np.random.default_rng(0))]
+    assert (np.abs(even.mean(axis=(0, 1)) - mean) / sd).max() < 4.5 / np.sqrt(even[..., 0].size)
     chains = hmc_on_rows.Sampler(made, *_about(found), np.random.default_rng(0)).draw(1500).reshape(-1, 2)
     assert np.abs(chains.mean(axis=0) - mean).max() < 0.1 * sd.max()
     assert np.abs(chains.std(axis=0) / sd - 1).max() < 0.07
@@ -204,7 +206,7 @@ def test_draws_of_many_coefficients_are_not_wasted():
 def test_few_rows_move_the_proposal_before_the_draws_that_count():
     """200 rows of 20 columns: the posterior's moments are not those of its mode."""
     made, _ = simulated("gamma", 200, 20, np.random.default_rng(6), 0.3)
-    assert weighted_draws.in_doubt(made)
+    assert weighted_draws.in_doubt(made, np.zeros(1))
     found = weighted_draws.fit(made)
     assert not found.why
     assert found.effective > 0.6 * len(found.x)
@@ -255,13 +257,43 @@ def test_folded_rows_begin_where_the_same_rows_do_and_many_near_the_mode(monkeyp
 
 
 def test_even_draws_follow_the_weights():
+    """A draw is there as often as its share says, up to one: one of .56 % of the weight was 2.8 % of them."""
     rng = np.random.default_rng(0)
-    n = 40_000
-    which = rng.integers(0, 3, n)
-    target, proposed = np.array([0.7, 0.2, 0.1]), np.full(3, 1 / 3)
-    walked = even_draws.walk(np.log(target / proposed)[which], np.ones(n), rng)
-    share = np.bincount(which[walked].ravel(), minlength=3) / walked.size
-    np.testing.assert_allclose(share, target, atol=0.02)
+    weights = np.exp(2.5 * rng.standard_normal(5_000))  # some 10 draws hold most
+    weights /= weights.sum()
+    even = even_draws.resampled(weights, rng)
+    count = np.bincount(even.ravel(), minlength=len(weights))
+    assert np.abs(count - weights * even.size).max() < 1.0 + 1e-9
+    assert even_draws.effective(even) == pytest.approx(1.0 / (weights**2).sum(), rel=0.1)
+    negative = even_draws.resampled(np.where(np.arange(5_000) % 2, weights, -weights), rng)
+    assert (negative % 2).all()
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0])
+def test_moments_of_even_draws_are_the_weighted_ones(spread):
+    """Within noise, of hard weights too."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((5_000, 3))
+    log_weight = spread * np.abs(x[:, 0]) + rng.standard_normal(len(x))
+    w = np.exp(log_weight - log_weight.max())
+    w /= w.sum()
+    mean, sd = w @ x, np.sqrt(w @ (x - w @ x) ** 2)
+    even = x[even_draws.resampled(w, rng)].reshape(-1, 3)
+    assert np.abs((even.mean(axis=0) - mean) / sd).max() < 4.0 / np.sqrt(len(even))
+    assert np.abs(even.std(axis=0) / sd - 1).max() < 4.0 / np.sqrt(len(even))
+
+
+def test_so_many_draws_are_stored_that_enough_of_them_are_effective(tmp_path, monkeypatch):
+    """Of 200,000 the first 20,000 were, whatever these were worth."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engine, "_MOST_STORED", 100)
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"x": rng.normal(size=60), "n": rng.poisson(2.0, 60)}).to_csv("t.csv", index=False)
+    assert main(["fit", "t.csv", "n ~ x", "--model", "poisson"]) == 0
+    with xarray.open_datatree("results/runs/t/posterior.nc", engine="h5netcdf") as tree:
+        w = np.exp(tree["weighted"]["log_weight"].values)
+    assert 1_000 <= len(w) < 2_500
+    assert w.sum() ** 2 / (w**2).sum() > 0.9 * weighted_draws.ENOUGH
 
 
 SETS, ROWS, LEVEL = 300, 40, 1e-3
@@ -371,7 +403,7 @@ def test_a_table_is_answered_without_chains(tmp_path, monkeypatch, capsys):
         assert list(even["coefficient"].values) == ["a", "b", "intercept"]
     assert main(["report", "mine"]) == 0
     page = (folder / "report.md").read_text()
-    assert "independence Metropolis-Hastings" in page
+    assert "systematic resampling" in page
     # other settings leave it where it is
     assert main(["fit", "mine.csv", "--target", "y", "--drop", "b"]) == 2
     assert "--name mine_2 keeps both" in capsys.readouterr().err
@@ -421,9 +453,9 @@ def test_the_check_by_chains_knows_its_noise():
         z = rng.standard_normal((16, 500, size))
         for t in range(1, 500):
             z[:, t] = 0.6 * z[:, t - 1] + 0.8 * z[:, t]
-        off, shrunk, noise = weighted_draws.apart(z, np.zeros(size), np.ones(size))
+        off, shrunk, noise = hmc_check.apart(z, np.zeros(size), np.ones(size))
         within += (np.abs(np.concatenate([off, shrunk])) < noise).all()
-        shrunk, noise = weighted_draws.apart(z, np.zeros(size), np.full(size, 0.85))[1:]
+        shrunk, noise = hmc_check.apart(z, np.zeros(size), np.full(size, 0.85))[1:]
         beyond += (np.abs(shrunk) - noise[size:] > 0.0).any()
     assert within >= 51  # nine of ten are asked for
     assert beyond == 60

@@ -1,5 +1,6 @@
 """Exact weighted draws of a posterior with groups: the mode, nodes that follow from there, and weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,13 +42,15 @@ class Drawn:
         return f"group effects integrated out at {self.nodes} nodes each, to {max(self.error, 1e-9):.1g} nats"
 
 
-def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
-    """Weighted draws; `weighted.why` says what speaks against them, if anything does."""
+def draw(
+    posterior: GroupedPosterior, seed: int = 0, spent: Callable[[], bool] = weighted_draws.never
+) -> Drawn:
+    """Weighted draws; `weighted.why` says what speaks against them, if anything does. spent: as of Clock."""
     rng = np.random.default_rng(seed)
     wanted = weighted_draws.ALL_DRAWS
     with np.errstate(all="ignore"):  # draws far out, whose density is 0
         if posterior.family.by_sums:
-            return Drawn(normal_noise.draw(posterior, rng, wanted), 0.0, 0)
+            return Drawn(normal_noise.draw(posterior, rng, wanted, spent), 0.0, 0)
         choices = NODES if posterior.effects == 1 else NODES_OF_TWO
         posterior.nodes, posterior.steps = choices[0]
         proposal = posterior.proposal()
@@ -56,9 +59,9 @@ def draw(posterior: GroupedPosterior, seed: int = 0) -> Drawn:
             each = len(posterior.rows) * posterior.nodes**posterior.effects
             draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
             enough = min(weighted_draws.WANTED, max(weighted_draws.ENOUGH, int(_EFFECTIVE * draws)))
-            found = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough)
+            found = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough, spent=spent)
             error = _error(posterior, _across(posterior, found))
-            if error <= EXACT:
+            if error <= EXACT or spent():
                 break
     if error > EXACT and not found.why:
         found = replace(

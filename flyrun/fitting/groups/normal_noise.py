@@ -5,12 +5,12 @@ groups' sums X'Z, Z'Z and Z'y alone (Laird & Ware 1982); the coefficients are dr
 Effects of a crossed factor are coefficients of its levels, whose common sd is one number more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
 
-from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting import gaussian_noise, mode, weighted_draws
 from flyrun.fitting.groups import scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.proposal import Mixture
@@ -128,12 +128,16 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
         return np.concatenate([_roots(one[None]) for one in matrices])
 
 
-def draw(posterior: GroupedPosterior, rng: np.random.Generator, n: int) -> Weighted:
-    """n weighted draws, (n, P): the coefficients, log σ and h."""
+def draw(
+    posterior: GroupedPosterior, rng: np.random.Generator, n: int, spent: Callable[[], bool]
+) -> Weighted:
+    """n weighted draws, (n, P): the coefficients, log σ and h. spent: as of Clock."""
     sums = Sums(posterior)
     at, density = mode.find(sums, sums.start())  # type: ignore[arg-type]
+    gaussian_noise.refuse_none(posterior, at[0])
+    gaussian_noise.refuse_unbounded(posterior, at, 0, sums.log_density)
     proposal = Mixture.of(at, mode.covariance(density.curvature))
-    found = weighted_draws.by_all_rows(sums, proposal, rng, n)  # type: ignore[arg-type]
+    found = weighted_draws.by_all_rows(sums, proposal, rng, n, spent=spent)  # type: ignore[arg-type]
     width = posterior.width
     x = np.empty((len(found.x), posterior.size))
     x[:, width : width + sums.size] = found.x

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.diagnostics import ess
-from flyrun.fitting import hmc_on_rows, mode
+from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, modes
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
@@ -271,8 +271,16 @@ def _of_surrogate(
     if post.gaussian:
         noise = rng.standard_normal((draws, post.size))
         return proposal.centre + noise @ proposal.root.T, float(draws)
-    chains = hmc_on_rows.Sampler(post, proposal.centre[None], proposal.root, rng)
-    x, each = np.empty((hmc_on_rows.CHAINS, 0, post.size)), _BY_CHAINS // hmc_on_rows.CHAINS
+    centres, several = proposal.centre[None], None
+    if post.family.outliers and len(post.rows):
+        gaussian_noise.refuse_unbounded(post, proposal.centre, post.n_coefficients, post.log_density)
+        shape = proposal.root @ proposal.root.T
+        several = modes.several(post, proposal.centre, shape, modes.leverage(post), rng)
+        centres = several.centres
+    count = max(hmc_on_rows.CHAINS, len(centres))
+    jumps = several if len(centres) > 1 else None
+    chains = hmc_on_rows.Sampler(post, centres, proposal.root, rng, count, several=jumps)
+    x, each = np.empty((count, 0, post.size)), _BY_CHAINS // count
     while True:
         x = np.concatenate([x, chains.draw(each)], axis=1)
         told = ess.summary(x, wanted=("bulk", "square", "rhat"))
@@ -282,7 +290,8 @@ def _of_surrogate(
         each = x.shape[1]
     flat = x.reshape(-1, post.size)
     kept = rng.permutation(flat)[: math.ceil(len(flat) * draws / DRAWS)]
-    return kept, worth if told.rhat.max() < 1.05 else 0.0
+    settled = told.rhat.max() < 1.05 and (jumps is None or jumps.connected(x))
+    return kept, worth if settled else 0.0
 
 
 def _weigh(

@@ -97,9 +97,9 @@ the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 
 fit.json has{% endif %}.
 
 {% endif %}
-posterior.nc holds the draws of these coefficients (beta){% if not chains %}: of even weight in `posterior`,
-as chains of independence Metropolis-Hastings over the weighted ones in `weighted`{% endif %}. table.csv is
-this table, with effects' intervals.
+posterior.nc holds the draws of these coefficients (beta){% if not chains %}: in `weighted`
+with weights, in `posterior` of even weight by systematic resampling of these{% endif %}. table.csv is this
+table, with effects' intervals.
 """
 
 
