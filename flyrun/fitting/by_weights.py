@@ -11,6 +11,7 @@ import numpy as np
 
 from flyrun import __version__, files
 from flyrun.config.schema import listing
+from flyrun.diagnostics import ess
 from flyrun.errors import ConfigError
 from flyrun.fitting import (
     coefficients,
@@ -37,6 +38,7 @@ from flyrun.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
+_VARIANCE = 0.1  # relative error of a variance where there are several modes, at most
 _FEWEST_DRAWS = 20  # of a chain, of which anything can be said
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
@@ -89,7 +91,7 @@ def _of_even(
 ) -> Answer:
     """As `by_weights`; even: as of `_even`."""
     sound.refuse_unsound(posterior, read.layout.names, drawn.x, drawn.weights)
-    draws = _own_scales(posterior, drawn.x, read)
+    draws = own_scales(posterior, drawn.x, read)
     rows = coefficients.summarise_weighted(draws, drawn.weights, read.layout)
     # any of them stand for all, as long as enough of these are effective
     most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
@@ -157,9 +159,9 @@ def by_hmc(
                     f"--budget {request.budget}: ended before chains made {_FEWEST_DRAWS} draws each, which "
                     f"are needed because {refused.why}; give a longer --budget"
                 )
-            even = _own_scales(posterior, x, read)
+            even = own_scales(posterior, x, read)
             rows = coefficients.summarise_chains(even, read.layout)
-            agreed = coefficients.agreed(rows) and (refused.modes is None or refused.modes.connected(x))
+            agreed = coefficients.agreed(rows) and (refused.modes is None or _settled(refused.modes, x))
             length = min(x.shape[1], most - x.shape[1])
             if agreed or length < 1 or spent():
                 break
@@ -179,6 +181,14 @@ def by_hmc(
     return Answer(f"{how}, because {refused.why}", rows, even, {}, count, doubt, caveats)
 
 
+def _settled(modes: Several, x: np.ndarray) -> bool:
+    """Whether chains' draws x (C, T, P) connect all modes and tell each variance, rare ones' part too."""
+    away = (x - x.mean(axis=(0, 1))) ** 2
+    relative = away.std(axis=(0, 1)) / away.mean(axis=(0, 1))
+    worth = ess.summary(x, wanted=("square",)).square
+    return modes.connected(x) and bool((relative**2 < _VARIANCE**2 * worth).all())
+
+
 def _by_mode(read: ReadTable, modes: Several, x: np.ndarray, beta: np.ndarray) -> str:
     """That a posterior has several modes, by draws x (S, P) and coefficients (S, D) of these."""
     near = modes.nearest(x)
@@ -190,7 +200,7 @@ def _by_mode(read: ReadTable, modes: Several, x: np.ndarray, beta: np.ndarray) -
     return f"the posterior has several modes, which a mean does not show: {name} is about {each}"
 
 
-def _own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
+def own_scales(posterior: Posterior, x: np.ndarray, read: ReadTable) -> dict[str, np.ndarray]:
     """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
     family, n = posterior.family, posterior.n_coefficients
     theta, aux = x[..., :n].copy(), family.read(x[..., n : n + len(posterior.auxiliary)])
@@ -256,7 +266,7 @@ def _priors(request: Request, read: ReadTable, posterior: Posterior) -> list[dic
         if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
             prior = prior._replace(
                 rate=prior.rate / read.layout.target.sd
-            )  # of noise, as `_own_scales` has it
+            )  # of noise, as `own_scales` has it
         table.append({"term": one.name, "prior": str(prior)})
     return table + posterior.other_priors()
 

@@ -58,6 +58,8 @@ class Sampler:
                 break
             chance = self._step()
             self.log_step += (1.0 + number) ** -0.5 * (chance - _ACCEPTED)
+            if several is not None:
+                self._jump(several)
 
     def draw(self, n: int) -> np.ndarray:
         """n more draws of each chain, (chains, n, P); fewer where the time is spent."""

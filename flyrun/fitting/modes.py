@@ -8,6 +8,7 @@ out. They are made on some thousand rows, among them all that carry information 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ _HELD = 0.3  # leverage of equal rows that hold a direction nearly alone
 _NARROW = 0.01  # times the residuals' spread: a scale from which a climb begins, at least
 _AWAY = 6.0  # posterior sds, of climbs from far out
 _APART = 1.0  # posterior sds between modes that are different ones
+_EVALUATIONS, _DRAWS = 20_000_000, (50, 2_000)  # rows × draws, and draws about a mode, that tell its share
+_TELLS = 0.01  # of a variance, below which a mode is left out
 _LEAST_SHARE = 0.1  # of proposals that go to all modes together, in equal parts
 _MATTERS = (
     -10.0
@@ -56,11 +59,17 @@ def _gram(posterior: Posterior, block: slice) -> np.ndarray:
 
 
 def several(
-    posterior: Posterior, at: np.ndarray, shape: np.ndarray, share: np.ndarray, rng: np.random.Generator
+    posterior: Posterior,
+    at: np.ndarray,
+    shape: np.ndarray,
+    share: np.ndarray,
+    rng: np.random.Generator,
+    spent: Callable[[], bool] = lambda: False,
 ) -> Several:
     """What is about each mode that may matter, the highest first.
 
-    at (P,), shape (P, P): of one of them. share: the leverage of each row, (N,).
+    at (P,), shape (P, P): of one of them. share: the leverage of each row, (N,). spent: whether the time is
+    up, from when on no further climb is made.
     """
     root = np.linalg.cholesky(shape + 1e-12 * np.diag(np.diag(shape)))
     with np.errstate(all="ignore"):  # steps too long, which are halved
@@ -72,16 +81,33 @@ def several(
         ) < _SEARCHED:
             searched.append(left[0])
             starts += _starts(some, left[0])
-            modes = _distinct(some, modes + [mode.find(some, start)[0] for start in starts], root).modes
-            starts = []
+            climbed = [mode.find(some, start)[0] for start in starts if not spent()]
+            modes, starts = _distinct(some, modes + climbed, root).modes, []
         if some is not posterior:
-            modes = [at, *(mode.find(posterior, one)[0] for one in modes)]
+            modes = [at, *(mode.find(posterior, one)[0] for one in modes if not spent())]
             posterior.queries += some.queries
         found = _distinct(posterior, modes, root)
-    mass = np.exp(found.log_mass - np.max(found.log_mass))
-    mass = np.maximum(mass / mass.sum(), _LEAST_SHARE / len(mass))
-    parts = (Mixture.of(x, mode.covariance(one)) for x, one in zip(found.modes, found.curvature, strict=True))
-    return Several(tuple(parts), mass / mass.sum())
+        parts = [
+            Mixture.of(x, mode.covariance(one)) for x, one in zip(found.modes, found.curvature, strict=True)
+        ]
+        return _that_count(posterior, parts, rng)
+
+
+def _that_count(posterior: Posterior, parts: list[Mixture], rng: np.random.Generator) -> Several:
+    """Of modes, those whose share of the posterior, by importance sampling, tells in its variance."""
+    many = len(parts)
+    even = Several(tuple(parts), np.full(many, 1.0 / many))
+    if many == 1:
+        return even
+    x = even.draw(rng, many * int(np.clip(_EVALUATIONS // len(posterior.rows), *_DRAWS)))
+    log_weight = posterior.log_density(x) - even.log_density(x)
+    mass = np.bincount(even.nearest(x), np.exp(log_weight - log_weight.max()), minlength=many)
+    mass /= mass.sum()
+    main = int(mass.argmax())
+    away = parts[main].square(even.centres)
+    kept = np.flatnonzero((mass * np.maximum(away, 1.0) > _TELLS) | (np.arange(many) == main))
+    share = np.maximum(mass[kept] / mass[kept].sum(), _LEAST_SHARE / len(kept))
+    return Several(tuple(parts[k] for k in kept), share / share.sum())
 
 
 def _some(posterior: Posterior, share: np.ndarray, rng: np.random.Generator) -> Posterior:

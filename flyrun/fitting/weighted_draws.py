@@ -120,24 +120,26 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
         return Weighted.of_independent(gaussian_noise.draw(posterior, rng, DRAWS))
     at, likelihood = mode.find(posterior)
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
-    share = modes.leverage(posterior) if posterior.family.outliers else np.zeros(1)
-    doubtful = in_doubt(posterior, share)
+    share, missed = np.zeros(1), ""
     if posterior.family.outliers:
         gaussian_noise.refuse_unbounded(posterior, at, posterior.n_coefficients, posterior.log_density)
-        several = modes.several(posterior, at, shape, share, rng)
+        share = modes.leverage(posterior)
+        several = modes.several(posterior, at, shape, share, rng, spent)
         if len(several.parts) > 1:
             return Weighted.of_modes(several)
+        missed = "the search for further modes did not end within the --budget" if spent() else ""
+    doubtful = in_doubt(posterior, share)
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
         drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
-        if drawn.why or not doubtful:
-            return drawn
-        why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent)
-        return replace(drawn, why=why, unchecked=unchecked)
-    # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
-    drawn = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
-    if drawn.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
-        return by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS, spent=spent)
-    return drawn
+        if doubtful and not drawn.why:
+            why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent)
+            drawn = replace(drawn, why=why, unchecked=unchecked)
+    else:
+        # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
+        drawn = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
+        if drawn.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
+            drawn = by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS, spent=spent)
+    return replace(drawn, unchecked=drawn.unchecked or missed)
 
 
 def by_all_rows(
