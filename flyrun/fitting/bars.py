@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from flyrun.data.table.quoting import masked, quoted
 from flyrun.errors import FlyrunError
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
@@ -18,24 +19,25 @@ class Bar:
 
     def __str__(self) -> str:
         """As a formula has it."""
-        return f"({'1' if self.slope is None else f'1 + {_quoted(self.slope)}'} | {_quoted(self.group)})"
+        return f"({'1' if self.slope is None else f'1 + {quoted(self.slope)}'} | {quoted(self.group)})"
 
 
 def split(formula: str) -> tuple[str, list[Bar]]:
     """A formula without its groups, and these. FlyrunError where a group is not of a form that is fitted."""
-    left, tilde, right = formula.rpartition("~")
+    tilde = masked(formula).rfind("~") + 1
+    left, right = formula[:tilde], formula[tilde:]
     kept, bars = "", []
     for sign, term in _terms(right):
         inside = term[1:-1] if _enclosed(term) else ""
-        if "|" not in _without_quotes(term):
+        if "|" not in masked(term):
             kept += f" {sign} {term}" if kept or sign == "-" else f" {term}"
-        elif sign == "-" or "|" not in _without_quotes(inside):
+        elif sign == "-" or "|" not in masked(inside):
             raise FlyrunError(f"{term}: a group is a term of its own, as in '+ (1 | clinic)'")
         else:
             bars.append(_bar(term, inside))
     if doubled := next((bar for k, bar in enumerate(bars) if bar.group in [b.group for b in bars[:k]]), None):
         raise FlyrunError(f"{doubled.group} is in two groups; write one, as in '(1 + x | {doubled.group})'")
-    return (left + tilde + (kept or " 1") if bars else formula).strip(), bars
+    return (left + (kept or " 1") if bars else formula).strip(), bars
 
 
 def read(texts: Iterable[str]) -> list[Bar]:
@@ -45,7 +47,8 @@ def read(texts: Iterable[str]) -> list[Bar]:
 
 def _bar(term: str, inside: str) -> Bar:
     """The group that a term in parentheses names."""
-    effects, _, group = inside.partition("|")
+    plain, _, _ = masked(inside).partition("|")
+    effects, group = inside[: len(plain)], inside[len(plain) + 1 :]
     if group.startswith("|"):
         raise FlyrunError(
             f"{term}: effects of a group are fitted with their correlation; write one bar, {_one_bar(term)}"
@@ -53,22 +56,24 @@ def _bar(term: str, inside: str) -> Bar:
     name = _column(group)
     if name is None:
         nested = (
-            "; of nested groups make a column that names the inner one" if re.search("[/:]", group) else ""
+            "; of nested groups make a column that names the inner one"
+            if re.search("[/:]", masked(group))
+            else ""
         )
         raise FlyrunError(f"{term}: what stands after | is one column, as in '(1 | clinic)'{nested}")
-    parts = [part.strip() for part in effects.split("+")]
-    if "0" in parts or "-" in effects:
-        slope = next((part for part in parts if part not in ("0", "1")), "1").split("-")[0].strip()
+    parts = [part for _, part in _terms(effects)]
+    if "0" in parts or any(sign == "-" for sign, _ in _terms(effects)):
+        slope = next((part for part in parts if part not in ("0", "1")), "1")
         raise FlyrunError(
             f"{term}: a slope without an intercept is not fitted to groups; "
-            f"write (1 + {slope} | {_quoted(name)})"
+            f"write (1 + {slope} | {quoted(name)})"
         )
     slopes = [part for part in parts if part != "1"]
     columns = [_column(part) for part in slopes]
     if not effects.strip() or len(slopes) > 1 or None in columns:
         raise FlyrunError(
             f"{term}: a group has an intercept and at most one column's slope: "
-            f"(1 | {_quoted(name)}) or (1 + x | {_quoted(name)})"
+            f"(1 | {quoted(name)}) or (1 + x | {quoted(name)})"
         )
     return Bar(name, columns[0] if columns else None)
 
@@ -83,15 +88,6 @@ def _column(text: str) -> str | None:
     return None if found is None else found[1] or found[2]
 
 
-def _quoted(name: str) -> str:
-    found = _NAME.fullmatch(name)
-    return name if found and found[2] else f"`{name}`"
-
-
-def _without_quotes(text: str) -> str:
-    return re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "", text)
-
-
 def _enclosed(term: str) -> bool:
     """Whether one pair of parentheses holds the whole term."""
     return term.startswith("(") and next(_closings(term), 0) == len(term) - 1
@@ -100,28 +96,16 @@ def _enclosed(term: str) -> bool:
 def _closings(text: str) -> Iterator[int]:
     """Where a parenthesis closes that no other encloses."""
     depth = 0
-    for place, letter in _letters(text):
+    for place, letter in enumerate(masked(text)):
         depth += (letter in "([{") - (letter in ")]}")
         if letter == ")" and depth == 0:
             yield place
 
 
-def _letters(text: str) -> Iterator[tuple[int, str]]:
-    """The letters outside quotes and backticks, with their places."""
-    quote = ""
-    for place, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "`'\"":
-            quote = letter
-        else:
-            yield place, letter
-
-
 def _terms(right: str) -> Iterator[tuple[str, str]]:
     """Each term of a sum outside parentheses, with its sign."""
     depth, begin, sign = 0, 0, "+"
-    for place, letter in [*_letters(right), (len(right), "+")]:
+    for place, letter in enumerate(masked(right) + "+"):
         depth += (letter in "([{") - (letter in ")]}")
         if letter in "+-" and (depth == 0 or place == len(right)):
             if term := right[begin:place].strip():

@@ -3,14 +3,17 @@
 import re
 from typing import Any, NamedTuple
 
+from flyrun.data.table.quoting import masked
 from flyrun.errors import ConfigError
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.request import dashed
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
-_OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(log\(\s*)?({_NAME})\s*\)?\s*\)\s*")
-_LEFT = re.compile(rf"\s*(?:(log)\(\s*)?({_NAME})\s*\)?\s*(?:\|\s*(?:trials\(\s*)?({_NAME})\s*\)?)?\s*")
+_OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*\)\s*")
+_LEFT = re.compile(
+    rf"\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*(?:\|\s*(?:trials\(\s*)?(?P<trials>{_NAME})\s*\)?)?\s*"
+)
 _EXAMPLE = "as in 'died ~ age + C(sex)', 'log(price) ~ size' or 'hits | tries ~ dose'"
 
 
@@ -23,27 +26,37 @@ class Written(NamedTuple):
 
 def split(text: str) -> Written:
     """Read a formula. Raises ConfigError in one line; what the right side holds is read with the table."""
-    left, tilde, right = text.partition("~")
+    plain_left, tilde, plain = masked(text).partition("~")
+    left, right = text[: len(plain_left)], text[len(plain_left) + 1 :]
     if not tilde:
         raise ConfigError(f"formula {text!r} has no ~ between the target and what explains it; {_EXAMPLE}")
-    sides = _LEFT.fullmatch(left)
-    if sides is None or left.count("(") != left.count(")"):
+    sides = _LEFT.fullmatch(plain_left)
+    if sides is None or plain_left.count("(") != plain_left.count(")"):
         said = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
-        raise ConfigError(f"formula {text!r} {said}; write a column, {_EXAMPLE}")
-    options: dict[str, Any] = {"log_target": True} if sides[1] else {}
-    if sides[3]:
-        options["trials"] = sides[3].strip("`")
-    for found in _OFFSET.finditer(right):
+        raise ConfigError(
+            f"formula {text!r} {said}; write a column, {_EXAMPLE}, in backticks where its name has other "
+            "signs: `my column`"
+        )
+    options: dict[str, Any] = {"log_target": True} if sides["log"] else {}
+    if sides["trials"]:
+        options["trials"] = _name(left, sides, "trials")
+    for found in _OFFSET.finditer(plain):
         if "offset" in options or "exposure" in options:
             raise ConfigError(f"formula {text!r} has more than one offset; add them up in a column")
-        options["exposure" if found[1] else "offset"] = found[2].strip("`")
-    right = _OFFSET.sub(" ", right).strip().removeprefix("+").strip() or "1"
-    if re.search(r"\boffset\(", right):
+        options["exposure" if found["log"] else "offset"] = _name(right, found, "column")
+        right = right[: found.start()] + " " + right[found.end() :]
+    right = right.strip().removeprefix("+").strip() or "1"
+    if re.search(r"\boffset\(", masked(right)):
         raise ConfigError(
             f"formula {text!r} has an offset of more than a column; make a column of it: offset(COLUMN) or "
             "offset(log(COLUMN))"
         )
-    return Written(sides[2].strip("`"), {**options, "formula": right})
+    return Written(_name(left, sides, "column"), {**options, "formula": right})
+
+
+def _name(text: str, found: re.Match[str], group: str) -> str:
+    """A column where a match in the masked text has it."""
+    return text[slice(*found.span(group))].strip("`")
 
 
 def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple[Bar, ...]]:

@@ -11,6 +11,7 @@ from typing import Any
 import flyrun.data
 from flyrun import files
 from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.data.table.quoting import Names
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import read_table
 from flyrun.fitting.request import Request
@@ -52,7 +53,7 @@ def refuse(request: Request, known: Iterable[str]) -> None:
     if role := next((role for role, name in beside.items() if name == by), None):
         raise ConfigError(f"{given}: is the {role}; name another column")
     formula = str(request.table.get("formula", ""))
-    if by in (request.table.get("features") or ()) or by in re.findall(r"\w+", formula):
+    if by in (request.table.get("features") or ()) or by in Names.of(formula, known, ()).columns:
         where = "the formula" if formula else "--features"
         raise ConfigError(f"{given}: explains the target in {where}; leave it out there, or leave --by out")
     if by in [one.group for one in request.groups]:

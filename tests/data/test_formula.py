@@ -1,6 +1,7 @@
 """Formulas: what they name, what is refused, and matrices in pieces against the whole's by formulaic."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -119,10 +120,99 @@ def test_what_formulas_can_mean_is_read():
     assert formula.read("1", KNOWN).columns == ()
 
 
+ODD = [
+    "dose-rate",
+    "1",
+    "0",
+    "-1",
+    "x|g",
+    "a:b",
+    "y ~",
+    ".",
+    "log",
+    "C",
+    "Intercept",
+    "a, (b)",
+    "x'y",
+    "in",
+    "^2",
+]
+
+
+def plainly(odd, values, text):
+    """The matrix of a formula in which a column `odd` is called odd, and sex is as it is."""
+    table = pd.DataFrame({odd: values, "sex": np.resize(["f", "m"], len(values))})
+    read = formula.read(text, list(table))
+    sources = {odd: Column(odd), "sex": Column("sex", ["f", "m"], True)}
+    matrix = formula.Matrix.of(read, [sources[name] for name in read.columns], table)
+    again = formula.Matrix(read, matrix.sources, json.loads(json.dumps(matrix.state)))
+    return read, again.columns(table, "rows")
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("text", ["`{}`", "sex * `{}`", "bs(`{}`, df=4) + log1p(`{}`)", "I(`{}` ** 2):sex"])
+def test_a_column_in_backticks_is_that_column_whatever_its_name(name, text):
+    values = np.linspace(1.0, 9.0, 20) ** 2
+    read, found = plainly(name, values, text.replace("{}", name))
+    other, wanted = plainly("plain", values, text.replace("{}", "plain"))
+    assert read.columns == tuple(name if one == "plain" else one for one in other.columns)
+    np.testing.assert_array_equal(found, wanted)
+    assert list(found) == [one.replace("plain", name) for one in wanted]  # in a call with its backticks
+
+
+def test_a_column_called_as_a_function_and_the_function():
+    table = pd.DataFrame({"log": [1.0, 2.0, 4.0], "Sum": [3.0, 1.0, 1.0], "sex": ["a", "b", "c"]})
+    read = formula.read("log + log(log) + C(sex, Sum) + Sum", list(table))
+    assert set(read.columns) == {"log", "Sum", "sex"}
+    sources = [Column("log"), Column("Sum"), Column("sex", ["a", "b", "c"], True)]
+    found = formula.Matrix.of(read, sources, table).columns(table, "rows")
+    np.testing.assert_array_equal(found["log"], table["log"])
+    np.testing.assert_array_equal(found["Sum"], table["Sum"])
+    np.testing.assert_allclose(found["log(`log`)"], np.log(table["log"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dose + dose-rate", "has dose-rate without backticks; write `dose-rate` for the column$"),
+        ("dose*age + dose-age", "has dose-age without .*, or dose - age for what its signs mean"),
+        ("dose:age", "write `dose:age` for the column, or dose : age"),
+        ("log(dose)", r"write `log\(dose\)` for the column, or log\( dose \)"),
+        ("dose + age - sex", "names sex, but has no term with it"),
+        ("dose - rate", "names rate, which is no column of the table"),
+        ("`rate` + dose - `rate`", "names rate, which is no column"),
+    ],
+)
+def test_a_formula_that_would_leave_out_a_column_that_it_names_is_refused(text, said):
+    known = [*KNOWN, "dose-rate", "dose-age", "dose:age", "log(dose)"]
+    with pytest.raises(ConfigError, match=said):
+        formula.read(text, known)
+    remedy = re.search(r", or (.*) for what its signs mean", said)
+    if remedy:  # as it is printed, it is read
+        formula.read(
+            text.replace(remedy[1].replace(" ", "").replace("\\", ""), remedy[1].replace("\\", "")), known
+        )
+
+
+def test_what_a_minus_leaves_in_is_no_mistake():
+    assert formula.read("(age + dose)**2 - age", KNOWN).columns == ("dose", "age")
+    assert formula.read("dose * age - dose : age", [*KNOWN, "dose:age"]).columns == ("dose", "age")
+    assert formula.read("C(sex, Treatment('a|b ~ c'))", KNOWN).columns == ("sex",)
+
+
+@pytest.mark.parametrize("name", ["y ~ z", "1", "a|b", "offset(x)", "log", "-"])
+def test_quotes_are_kept_on_both_sides(name):
+    said = split(f"`{name}` | `n|{name}` ~ `offset({name})` + offset(log(`{name}`)) + x")
+    assert said.target == name
+    assert said.options == {"trials": f"n|{name}", "exposure": name, "formula": f"`offset({name})`  + x"}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("died age", "has no ~"),
+        ("`y ~ x`", "has no ~"),
+        ("dose-rate ~ x", "in backticks where its name has other signs"),
         ("~ age", "explains nothing"),
         ("a + b ~ age", "explains 'a \\+ b'"),
         ("y ~ offset(2 * age)", "more than a column"),

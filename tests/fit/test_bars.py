@@ -18,6 +18,10 @@ from flyrun.fitting.bars import Bar, split
         ("y ~ -1 + (1 | g)", "y ~ - 1", [Bar("g")]),
         ("y ~ C(a, levels=['p|q', 'r+s']) + `a|b` + (1|g)", "y ~ C(a, levels=['p|q', 'r+s']) + `a|b`",
          [Bar("g")]),
+        ("`y ~ 1` ~ `a|b` + (1 + `dose-rate` | `g|h`) + (1 | `0`)", "`y ~ 1` ~ `a|b`",
+         [Bar("g|h", "dose-rate"), Bar("0")]),
+        ("y ~ `~` + (1 + `1` | g)", "y ~ `~`", [Bar("g", "1")]),
+        ("y ~ x + (1 + `a+b` | `p) + (q`)", "y ~ x", [Bar("p) + (q", "a+b")]),
     ],
 )  # fmt: skip
 def test_groups_are_taken_out_and_the_rest_is_a_formula(formula: str, rest: str, bars: list[Bar]) -> None:
@@ -31,6 +35,7 @@ def test_groups_are_taken_out_and_the_rest_is_a_formula(formula: str, rest: str,
     [
         ("y ~ (0 + x | g)", "(1 + x | g)"),
         ("y ~ (x - 1 | g)", "(1 + x | g)"),
+        ("y ~ (0 + `a-b` | g)", "(1 + `a-b` | g)"),
         ("y ~ (1 + x || g)", "(1 + x | g)"),
         ("y ~ (1 | a/b)", "one column"),
         ("y ~ (1 + x + z | g)", "(1 + x | g)"),

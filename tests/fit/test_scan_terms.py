@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flyrun.api.fits import fit, load
+from flyrun.cli.main import main
 from flyrun.data.table import formula
 from flyrun.fitting.scan import mappers, table_files, terms, text_levels
 from flyrun.fitting.scan.text_levels import TextLook
@@ -66,3 +68,25 @@ def test_rows_that_lack_a_value_have_none_of_the_matrix(tmp_path):
     made = own.of(x, np.arange(2), "a part")
     assert np.isfinite(made[0]).all()
     assert np.isnan(made[1]).all()
+
+
+def test_names_in_backticks_are_columns_in_every_door(tmp_path, monkeypatch):
+    """One file, a scan of several, a frame in Python, and predictions of each."""
+    monkeypatch.chdir(tmp_path)
+    rng, names = np.random.default_rng(4), ["dose-rate", "1", "x|g", "a:b", "log", "y ~"]
+    columns = {name: rng.normal(size=N) for name in names} | {"dose": rng.normal(size=N)}
+    columns["y"] = columns["n ~"] = sum(columns[name] for name in names) + rng.normal(size=N) / 10
+    write(tmp_path / "many", columns)
+    pd.DataFrame(columns).to_csv("one.csv", index=False)
+    text = "`n ~` ~ dose + `dose-rate` + `1` * `x|g` + `a:b` + log + I(`log` ** 2) + `y ~`"
+    assert main(["fit", "many", text, "--model", "gaussian", "--quiet"]) == 0
+    assert main(["fit", "one.csv", text, "--quiet"]) == 0
+    fits = [load("results/runs/many"), load("results/runs/one"), fit(pd.DataFrame(columns), text)]
+    rows = pd.DataFrame(columns).head(20)
+    for one in fits:
+        found = one.summary()
+        assert {*names, "dose", "1:x|g", "I(`log` ** 2)"} <= {*found.index}
+        assert np.abs(found.loc[names, "mean"] - 1.0).max() < 0.05
+        assert np.abs(one.predict(rows)["mean"] - columns["n ~"][:20]).max() < 0.5
+    for one in ("many", "one.csv"):
+        assert main(["fit", one, text.replace("`dose-rate`", "dose-rate"), "--model", "gaussian"]) == 2

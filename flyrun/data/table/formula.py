@@ -17,6 +17,7 @@ import pandas as pd
 
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table.layout import Column
+from flyrun.data.table.quoting import Names, looks_like, masked, quoted
 from flyrun.errors import ConfigError, DataError
 
 _OWN = {"sqrt": np.sqrt, "log1p": np.log1p, "expm1": np.expm1, "abs": np.abs}
@@ -32,18 +33,18 @@ _ALLOWED = (
     *(ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop),
 )
 _EXAMPLE = "as in 'died ~ age * C(sex) + bs(dose, df=4)'"
-_QUOTED = re.compile(r"`([^`]+)`")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\([^()]*\)|\{[^{}]*\}")
 
 
 @dataclass(frozen=True)
 class Formula:
     """The right side of a formula. columns: those that it names, in order; categories: those that it names
-    within C() alone; parsed: formulaic's."""
+    within C() alone; names: what formulaic calls them; parsed: formulaic's."""
 
     text: str
     columns: tuple[str, ...]
     categories: tuple[str, ...]
+    names: Names
     parsed: Any
 
 
@@ -53,19 +54,28 @@ def read(text: str, known: Sequence[str]) -> Formula:
     from formulaic import SimpleFormula  # late
     from formulaic.errors import FormulaicError  # late
 
-    if "~" in text:
+    if name := looks_like(text, known):
+        said = f"has {name} without backticks; write `{name}` for the column"
+        wide = re.sub(r"\s*([-+*/:%()])\s*", r" \1 ", name).replace(" (", "(").strip()
+        if wide != name and set(Names.of(wide, known, FUNCTIONS).columns) <= set(known):
+            said += f", or {wide} for what its signs mean"
+        raise _refused(text, said)
+    names = Names.of(text, known, FUNCTIONS)
+    plain = masked(names.text)
+    if "~" in plain:
         raise _refused(text, "has more than one ~; one stands between the target and what explains it")
-    if "|" in text:
+    if "|" in plain:
         raise _refused(
             text, "has a bar, for groups, which are not fitted; C(COLUMN) gives each level its own"
         )
-    if re.search(r"(?:^|[\s+*:(-])\.(?:$|[\s+*:)-])", text):
+    if re.search(r"(?:^|[\s+*:(-])\.(?:$|[\s+*:)-])", plain):
         raise _refused(text, "has a . for all other columns; --target COLUMN alone takes them")
-    _refuse_powers(text)
+    _refuse_powers(text, plain, names)
     try:
-        parsed = Parsed(text)
+        parsed = Parsed(names.text)
     except (FormulaicError, SyntaxError, ValueError) as error:
-        raise _refused(text, f"cannot be read: {_one_line(error)}; write it {_EXAMPLE}") from error
+        said = names.shown(_one_line(error))
+        raise _refused(text, f"cannot be read: {said}; write it {_EXAMPLE}") from error
     if not isinstance(parsed, SimpleFormula):
         raise _refused(text, f"has several parts; write it {_EXAMPLE}")
     if not any(term.degree == 0 for term in parsed):
@@ -73,64 +83,77 @@ def read(text: str, known: Sequence[str]) -> Formula:
     columns: dict[str, bool] = {}  # whether they are categories alone
     for factor in {factor.expr: factor for term in parsed for factor in term.factors}.values():
         if factor.eval_method.value == "lookup":
-            found = [(factor.expr, False)]
+            found = [(names.column(factor.expr), False)]
         elif factor.eval_method.value == "python":
-            found = list(_named(text, factor.expr))
+            found = list(_named(text, factor.expr, names))
         else:
             continue
         for name, category in found:
             if name not in known:
-                close = did_you_mean(name, known) or f"; it has {_some(known)}"
-                raise _refused(text, f"names {name}, which is no column of the table{close}")
+                raise _unknown(text, name, known)
             if columns.setdefault(name, category) != category:
                 raise _refused(text, f"names {name} within C() and without; say which is meant")
+    for name in names.columns:  # what a minus takes away, formulaic does not tell of
+        if name not in known:
+            raise _unknown(text, name, known)
+        if name not in columns:
+            raise _refused(text, f"names {name}, but has no term with it; leave it out of the formula")
     categories = tuple(name for name, alone in columns.items() if alone)
-    return Formula(text, tuple(columns), categories, parsed)
+    return Formula(text, tuple(columns), categories, names, parsed)
 
 
-def _refuse_powers(text: str) -> None:
-    """A power of a column alone is, to a formula, the column itself."""
-    if "^" in text:
+def _unknown(text: str, name: str, known: Sequence[str]) -> ConfigError:
+    close = did_you_mean(name, known) or f"; it has {_some(known)}"
+    return _refused(text, f"names {name}, which is no column of the table{close}")
+
+
+def _refuse_powers(text: str, plain: str, names: Names) -> None:
+    """A power of a column alone is, to a formula, the column itself. plain: the text without its quotes."""
+    if "^" in plain:
         said = "has a ^; write I(x**2) for a power, and (a + b)**2 for interactions"
         raise _refused(text, said)
-    plain, before = text, ""
+    before = ""
     while plain != before:
         plain, before = _CALL.sub("F", plain), plain
-    if found := re.search(r"([\w.`]+)\s*\*\*\s*\d+", plain):
-        name = found[1] if found[1] != "F" else "x"
+    if found := re.search(r"([\w.]+)\s*\*\*\s*\d+", plain):
+        name = quoted(names.column(found[1])) if found[1] != "F" else "x"
         raise _refused(text, f"has a power outside I(), which means {name} alone; write I({name}**2)")
 
 
-def _named(text: str, expression: str) -> Iterator[tuple[str, bool]]:
+def _named(text: str, expression: str, names: Names) -> Iterator[tuple[str, bool]]:
     """Columns that a factor names, and whether within C() alone. ConfigError for what is not allowed."""
-    aliases: dict[str, str] = {}
-
-    def alias(found: re.Match[str]) -> str:
-        aliases[f"quoted_{len(aliases)}_"] = found[1]
-        return f"quoted_{len(aliases) - 1}_"
-
+    shown = names.shown(expression)
     try:
-        tree = ast.parse(_QUOTED.sub(alias, expression), mode="eval")
+        tree = ast.parse(expression, mode="eval")
     except SyntaxError as error:
-        raise _refused(text, f"cannot be read at {expression}; write it {_EXAMPLE}") from error
+        raise _refused(text, f"cannot be read at {shown}; write it {_EXAMPLE}") from error
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     coded = {id(node.args[0]) for node in ast.walk(tree) if _is_c(node) and node.args}
+    codings = {
+        id(value)
+        for node in ast.walk(tree)
+        if _is_c(node)
+        for value in (*node.args[1:], *(one.value for one in node.keywords))
+    }
     for node in ast.walk(tree):
         if _is_c(node) and not (node.args and isinstance(node.args[0], ast.Name | ast.Compare)):
-            raise _refused(text, f"has {expression}; C() takes a column or a comparison")
+            raise _refused(text, f"has {shown}; C() takes a column or a comparison")
         if isinstance(node, ast.Attribute):
-            short = f"; write {node.attr}(…)" if node.attr in FUNCTIONS else ""
-            raise _refused(text, f"has {ast.unparse(node)}, whose point is not read{short}")
+            write = f"{node.attr}(…)" if node.attr in FUNCTIONS else f"`{ast.unparse(node)}` for a column"
+            raise _refused(
+                text, f"has {names.shown(ast.unparse(node))}, whose point is not read; write {write}"
+            )
         if id(node) in called:
             if not isinstance(node, ast.Name) or node.id not in FUNCTIONS:
-                name = ast.unparse(node)
+                name = names.shown(ast.unparse(node))
                 known = did_you_mean(name, FUNCTIONS) or f"; there are {', '.join(FUNCTIONS)}"
                 raise _refused(text, f"calls {name}, which is no function here{known}")
         elif isinstance(node, ast.Name):
-            if node.id not in _CODINGS:
-                yield aliases.get(node.id, node.id), id(node) in coded
+            if not (id(node) in codings and node.id in _CODINGS):
+                yield names.column(node.id), id(node) in coded
         elif not isinstance(node, _ALLOWED):
-            raise _refused(text, f"has {ast.unparse(node)}, which is not read; make a column of it")
+            made = names.shown(ast.unparse(node))
+            raise _refused(text, f"has {made}, which is not read; make a column of it")
 
 
 def _is_c(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -148,13 +171,14 @@ class Matrix:
     @classmethod
     def of(cls, formula: Formula, sources: list[Column], table: pd.DataFrame) -> "Matrix":
         """With the state of a whole table. ConfigError for what cannot be evaluated."""
-        spec = _built(formula, _typed(table, sources), {}, "the table").model_spec
+        spec, shown = _built(formula, _typed(table, sources), {}, "the table").model_spec, formula.names.shown
         kinds = {
-            key: list(state["categories"])
+            shown(key): list(state["categories"])
             for key, (_, state) in spec.encoder_state.items()
             if "categories" in state
         }
-        state = {"functions": _plain(spec.transform_state), "categories": _plain(kinds)}
+        functions = {shown(key): one for key, one in spec.transform_state.items()}
+        state = {"functions": _plain(functions), "categories": _plain(kinds)}
         return cls(formula, sources, json.loads(json.dumps(state)))
 
     def columns(self, piece: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -164,10 +188,9 @@ class Matrix:
         """
         self._refuse_beyond(piece, what)
         made = _built(self.formula, _typed(piece, self.sources), self.state, what)
-        found = pd.DataFrame(
-            np.asarray(made, dtype=np.float64), piece.index, list(made.model_spec.column_names)
-        )
-        found = found.drop(columns="Intercept").rename(columns=lambda name: name.replace("[T.", "["))
+        _, *names = made.model_spec.column_names  # the first is the intercept
+        names = [self.formula.names.shown(name.replace("[T.", "[")) for name in names]
+        found = pd.DataFrame(np.asarray(made, dtype=np.float64)[:, 1:], piece.index, names)
         wrong = ~np.isfinite(found.to_numpy())
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -178,21 +201,18 @@ class Matrix:
 
     def _refuse_beyond(self, piece: pd.DataFrame, what: str) -> None:
         for expression, state in self.state["functions"].items():
-            found = re.match(r"\w+\(\s*`?([^,`()]+?)`?\s*[,)]", expression)
+            found = re.match(r"\w+\(\s*(?:`([^`]+)`|([\w.]+))\s*[,)]", expression)
             if found is None or "lower_bound" not in state or "extrapolation" in expression:
                 continue
-            low, high, values = (
-                state["lower_bound"],
-                state["upper_bound"],
-                piece[found[1]].to_numpy(np.float64),
-            )
+            name = found[1] or found[2]
+            low, high, values = (state["lower_bound"], state["upper_bound"], piece[name].to_numpy(np.float64))
             beyond = (values < low) | (values > high)
             if beyond.any():
                 at = int(beyond.argmax())
                 longer = f"{expression[:-1]}, extrapolation='extend')"
                 row = f"row {piece.index[at]} (rows count from 0)"
                 raise DataError(
-                    f"{what}: {row}: {found[1]} is {values[at]:g}, beyond {low:g} to {high:g}, which "
+                    f"{what}: {row}: {name} is {values[at]:g}, beyond {low:g} to {high:g}, which "
                     f"{expression} was fitted to; leave the row out, or fit with {longer}"
                 )
 
@@ -200,12 +220,12 @@ class Matrix:
 def _built(formula: Formula, piece: pd.DataFrame, state: dict[str, Any], what: str) -> Any:
     """formulaic's matrix of rows whose columns are typed as in the whole table."""
     from formulaic import ModelSpec  # late: as above
-    from formulaic.errors import FormulaicError  # late
     from formulaic.parser.types import Factor  # late
 
-    functions = {key: _numbered(values) for key, values in state.get("functions", {}).items()}
+    names = formula.names
+    functions = {names.aliased(key): _numbered(values) for key, values in state.get("functions", {}).items()}
     kinds = {
-        key: (Factor.Kind.CATEGORICAL, {"categories": levels})
+        names.aliased(key): (Factor.Kind.CATEGORICAL, {"categories": levels})
         for key, levels in state.get("categories", {}).items()
     }
     try:
@@ -217,9 +237,10 @@ def _built(formula: Formula, piece: pd.DataFrame, state: dict[str, Any], what: s
             encoder_state=kinds,
         )
         with np.errstate(all="ignore"):  # numbers that are not finite are told by row
-            return spec.get_model_matrix(piece, context=_OWN)
-    except (FormulaicError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise _refused(formula.text, f"cannot be worked out of {what}: {_one_line(error)}") from error
+            return spec.get_model_matrix(piece.rename(columns=names.aliases), context=_OWN)
+    except Exception as error:  # of functions that are given what they do not take
+        said = names.shown(_one_line(error))
+        raise _refused(formula.text, f"cannot be worked out of {what}: {said}") from error
 
 
 def _typed(piece: pd.DataFrame, sources: list[Column]) -> pd.DataFrame:
@@ -253,9 +274,9 @@ def _plain(values: Any) -> Any:
 
 
 def _numbered(values: Any) -> Any:
-    """Undo what JSON makes of dictionaries by number."""
+    """Undo what JSON makes of dictionaries by number, and of arrays."""
     if not isinstance(values, dict):
-        return values
+        return np.array(values) if isinstance(values, list) else values
     return {int(key) if key.isdigit() else key: _numbered(value) for key, value in values.items()}
 
 
