@@ -137,10 +137,13 @@ def shape(table: Table, layout: Layout) -> list[str]:
     columns = f"{len(layout.columns)} columns, {len(layout.names)} coefficients"
     shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
     shape += " a class" if layout.task == "classes" else ""
-    lines = [f"{Path(str(table.path)).name}: {shape}"]
-    if layout.row_numbers:
-        lines.append(f"left out: {', '.join(layout.row_numbers)}, without a name and counting the rows")
-    return lines
+    return [f"{Path(str(table.path)).name}: {shape}", *left_out(layout)]
+
+
+def left_out(layout: Layout) -> list[str]:
+    """Which columns were left out for they count the rows."""
+    names = ", ".join(layout.row_numbers)
+    return [f"left out: {names}, without a name and counting the rows"] if names else []
 
 
 def taken(layout: Layout, most: int | None = None) -> list[str]:

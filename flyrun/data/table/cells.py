@@ -1,9 +1,16 @@
 """What a cell of text looks like: a number, a number that is written otherwise, a date, or words."""
 
 import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: whole numbers beyond it are not all told apart as floats
 LAST_EXACT = 1 << 53
+#: what helps with complex numbers
+PARTS = "write real and imaginary parts as columns of their own"
 _LONGEST = 60
 _SIGN = "[$€£¥₹]"
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -17,7 +24,9 @@ _DAY = (
     rf"[0-9]{{1,2}}\.?[ -]?{_MONTH}[ -.,]*(?:[0-9]{{2}}|[0-9]{{4}})",  # 31 March 2024, 31-Mar-24
     rf"{_MONTH}\.? (?:[0-9]{{1,2}},? )?[0-9]{{4}}",  # March 31, 2024
 )
+_PART = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _KINDS = {
+    "complex": re.compile(rf"\(?[+-]?{_PART}[+-]{_PART}[ij]\)?", re.IGNORECASE),  # (0.5-1j), 1+2i
     "date": re.compile(
         rf"(?:{'|'.join(_DAY)})(?:[ t,]\s*{_CLOCK})?|{_CLOCK}|-?[0-9]+ days?\b.*", re.IGNORECASE
     ),
@@ -40,7 +49,8 @@ _NUMBER = {".": _plain(r"\."), ",": _plain(",")}
 
 
 def kind(cell: str, decimal: str) -> str:
-    """What a cell is: "number", one with a decimal "comma", a "date", a number written "otherwise", or ""."""
+    """What a cell is: "number", one with a decimal "comma", "complex", a "date", a number written
+    "otherwise", or ""."""
     if len(cell) > _LONGEST:
         return ""
     if _NUMBER[decimal].fullmatch(cell):
@@ -48,3 +58,15 @@ def kind(cell: str, decimal: str) -> str:
     if decimal == "." and _NUMBER[","].fullmatch(cell):
         return "comma"
     return next((name for name, form in _KINDS.items() if form.fullmatch(cell)), "")
+
+
+def are_complex(words: Collection[str]) -> bool:
+    """Whether most of these words are complex numbers."""
+    return 2 * sum(kind(word, ".") == "complex" for word in words) > len(words)
+
+
+def is_complex(values: "pd.Series") -> bool:
+    """Whether a column of a frame holds complex numbers."""
+    from pandas.api.types import infer_dtype  # late: pandas takes half a second
+
+    return values.dtype.kind == "c" or (values.dtype.kind == "O" and infer_dtype(values) == "complex")

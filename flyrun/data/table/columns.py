@@ -21,7 +21,7 @@ from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
-from flyrun.data.table.layout import INTERCEPT, Column, Layout, plain
+from flyrun.data.table.layout import INTERCEPT, Column, Layout, is_nameless, plain
 from flyrun.data.table.possible import refuse_impossible
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
@@ -51,7 +51,7 @@ def scan(
         seen = {name: Seen(name, options, what) for name in used}
         for name, one in seen.items():
             one.names = name in options.categorical
-            if table_files.is_nameless(name) and name not in chosen:
+            if is_nameless(name) and name not in chosen:
                 one.shifts = set()
         rows = dropped = last = 0
         copies: np.ndarray | None

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pandas as pd
 
 from flyrun.data.dataset import LABELS
-from flyrun.data.table.cells import LAST_EXACT, kind
+from flyrun.data.table.cells import LAST_EXACT, PARTS, kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
@@ -217,6 +217,8 @@ def _meant_as_numbers(seen: Seen) -> DataError | None:
         said, mend = "holds numbers that are stored as text", ["store them as numbers"]
     elif found == "date":
         said, mend = f"holds the date or time {where}", ["write it as a number, such as days since a date"]
+    elif found == "complex":
+        said, mend = f"holds the complex number {where}", [PARTS]
     elif any(kind(value, options.decimal) == "number" for value in seen.values):
         said, mend = f"holds numbers, but also {where}", ["mend it"]
         if not found:

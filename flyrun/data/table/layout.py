@@ -5,11 +5,18 @@ has none. Numbers are standardised; those of two values become 0 and 1, so that 
 or text, leaves the model as it is. 0-1 columns are not scaled; a column of ones, "intercept", comes last.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 INTERCEPT = "intercept"
+_NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
+
+
+def is_nameless(name: str) -> bool:
+    """Whether a column had no name, as an index that was written along."""
+    return _NAMELESS.fullmatch(name) is not None
 
 
 def plain(value: float) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.config.schema import did_you_mean, listing
+from flyrun.data.table.cells import is_complex
 from flyrun.data.table.columns import is_number
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import DataError
@@ -55,6 +56,8 @@ def checked(
 def _checked(values: pd.Series, column: Column, what: str, place: Place) -> pd.Series:
     where = f"column {column.name}"
     values = _filled(values, what, place)
+    if is_complex(values):
+        raise DataError(f"{what}: {where} holds complex numbers, but held others in the fit; mend it")
     if column.text:
         spelled = words(values)
         unknown = ~spelled.isin(column.levels or [])

@@ -6,7 +6,6 @@ the header. A column without a name is called as pandas calls it, "Unnamed: 0".
 
 import base64
 import contextlib
-import re
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +18,7 @@ import pandas as pd
 
 from flyrun.config.dataset import Table
 from flyrun.data.table import frames
-from flyrun.data.table.cells import LAST_EXACT
+from flyrun.data.table.cells import LAST_EXACT, PARTS, is_complex
 from flyrun.data.table.disguised import encoding_of, refuse_disguised
 from flyrun.data.table.formats import ARROW, FORMATS, PARQUET, is_csv, remedy
 from flyrun.data.table.text_table import TextTable, record
@@ -28,12 +27,6 @@ from flyrun.threads import ahead
 
 _CELLS = 1 << 19  # values in a piece: what is worked out of it finds it in a cache
 _USUAL = Table()
-_NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
-
-
-def is_nameless(name: str) -> bool:
-    """Whether a column had no name, as an index that was written along."""
-    return _NAMELESS.fullmatch(name) is not None
 
 
 def names(path: Path, options: Table = _USUAL) -> list[str]:
@@ -66,7 +59,12 @@ def pieces(
         reader = _reader(path, options)
         for piece in ahead(reader.pieces(list(columns), rows, set(text))):
             chosen = piece if list(piece.columns) == list(columns) else piece[list(columns)]
-            chosen = chosen if not text and numbers_alone(chosen) else _tidied(chosen, text)
+            if text or not numbers_alone(chosen):
+                for name in chosen:
+                    if name not in text and is_complex(chosen[name]):
+                        what = f"{path}: {options.role(name)} {name}"
+                        raise DataError(f"{what} holds complex numbers; {PARTS}, or {options.without(name)}")
+                chosen = _tidied(chosen, text)
             yield _without(options.na, chosen) if options.na else chosen
 
 
@@ -281,7 +279,9 @@ def _header(stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(stream)
     if len(shape) not in (1, 2) or dtype.kind in "OcV":
-        raise DataError(f"{what}: must be numbers or text in one or two dimensions, not {dtype} {shape}")
+        mend = f"; {PARTS}" if dtype.kind == "c" else ""
+        said = "must be numbers or text in one or two dimensions"
+        raise DataError(f"{what}: {said}, not {dtype} {shape}{mend}")
     return shape, fortran, dtype
 
 

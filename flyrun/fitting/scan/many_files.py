@@ -158,10 +158,11 @@ def _told(
     one: Family,
 ) -> Made:
     """As `answer`; counts: as of `_counts`."""
-    read = read._replace(layout=made.layout)
+    read = read._replace(layout=replace(made.layout, row_numbers=table_files.left_out(found, read.table)))
     own = by_weights.by_weights(read, made.posterior, made.answer.found)
     told = replace(own, how=_how(made), scan=counts)
-    lines = [*_lines(request, found, made, one.words), *_moved(made, counts), *_foretold(counts)]
+    lines = [*_lines(request, found, made, one.words), *read_table.left_out(read.layout)]
+    lines += [*_moved(made, counts), *_foretold(counts)]
     return read, made.posterior, told, lines
 
 

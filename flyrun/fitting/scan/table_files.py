@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing, quoted
+from flyrun.data.table.layout import is_nameless
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
@@ -47,13 +49,15 @@ class Block(NamedTuple):
 
 class Shards(NamedTuple):
     """A table. given: as it was named; kinds: of each column, "number", "boolean", "text", "other", or of
-    numbers that are to be categories "category".
+    numbers that are to be categories "category".  counting: columns without a name that count the rows of
+    each row group, as an index does that was written along.
     """
 
     given: str
     files: list[File]
     blocks: list[Block]
     kinds: dict[str, str]
+    counting: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -91,6 +95,7 @@ def find(given: str) -> Shards:
     files, blocks = list[File](), list[Block]()
     kinds, first, paths = dict[str, str](), 0, _paths(given)
     named = {path: _named(given, path) for path in paths}
+    counting: set[str] | None = None
     for path in paths:
         file = _file(path, named[path])
         try:
@@ -108,11 +113,13 @@ def find(given: str) -> Shards:
         files.append(file)
         for group in range(about.num_row_groups):
             if rows := about.row_group(group).num_rows:
+                count = _counting(about.row_group(group))
+                counting = count if counting is None else counting & count
                 blocks.append(Block(len(blocks), file, group, rows, first))
                 first += rows
     if not blocks:
         raise DataError(f"{given}: holds no rows; name a folder or a pattern of Parquet files with rows")
-    return Shards(given, files, blocks, kinds)
+    return Shards(given, files, blocks, kinds, tuple(sorted(counting or ())))
 
 
 def _paths(given: str) -> list[str]:
@@ -171,6 +178,24 @@ def _kind(type_: Any) -> str:
     return "number" if is_.is_integer(type_) or is_.is_floating(type_) else "other"
 
 
+def _counting(group: Any) -> set[str]:
+    """Columns of a row group without a name whose ends are as far apart as numbers of its rows."""
+    found = set()
+    for column in map(group.column, range(group.num_columns)):
+        ends = column.statistics
+        if is_nameless(column.path_in_schema) and ends is not None and ends.has_min_max:
+            apart = ends.max - ends.min if isinstance(ends.max, int) else None
+            found |= {column.path_in_schema} if apart == group.num_rows - 1 else set()
+    return found
+
+
+def left_out(shards: Shards, table: Table) -> list[str]:
+    """Columns that are left out for they count the rows, and nothing names them."""
+    if table.features is not None or table.formula is not None:
+        return []
+    return [name for name in shards.counting if name not in table.drop and table.role(name) == "column"]
+
+
 def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, str]) -> None:
     """DataError where a file has other columns than the first."""
     for name, other, where in (
@@ -208,8 +233,14 @@ def chosen(
     wanted = [
         name
         for name in shards.kinds
-        if name not in (target, *beside.values(), *drop) and (features is None or name in features)
+        if name not in (target, *beside.values(), *drop)
+        and (name not in shards.counting if features is None else name in features)
     ]
+    if index := next((name for name in wanted if features is None and is_nameless(name)), None):
+        raise DataError(
+            f"{shards.given}: column {index} has no name of its own, as an index that was written along; "
+            f"name it in the files, or leave it out with --drop {quoted(index)}"
+        )
     if other := [name for name in wanted if shards.kinds[name] == "other"]:
         raise DataError(
             f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} "

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.config.schema import quoted
+from flyrun.data.table.cells import PARTS, are_complex
 from flyrun.data.table.layout import Column, in_order
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
@@ -96,6 +97,8 @@ def ordered(
             raise _too_many(given, name)
         if len(levels) < 2:
             raise constant(given, name)
+        if are_complex(levels) and name not in options.categorical:
+            raise DataError(f"{given}: column {name!r} holds complex numbers; {PARTS}")
     if options.reference:
         from flyrun.data.table.columns import against_references  # late: pandas takes half a second
 
