@@ -5,6 +5,7 @@ import sys
 
 from flyrun.errors import FlyrunError
 from flyrun.exit_codes import FAILED, REFUSED
+from flyrun.fitting import piped
 
 
 def explain(error: Exception) -> int:
@@ -26,5 +27,5 @@ def explain(error: Exception) -> int:
 
 def print_error(text: str) -> None:
     """Print one line on stderr, whatever the text holds."""
-    line = "".join(one for one in " ".join(text.split()) if one.isprintable())
+    line = "".join(one for one in " ".join(piped.shown(text).split()) if one.isprintable())
     print(f"flyrun: {line}", file=sys.stderr, flush=True)

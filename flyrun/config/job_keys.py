@@ -51,12 +51,18 @@ def arm_name(groups: dict[str, Any]) -> str:
     return bound.name if bound.firefly else "regular"
 
 
-def check_job(base: dict[str, Any], name: Any) -> str:
-    """Check the keys that belong to no group; return the run's name."""
+def folder_name(name: Any, typed: str) -> str:
+    """A run's name, which its folder has. Raises ConfigError, with how it was typed, for what is none."""
     if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
         raise ConfigError(
-            f"name={show(name)}: must be a folder name of letters, digits and . _ + -, such as my_run"
+            f"{typed}: must be a folder name of letters, digits and . _ + -, such as my_run, and no dot first"
         )
+    return name
+
+
+def check_job(base: dict[str, Any], name: Any) -> str:
+    """Check the keys that belong to no group; return the run's name."""
+    folder_name(name, f"name={show(name)}")
     if not isinstance(base["fresh"], bool):
         raise ConfigError(f"fresh={show(base['fresh'])}: must be true or false")
     if not isinstance(base["results_dir"], str) or not base["results_dir"]:

@@ -22,6 +22,7 @@ from flyrun.report.summaries import read_fit
 MOST_REPORTS = 20  # levels whose reports are made at once
 _COLUMNS, _LEVELS = 5, 40  # of coefficients beside each other, and levels that are printed
 _MOST_NAMED = 12
+_OF_BASE = 120  # letters of the table's name in those of its levels
 TABLE = "levels.csv"
 
 
@@ -62,7 +63,7 @@ def refuse(request: Request, known: Iterable[str]) -> None:
 
 def requests(request: Request, levels: Iterable[str]) -> dict[str, Request]:
     """A fit's request a level, named for it."""
-    base, taken, found = read_table.folder_of(request).name, set[str](), {}
+    base, taken, found = read_table.folder_of(request).name[:_OF_BASE], set[str](), {}
     for level in levels:
         name = name_of = f"{base}-" + (re.sub(r"[^A-Za-z0-9._+-]+", "_", level)[:60] or "_")
         number = 2

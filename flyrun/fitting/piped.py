@@ -8,6 +8,7 @@ from flyrun import files, paths
 from flyrun.errors import ConfigError
 
 STDIN = "-"
+_KEPT = set[str]()
 
 
 def kept(file: Path) -> Path:
@@ -20,4 +21,12 @@ def kept(file: Path) -> Path:
     path = paths.cache_dir("stdin") / f"stdin_{hashlib.sha256(content).hexdigest()[:12]}.csv"
     with files.replacing(path) as temporary:
         temporary.write_bytes(content)
+    _KEPT.add(str(path))
     return path
+
+
+def shown(text: str) -> str:
+    """A message, in which stdin is called as it was typed."""
+    for path in _KEPT:
+        text = text.replace(path, STDIN)
+    return text

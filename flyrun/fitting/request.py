@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flyrun.config.dataset import ROLES, Table
+from flyrun.config.job_keys import folder_name
 from flyrun.config.schema import quoted
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
@@ -76,6 +77,11 @@ class Request:
     overrides: tuple[str, ...] = ()
     groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a name that is no folder's in results/runs."""
+        if self.name is not None:
+            folder_name(self.name, f"--name {quoted(str(self.name))}")
 
 
 @dataclass(frozen=True)

@@ -298,8 +298,8 @@ def runs(results_dir: str | Path) -> list[str]:
 def find_run(wanted: str, results_dir: str | Path) -> Path:
     """Folder of a run given by name or path. Raises StoreError saying which runs there are."""
     for folder in (Path(results_dir).expanduser() / "runs" / wanted, Path(wanted).expanduser()):
-        if (folder / RUN).is_file():
-            return folder
+        if (folder / RUN).is_file():  # whose name others are made of, which "." is not
+            return folder if folder.name not in ("", "..") else folder.resolve()
     there = runs(results_dir)
     known = "there is none; run an experiment first (`flyrun list experiments`) or name the folder of a run"
     if wanted in options("experiment"):

@@ -42,7 +42,7 @@ def run(given: argparse.Namespace) -> int:
         code = fit(request, clock, screen)
     except Exception as error:
         code = explain(error)
-        screen.tell("error", text=" ".join(str(error).split()))
+        screen.tell("error", text=piped.shown(" ".join(str(error).split())))
     screen.tell("ended", exit_code=code)
     return code
 
