@@ -69,11 +69,31 @@ def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
     names = [layout.names[d] for d in group]
     said = "say nearly the same" if len(names) == 2 else "nearly follow from each other"
     count = "one of them" if free == 1 else f"{free} of them"
-    column = _origins(layout, group)[-1]
-    return (
-        f"{_some(names)} {said}: the data do not tell their effects apart, and the prior divides these among "
-        f"them; leave {count} out{', as ' if table.formula is None else ' '}{table.out(column)}"
+    said = (
+        f"{_some(names)} {said}: the data do not tell their effects apart, and the prior divides these among"
     )
+    if table.formula is not None:
+        return f"{said} them; {_of_formula(layout, names)}"
+    return f"{said} them; leave {count} out, as {table.out(_origins(layout, group)[-1])}"
+
+
+def _of_formula(layout: Layout, names: list[str]) -> str:
+    """What helps where columns of a formula follow from each other, as it is typed."""
+    from flyrun.data.table import formula  # late: few fits have one
+
+    terms = _terms(layout, names)
+    splines = {one: wide for term in terms for one, wide in formula.centred(term).items()}
+    if splines:
+        return "write " + listing(f"{wide} for {one}" for one, wide in splines.items())
+    return f"leave {terms[-1]} out of the formula"
+
+
+def _terms(layout: Layout, names: list[str]) -> list[str]:
+    """The formula's terms that columns are of, each once, as they are typed."""
+    from flyrun.data.table import formula  # late, as above
+
+    read = formula.read(str(layout.formula), [one.name for one in layout.sources])
+    return list(dict.fromkeys(map(read.term_of, names)))
 
 
 def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) -> list[str]:
@@ -87,9 +107,10 @@ def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) 
     for classes, columns in by_classes.items():
         what = listing(levels[k] for k in classes)
         what += " apart" if len(levels) == 2 else " from all others"
-        one, name = len(columns) == 1, _origins(layout, columns)[0]
+        one, names = len(columns) == 1, [layout.names[d] for d in columns]
+        name = _origins(layout, columns)[0] if table.formula is None else _terms(layout, names)[0]
         lines.append(
-            f"{_some([layout.names[d] for d in columns])} {'tells' if one else 'each tell'} {what} in every "
+            f"{_some(names)} {'tells' if one else 'each tell'} {what} in every "
             f"row: only the prior keeps {'its coefficient' if one else 'their coefficients'} from growing "
             f"without end; if {name} holds the answer, leave it out {table.out(name)}"
         )

@@ -1,9 +1,11 @@
 """Words with values in them, by Jinja: whole pages, in templates/, and the lines of a section."""
 
 import json
+import re
 from functools import partial
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from flyrun.report.render import escape_markdown, markdown
 
@@ -21,6 +23,14 @@ TEMPLATES.filters |= {
     "as_table": markdown,
     "spec": format,
 }
+
+
+def _breaks(name: str) -> Markup:
+    """A name that a line may break between its parts, and within none."""
+    return Markup("<wbr>").join(re.findall(r"[^_+/:]*[_+/:]+|[^_+/:]+", name))
+
+
+TEMPLATES.filters["breaks"] = _breaks
 
 
 def fill(template: str, /, **values: object) -> str:

@@ -56,6 +56,38 @@ def test_a_matrix_in_pieces_is_the_whole_bit_for_bit(rows):
     assert np.abs(part).min() > 0.01
 
 
+STATES = [
+    "bs(dose, df=5)", "bs(dose, df=4, include_intercept=True)", "bs(dose, knots=[2, 5], degree=2)",
+    "bs(dose, df=4, extrapolation='clip')", "bs(log(dose), df=4)", "scale(bs(dose, df=4))",
+    *(f"{name}(dose, df=4{more})" for name in ("cr", "cs", "cc") for more in ("", ", constraints='center'")),
+    "cr(dose, df=3, constraints=[[1, 0, 0, 0]])", "cr(dose, knots=[2, 5], constraints='center') * sex",
+    "cc(dose, df=4, lower_bound=0, upper_bound=40)", "cr(center(dose), df=4, constraints='center')",
+    "poly(dose, 3)", "poly(dose, 2, raw=True)", "poly(scale(dose), 2):sex", "standardize(poly(dose, 2))",
+    "scale(dose)", "scale(dose, center=False, ddof=0)", "scale(dose, center=[1.0])",
+    "scale(dose, scale=False)", "center(dose):sex", "standardize(dose)", "standardize(dose, rescale=False)",
+    "center(scale(center(dose)))", "C(dose > 3)",
+    *(f"C(sex, {name}) * age" for name in ("Sum", "Helmert", "Diff", "Poly")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", STATES)
+def test_what_each_function_knows_returns_from_json(text, rows):
+    read = formula.read(text, list(rows))
+    sources = [one for one in SOURCES if one.name in read.columns]
+    whole = formula.Matrix.of(read, sources, rows)
+    again = formula.Matrix(read, sources, json.loads(json.dumps(whole.state)))
+    found = pd.concat([again.columns(rows[k : k + 37], "rows") for k in range(0, 300, 37)])
+    theirs = model_matrix(text, rows, context=formula._OWN)
+    np.testing.assert_array_equal(found, np.asarray(theirs)[:, 1:])
+
+
+def test_a_state_that_lacks_a_function_is_refused(rows):
+    whole = formula.Matrix.of(formula.read("center(dose)", list(rows)), SOURCES[2:], rows)
+    lacking = {"functions": {}, "categories": {}}
+    with pytest.raises(ConfigError, match=r"kept nothing of center\(dose\); fit again"):
+        formula.Matrix(whole.formula, whole.sources, lacking).columns(rows[:9], "new rows")
+
+
 def test_columns_by_a_formula_are_those_without_one(file):
     by_formula = flyrun.data.load(Table(path=str(file), target="died", formula="age + sex + dose"))
     plain = flyrun.data.load(Table(path=str(file), target="died", features=("age", "sex", "dose")))

@@ -61,6 +61,34 @@ def test_columns_that_say_the_same_are_named_whatever_the_model(target):
     assert "inch" in line
 
 
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("numbers ~ {}", "cr(cm, df=4)"),
+        ("numbers ~ age * {}", "cc(cm, df=4)"),
+        ("numbers ~ {} + cr(age, df=3, constraints='center')", "cs(cm, df=4)"),
+        ("two ~ C(kind):{}", "cr(cm, df=3)"),
+        ("numbers ~ `a:b` + {}", "`b-c`"),
+        ("numbers ~ {}", "bs(kind, df=4)"),
+        ("numbers ~ age + {}", "I(`age` / 2)"),
+    ],
+)
+def test_the_remedy_for_terms_of_a_formula_can_be_typed(text, term):
+    frame = people(kind=np.arange(N) % 3)
+    frame["a:b"] = frame["b-c"] = np.sin(np.arange(N)).round(3)
+    frame.to_csv("mine.csv", index=False)
+    typed = text.format(term)
+    (*_, line) = choose.problem(parse(["mine.csv", typed])).caveats
+    if found := re.search(r"write (.*?\)) for (.*?\))(?: and |$)", line):
+        assert found[2] == term
+        mended = typed.replace(term, found[1])
+    else:
+        assert re.search("leave (.*) out of the formula", line)[1] == term
+        mended = re.sub(rf"\s*[+]?\s*{re.escape(term)}", " 1" if typed.endswith(f"~ {term}") else "", typed)
+    assert mended != typed
+    assert not [one for one in choose.problem(parse(["mine.csv", mended])).caveats if "nearly" in one]
+
+
 def test_groups_are_kept_apart_and_levels_that_fill_a_row_are_found():
     rng = np.random.default_rng(1)
     kind = rng.integers(0, 3, N)

@@ -3,11 +3,12 @@
 import io
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from flyrun.report import document, render
+from flyrun.report import document, render, words
 from flyrun.report.build import build
 from flyrun.report.document import Document
 from flyrun.report.metrics import Metric, table
@@ -21,7 +22,7 @@ NASTY = '<script>alert("x")</script> $a_b$ | `c` & <img src=http://example.org/x
 class _Page(HTMLParser):
     """Tags, attributes that fetch something, and whether tags are closed in order."""
 
-    VOID = ("meta", "img", "br", "link", "input", "hr")
+    VOID = ("meta", "img", "br", "link", "input", "hr", "wbr")
 
     def __init__(self, text):
         super().__init__()
@@ -166,3 +167,10 @@ def test_plus_minus(value, sd, text):
 )
 def test_number(value, text):
     assert render.number(value) == text
+
+
+def test_names_of_arms_break_between_their_parts_alone():
+    breaks = words.TEMPLATES.filters["breaks"]
+    assert breaks("map_tuned+w<2>_x") == "map_<wbr>tuned+<wbr>w&lt;2&gt;_<wbr>x"
+    assert breaks("") == ""
+    assert "anywhere" not in (Path(words.__file__).parent / "templates/report.html.j2").read_text("utf-8")

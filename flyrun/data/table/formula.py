@@ -47,6 +47,24 @@ class Formula:
     names: Names
     parsed: Any
 
+    def term_of(self, column: str) -> str:
+        """The term, as it is typed, that a column of the matrix is of."""
+        for term in self.parsed:
+            factors = [one for one in term.factors if one.eval_method.value != "literal" or term.degree > 1]
+            shown = [self.names.shown(one.expr) for one in factors]
+            if re.fullmatch(":".join(rf"{re.escape(one)}(\[.*\])?" for one in shown), column):
+                return ":".join(
+                    quoted(one) if factor.eval_method.value == "lookup" else one
+                    for one, factor in zip(shown, factors, strict=True)
+                )
+        return column
+
+
+def centred(term: str) -> dict[str, str]:
+    """The cubic splines of a term that add up to the intercept, and how each is written so that none does."""
+    free = re.findall(r"(?:(?<=:)|^)c[rsc]\((?:(?!constraints=|:c[rsc]\().)*\)(?=:|$)", term)
+    return {one: f"{one[:-1]}, constraints='center')" for one in free}
+
 
 def read(text: str, known: Sequence[str]) -> Formula:
     """Read a right side on a table of these columns. Raises ConfigError in one line."""
@@ -237,10 +255,14 @@ def _built(formula: Formula, piece: pd.DataFrame, state: dict[str, Any], what: s
             encoder_state=kinds,
         )
         with np.errstate(all="ignore"):  # numbers that are not finite are told by row
-            return spec.get_model_matrix(piece.rename(columns=names.aliases), context=_OWN)
+            made = spec.get_model_matrix(piece.rename(columns=names.aliases), context=_OWN)
     except Exception as error:  # of functions that are given what they do not take
         said = names.shown(_one_line(error))
         raise _refused(formula.text, f"cannot be worked out of {what}: {said}") from error
+    if state and (new := {*map(names.shown, made.model_spec.transform_state)} - {*state["functions"]}):
+        said = f"was fitted by another version of flyrun, which kept nothing of {min(new)}; fit again"
+        raise _refused(formula.text, said)
+    return made
 
 
 def _typed(piece: pd.DataFrame, sources: list[Column]) -> pd.DataFrame:

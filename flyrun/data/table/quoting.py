@@ -43,6 +43,7 @@ class Names:
         while start in text or any(start in name for name in known):
             start += "_"
         columns, aliases = dict[str, None](), dict[str, str]()
+        aliased = {*functions, *(found["quoted"] for found in _TOKEN.finditer(text))}
 
         def alias(found: re.Match[str]) -> str:
             name = found["quoted"] or found["name"]
@@ -52,7 +53,7 @@ class Names:
             if not found["quoted"] and argument and name in functions:  # as in C(sex, Sum)
                 return found[0]
             columns[name] = None
-            if not found["quoted"] and name not in functions:
+            if name not in aliased:
                 return found[0]
             return aliases.setdefault(name, f"{start}{len(aliases)}_")
 

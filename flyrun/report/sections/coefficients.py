@@ -1,6 +1,7 @@
 """The report of `flyrun fit`: a table with a row per coefficient, from the run's fit.json."""
 
 import math
+import re
 from collections.abc import Callable
 
 from flyrun.report import words
@@ -49,7 +50,7 @@ def caveats(run: Run) -> list[str]:
         accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
         lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted)
     lines += _prior_like(rows)
-    return [text[0].upper() + text[1:] for text in lines]
+    return _sentences(fit, lines)
 
 
 def _unlike(fit: Row, rows: list[Row]) -> list[str]:
@@ -70,7 +71,16 @@ def lead(run: Run) -> list[str]:
     fit = run.info["fit"]
     lines: list[str] = [*fit["lines"], fit["how"]]
     first, *others = lines
-    return [f"{first}.", *(line[0].upper() + line[1:] + "." for line in others)]
+    return [f"{first}.", *_sentences(fit, [f"{line}." for line in others])]
+
+
+def _sentences(fit: Row, lines: list[str]) -> list[str]:
+    """The lines with a capital first, but where they begin with a name of the table's."""
+    layout = fit["layout"]
+    columns = [layout["target"], *layout["features"], *layout.get("sources", ())]
+    names = {row["coefficient"] for row in fit["coefficients"]} | {one["name"] for one in columns}
+    named = re.compile(rf"(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    return [text if named.match(text) else text[0].upper() + text[1:] for text in lines]
 
 
 _LEGEND = """
