@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from flyrun.cli.messages import print_error
 from flyrun.errors import ConfigError
+from flyrun.report import render
 from flyrun.runner.events import Events
 from flyrun.runner.progress import summary
 
@@ -31,7 +30,7 @@ class Screen:
     """
 
     def __init__(self, output: str):
-        self.console: Any = None if output == "quiet" else Console(highlight=False)
+        self.console: Any = None if output == "quiet" else render.screen()
         self.tables = None if output else self.console
         if output == "json":
             self.console = Events(sys.stdout)

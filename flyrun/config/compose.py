@@ -74,7 +74,12 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     return Job(
         name=name,
         experiment=experiment,
-        title=_title(base["title"] or name, listed, [e for e in entries if e.arm is None or e.arm in wanted]),
+        title=_title(
+            base["title"] or name,
+            listed,
+            [e for e in entries if experiment and (e.arm is None or e.arm in wanted)],
+            typed,
+        ),
         arms=tuple(
             Arm(experiment=experiment or name, name=arm, swept=wanted[arm][1], **groups)
             for arm, groups in chosen.items()
@@ -333,11 +338,16 @@ def _shorten(config: dict[str, Any], limits: dict[str, int]) -> None:
     # what is neither, or no protocol, is refused with the other settings
 
 
-def _title(title: str, listed: str | None, entries: Iterable[Entry]) -> str:
-    """A title, with what was said of the data where these are not the experiment's own."""
-    said = dict.fromkeys(f"{e.key}={show(e.value)}" for e in entries if e.group == "dataset")
-    how = "data cut by protocol=smoke" if listed == "check" else "other data"
-    return f"{title} ({how}: {listing(said)})" if said else title
+def _title(title: str, listed: str | None, entries: Iterable[Entry], typed: Sequence[Entry]) -> str:
+    """A title, with what was said of the data where these are not the experiment's own, and by whom."""
+    said = {(e.arm, e.key): e for e in entries if e.group == "dataset"}  # of a key the last counts
+    cut = "data cut by protocol=smoke" if listed == "check" else "other data"
+    notes: dict[str, dict[str, None]] = {}
+    for entry in said.values():
+        how = "other data" if entry in typed else cut
+        notes.setdefault(how, {})[f"{entry.key}={show(entry.value)}"] = None
+    told = "; ".join(f"{how}: {listing(words)}" for how, words in notes.items())
+    return f"{title} ({told})" if told else title
 
 
 def _suggestions(config: dict[str, Any]) -> list[Entry]:

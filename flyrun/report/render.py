@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -153,16 +154,21 @@ def escape_markdown(text: str) -> str:
     return "".join("\\" + letter if letter in "\\`*_{}[]<>#|~!" else letter for letter in text)
 
 
+def screen(**settings: Any) -> Console:
+    """A console that shows text as it is: names hold what rich takes for styles, and `a:b:c` for an emoji."""
+    return Console(highlight=False, markup=False, emoji=False, **settings)
+
+
 def print_views(console: Console, tables: list[View]) -> None:
     """Print the tables; piped output is as wide as they are, whatever the pipe says its width is."""
     for view in tables:
         if console.is_terminal:
-            console.print(_rich_table(view, console.width))
+            console.print(*_rich_tables(view, console.width), sep="\n")
         else:
             buffer = io.StringIO()
-            Console(file=buffer, width=_PIPE, no_color=True).print(_rich_table(view, _PIPE))
+            screen(file=buffer, width=_PIPE, no_color=True).print(*_rich_tables(view, _PIPE))
             text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
-            console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
+            console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True, end="")
 
 
 def print_page(console: Console, title: str, tables: list[View], caveats: Iterable[str]) -> None:
@@ -173,18 +179,48 @@ def print_page(console: Console, title: str, tables: list[View], caveats: Iterab
         console.print(Text.assemble(("! ", "yellow"), text), soft_wrap=not console.is_terminal)
 
 
-def _rich_table(view: View, width: int):
-    table = Table(title=view.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    widths = [max((len(row[index]) for row in view.rows), default=0) for index in range(len(view.header))]
-    # A value and its ± sd belong on one line where there is room; digits are never cut off.
-    roomy = sum(max(one, 8) + 1 for one in widths) + 2 <= width
-    for index, head in enumerate(view.header):
-        # A heading folds to the width of what is under it.
-        folded = Text(textwrap.fill(head, max(8, widths[index]), break_long_words=False))
-        table.add_column(
-            folded, justify="right" if index else "left", style="dim" if head == "paper" else None,
-            no_wrap=roomy, vertical="bottom",
-        )  # fmt: skip
-    for row in view.rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+def _rich_tables(view: View, width: int) -> list[Table]:
+    """The table or, where no line has room for its words and numbers, blocks of its columns."""
+    columns = [[row[index] for row in view.rows] for index in range(len(view.header))]
+    whole = [max(map(cell_len, column), default=0) for column in columns]
+    # A heading folds to the width of what is under it.
+    heads = [
+        textwrap.fill(head, max(8, one), break_long_words=False)
+        for head, one in zip(view.header, whole, strict=True)
+    ]
+    least = [
+        max(map(cell_len, " ".join([head, *column]).split()), default=1)
+        for head, column in zip(heads, columns, strict=True)
+    ]
+    folded = _wide(least) > width
+    blocks = [[*range(len(columns))]]
+    if folded:
+        least = [max(one) for one in zip(whole, least, strict=True)]
+        least[0] = min(least[0], max(width // 3, width - _wide([max(least[1:], default=0), 0])))  # names fold
+        least[1:] = [max(min(one, width - _wide([least[0], 0])), 1) for one in least[1:]]
+        blocks = [[0]]
+        for index in range(1, len(columns)):
+            if blocks[-1] != [0] and _wide([least[k] for k in (*blocks[-1], index)]) > width:
+                blocks.append([0])
+            blocks[-1].append(index)
+    tables = []
+    for block in blocks:
+        title = Text(view.title, style="table.title") if block is blocks[0] and view.title else None
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        # A value and its ± sd belong on one line where there is room; digits are never cut off.
+        roomy = _wide([max(whole[index], 8) for index in block]) <= width
+        for index in block:
+            table.add_column(
+                Text(heads[index]), justify="right" if index else "left", no_wrap=roomy, vertical="bottom",
+                style="dim" if view.header[index] == "paper" else None, overflow="fold",
+                min_width=least[index], width=least[index] if folded else None,
+            )  # fmt: skip
+        for row in view.rows:
+            table.add_row(*(Text(row[index]) for index in block))
+        tables.append(table)
+    return tables
+
+
+def _wide(columns: list[int]) -> int:
+    """How wide a table of columns so wide is, with what is between them."""
+    return sum(columns) + 2 * len(columns) + 1

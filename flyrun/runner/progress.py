@@ -40,7 +40,7 @@ class Lines(Display):
 
     def say(self, text: str, style: str | None = None) -> None:
         if self._console is not None:
-            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def part(self, text: str, done: int, total: int, detail: str) -> None:
         self.say(f"{text}: {100 * done / total:.0f} %, {detail}")
@@ -105,10 +105,10 @@ def _bar(console: Console) -> Any:
     from rich import progress  # late: only a terminal needs it
 
     return progress.Progress(
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(24),
-        progress.TextColumn("{task.percentage:>3.0f}%"),
-        progress.TextColumn("{task.fields[detail]}"),
+        progress.TextColumn("{task.percentage:>3.0f}%", markup=False),
+        progress.TextColumn("{task.fields[detail]}", markup=False),
         console=console,
         refresh_per_second=2,
         transient=True,

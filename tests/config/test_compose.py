@@ -147,6 +147,20 @@ def test_a_title_says_of_cut_data_that_they_were_cut():
     assert typed == f"{whole} (other data: dataset.limit=50)"
     other = compose_job(["experiment=pmd_logistic", "only=pmd", "protocol=smoke"]).title
     assert other.endswith("(data cut by protocol=smoke: dataset=mnist_7v9)")
+    both = compose_job([*words, "dataset.n_components=20", "protocol=smoke"]).title
+    assert (
+        both
+        == f"{whole} (data cut by protocol=smoke: dataset.limit=600; other data: dataset.n_components=20)"
+    )
+    own = compose_job([*words, "dataset.limit=50", "protocol=smoke"]).title
+    assert own == f"{whole} (other data: dataset.limit=50)"
+
+
+def test_a_title_says_nothing_of_data_that_nothing_cut():
+    words = ["dataset=table", "dataset.path=t.csv", "dataset.target=y", "model=logistic", "sampler=hmc"]
+    assert {compose_job([*words, *more]).title for more in ([], ["protocol=smoke"])} == {"hmc-regular"}
+    shown = compose_job(["experiment=mnist_logreg", "dataset=german_credit", "protocol=smoke"]).title
+    assert shown.endswith("(other data: dataset=german_credit)")
 
 
 def test_one_arm_alone():

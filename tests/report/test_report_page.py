@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from flyrun.report import document, render, words
 from flyrun.report.build import build
 from flyrun.report.document import Document
 from flyrun.report.metrics import Metric, table
+from flyrun.report.render import View
+from flyrun.runner import progress
 from tests.stored import write_cell, write_run, write_three_arms
 
 pytestmark = pytest.mark.figures
@@ -174,3 +177,65 @@ def test_names_of_arms_break_between_their_parts_alone():
     assert breaks("map_tuned+w<2>_x") == "map_<wbr>tuned+<wbr>w&lt;2&gt;_<wbr>x"
     assert breaks("") == ""
     assert "anywhere" not in (Path(words.__file__).parent / "templates/report.html.j2").read_text("utf-8")
+
+
+WIDE = View(
+    "Coefficients of a:b:c [bold]x[/bold]",
+    ("coefficient", "mean", "sd", "3 %", "97 %", "effect", "ESS", "prior"),
+    (
+        ("a:b:c", "1,234.567", "0.045", "-0.040", "0.128", "-", "15,958", "normal(0,10)"),
+        (
+            "long_name[a level of words]",
+            "0.1234 ± 0.0041",
+            "0.1",
+            "1.2e-05",
+            "1",
+            "0.3",
+            "1",
+            "normal(0,2.5)",
+        ),
+        ("x", "-3.4028235e+38", "0", "0", "0", "0", "0", "0"),
+    ),
+)
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 100, 200])
+def test_no_terminal_is_too_narrow_for_numbers(width):
+    out = io.StringIO()
+    render.print_views(Console(file=out, width=width, force_terminal=True, no_color=True), [WIDE])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines)
+    cells = [cell for row in (WIDE.header, *WIDE.rows) for cell in row]
+    for cell in cells if width >= 40 else []:  # each word and each number on a line of its own, unbroken
+        if not cell.startswith("long_name"):
+            assert any(cell in line for line in lines), cell
+    letters = Counter("".join("".join(lines).split()))
+    assert not Counter("".join(cells).replace(" ", "")) - letters
+
+
+def test_names_are_no_emoji_and_no_markup_on_any_screen():
+    for terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, width=120, force_terminal=terminal, no_color=True)
+        render.print_views(console, [WIDE])
+        render.print_page(console, "a:b:c [red]t[/red]", [], ["a:b:c"])
+        progress.Lines(console, 1).say("a:b:c [red]t[/red]")
+        shown = out.getvalue()
+        assert shown.count("a:b:c") == 5
+        assert "[bold]x[/bold]" in shown
+        assert shown.count("[red]t[/red]") == 2
+        assert "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}" not in shown
+    control = io.StringIO()
+    Console(file=control, width=120).print("a:b:c")  # what rich makes of it by itself
+    assert "\N{NEGATIVE SQUARED LATIN CAPITAL LETTER B}" in control.getvalue()
+
+
+def test_screens_are_made_in_one_place():
+    root = Path(words.__file__).parents[1]
+    made = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if re.search(r"(?<!\w)Console\(", path.read_text("utf-8"))
+    }
+    assert made == {"report/render.py"}

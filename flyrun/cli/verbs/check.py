@@ -11,11 +11,10 @@ from flyrun.paths import in_checkout, reference_dir
 
 def run(given: argparse.Namespace) -> int:
     """Compare short chains with stored ones, or store them."""
-    from rich.console import Console  # late, as below: help and Tab need no samplers
-
     from flyrun.check.run import check, check_against  # late
+    from flyrun.report.render import screen  # late, as below: help and Tab need no samplers
 
-    console, workers = Console(highlight=False), given.workers or cores()
+    console, workers = screen(), given.workers or cores()
     if given.against is not None:
         if other := "--update" if given.update else "--values" if given.values else "":
             raise ConfigError(f"check: --against and {other} do not go together; drop one")

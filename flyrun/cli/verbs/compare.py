@@ -22,11 +22,10 @@ def run(given: argparse.Namespace) -> int:
         for name, found in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
             print(f"{name}: {found}" if name else found)
         return 0
-    from rich.console import Console  # late, as below: help and Tab need no pandas
-
     from flyrun.compare.compare import compare  # late
+    from flyrun.report.render import screen  # late, as below: help and Tab need no pandas
 
-    console = Console(highlight=False)
+    console = screen()
     found = compare(
         given.a, given.b, given.results_dir, given.level, given.margin, given.out, given.all, console
     )

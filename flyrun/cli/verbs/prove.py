@@ -13,9 +13,8 @@ GROUPS = ("sampler", "model", "prior")
 
 def run(given: argparse.Namespace) -> int:
     """Try a choice on small posteriors; 1 where a trial fails."""
-    from rich.console import Console  # late, as below: Hydra, models and samplers
-
     from flyrun.config.overrides import read  # late
+    from flyrun.report.render import screen  # late, as below: Hydra, models and samplers
 
     group, name = _choice(given.name)
     settings = {}
@@ -26,7 +25,7 @@ def run(given: argparse.Namespace) -> int:
     choice = build(group, {"name": name, **settings})
     from flyrun.prove.prove import prove  # late: what is wrong with the words is said at once
 
-    console = Console(highlight=False)
+    console = screen()
     said = prove(choice, given.iterations, lambda text: console.print(text, soft_wrap=True, markup=False))
     return int(not said)
 

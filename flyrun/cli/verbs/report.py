@@ -9,10 +9,9 @@ from flyrun.runner.store import find_run
 
 def run(given: argparse.Namespace) -> int:
     """Build and show a run's report, or one of several runs together."""
-    from rich.console import Console  # late, as below: help and Tab need no pandas
-
     from flyrun.report import build as reports  # late
     from flyrun.report.merge import build_of_several  # late
+    from flyrun.report.render import screen  # late, as below: help and Tab need no pandas
 
     names = [*given.runs, *([given.name] if given.name else [])]
     if not names:
@@ -21,7 +20,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(
             "report: --out is for the report of several runs; a run's own report is in its folder"
         )
-    folders, console = [find_run(name, given.results_dir) for name in names], Console(highlight=False)
+    folders, console = [find_run(name, given.results_dir) for name in names], screen()
     if len(folders) > 1:
         default = given.results_dir / "runs" / "+".join(folder.name for folder in folders)
         build_of_several(folders, given.out or default, console)

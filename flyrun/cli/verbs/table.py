@@ -8,11 +8,10 @@ from flyrun.paths import references
 
 def run(given: argparse.Namespace) -> int:
     """Print a published table, ours beside."""
-    from rich.console import Console  # late, as below: help and Tab need neither
-
     from flyrun.compare import published  # late
+    from flyrun.report.render import screen  # late, as below: help and Tab need neither
 
-    published.build(given.reference, given.results_dir, given.out, Console(highlight=False))
+    published.build(given.reference, given.results_dir, given.out, screen())
     return 0
 
 
