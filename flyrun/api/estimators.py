@@ -196,7 +196,8 @@ class FlyrunRegressor(RegressorMixin, _Regression):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """(N,): the expected targets, averaged over draws; return_std: and the sds of new targets, (N,)."""
         rows, one = self._rows(X), self._fitted()
-        mean = np.concatenate([block.mean(axis=0)[:, 0] for block in predict.means(one, rows)])
+        with np.errstate(over="ignore"):  # far out it is inf
+            mean = np.concatenate([block.mean(axis=0)[:, 0] for block in predict.means(one, rows)])
         if not return_std:
             return mean
         return mean, predict.predicted(one, rows, "response", seed=self.seed)["sd"].to_numpy()

@@ -141,7 +141,8 @@ class Fit:
         draws: so many of the fit's, by default all. new_groups: "refuse" groups that the fit has not seen,
         "draw" their effects, as groups differ, or take "zero". Raises DataError for rows that do not fit.
         """
-        return predict.predictions(self.folder, frames.pandas(data), kind, interval, draws, seed, new_groups)
+        frame = frames.pandas(data)
+        return _warned(predict.predictions(self.folder, frame, kind, interval, draws, seed, new_groups))
 
     @property
     def groups(self) -> "pd.DataFrame":
@@ -167,7 +168,7 @@ class Fit:
         Raises ConfigError for a column that explains nothing, DataError where the table has changed.
         """
         with self._rows() as rows:
-            return comparisons.differences(self.folder, rows, column, interval)
+            return _warned(comparisons.differences(self.folder, rows, column, interval))
 
     def slopes(self, column: str, by: str | None = None, interval: float = 0.94) -> "pd.DataFrame":
         """The derivative of the expected target by a number's column, averaged over rows; by: of each level.
@@ -175,7 +176,7 @@ class Fit:
         Columns and errors: as `comparisons`.
         """
         with self._rows() as rows:
-            return comparisons.derivatives(self.folder, rows, column, by, interval)
+            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval))
 
     @contextlib.contextmanager
     def _rows(self) -> "Iterator[pd.DataFrame]":
@@ -229,6 +230,13 @@ def difference(one: loo.Loo, other: loo.Loo) -> loo.Difference:
     Raises ConfigError where they are not of the same rows.
     """
     return loo.difference(one, other)
+
+
+def _warned(found: "pd.DataFrame") -> "pd.DataFrame":
+    """The same, with a warning where its numbers are not finite."""
+    if note := predict.overflow(found):
+        warnings.warn(note, stacklevel=3)
+    return found
 
 
 class _Silent:

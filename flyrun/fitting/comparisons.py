@@ -16,6 +16,7 @@ from flyrun.fitting import predict
 _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square
 
 
+@np.errstate(all="ignore")  # of numbers that are too large for one
 def differences(folder: Path, rows: pd.DataFrame, column: str, interval: float = 0.94) -> pd.DataFrame:
     """Of a category each level against the reference, of a number one more against what each row has.
 
@@ -32,6 +33,7 @@ def differences(folder: Path, rows: pd.DataFrame, column: str, interval: float =
     return _told(one, changes, interval)
 
 
+@np.errstate(all="ignore")  # of numbers that are too large for one
 def derivatives(
     folder: Path, rows: pd.DataFrame, column: str, by: str | None = None, interval: float = 0.94
 ) -> pd.DataFrame:
@@ -86,10 +88,10 @@ def _column(one: predict.Fitted, name: str) -> Column:
 
 def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float) -> pd.DataFrame:
     """Mean, sd and ends of the interval of draws (S, K), a row each; of classes a row a class."""
-    ends = (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
-    rows = {}
-    for name, draws in found.items():
-        for k, label in enumerate([f"{level}: " for level in one.levels] or [""]):
-            low, high = np.quantile(draws[:, k], ends)
-            rows[f"{label}{name}"] = (draws[:, k].mean(), draws[:, k].std(ddof=1), low, high)
+    labels = [f"{level}: " for level in one.levels] or [""]
+    rows = {
+        f"{label}{name}": values
+        for name, draws in found.items()
+        for label, values in zip(labels, np.transpose(predict.summary(draws, interval)), strict=True)
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "low", "high"])

@@ -28,6 +28,8 @@ KINDS = ("mean", "response")
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
 # do not depend on how a table was cut: do not change it without need.
 _BLOCK = 512
+_SQUARED = 1e150  # numbers above have no square
+_FAR = 1e300  # linear predictors of classes beyond are as far out, and have differences
 
 
 @dataclass(frozen=True)
@@ -182,16 +184,43 @@ def predicted(
     """`predictions` of checked rows, of which the first is the table's row number `first`."""
     if kind not in KINDS:
         raise ConfigError(f"{kind}: must be mean or response")
-    ends = (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
-    found = []
-    for draws in _drawn(one, rows, kind, seed, first):  # (S, n, columns)
-        low, high = np.quantile(draws, ends, axis=0)
-        spread = draws.std(axis=0, ddof=1) if len(draws) > 1 else np.zeros_like(low)
-        found.append(np.stack([draws.mean(axis=0), spread, low, high], axis=-1))
+    found = [np.stack(summary(draws, interval), axis=-1) for draws in _drawn(one, rows, kind, seed, first)]
     labels = [f"[{level}]" for level in one.levels] or [""]
     names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
     values = np.concatenate(found) if found else np.empty((0, len(labels), 4))
     return pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
+
+
+@np.errstate(all="ignore")
+def summary(draws: np.ndarray, interval: float) -> tuple[np.ndarray, ...]:
+    """Mean, sd and the ends of the central interval over draws (S, ...).
+
+    inf where a draw that takes part is inf; numbers near the largest that there is overflow in no sum.
+    """
+    ends = (0.5 - 0.5 * interval, 0.5 + 0.5 * interval)
+    largest = np.abs(draws).max(axis=0)
+    exponent = np.where(np.isfinite(largest) & (largest > _SQUARED), np.frexp(largest)[1], 0)
+    scaled = np.ldexp(draws, -exponent)
+    low, high = np.quantile(scaled, ends, axis=0)
+    mean = scaled.mean(axis=0)
+    sd = scaled.std(axis=0, ddof=1) if len(draws) > 1 else np.zeros_like(low)
+    if not np.isfinite(mean).all():  # between inf and inf there is no number, but inf
+        sd = np.where(np.isinf(mean), np.inf, sd)
+        low = np.where(np.isnan(low), np.quantile(scaled, ends[0], axis=0, method="lower"), low)
+        high = np.where(np.isnan(high), np.quantile(scaled, ends[1], axis=0, method="higher"), high)
+    return tuple(np.ldexp(value, exponent) for value in (mean, sd, low, high))
+
+
+def overflow(found: pd.DataFrame) -> str:
+    """What to say of rows with numbers that are not finite, by name, in a line; else nothing."""
+    wrong = ~np.isfinite(found.to_numpy(np.float64)).all(axis=1)
+    if not wrong.any():
+        return ""
+    more = f" and {wrong.sum() - 1:,} more" if wrong.sum() > 1 else ""
+    return (
+        f"{found.index[wrong.argmax()]}{more}: beyond 1.8e308, the largest number there is, so that inf "
+        "stands there; are the columns in the units of the fit's table?"
+    )
 
 
 def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
@@ -204,6 +233,7 @@ def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
         yield means_at(*at) if kind == "mean" else responses_at(*at, rng)
 
 
+@np.errstate(all="ignore")  # a row may be so far out that there is no number for it
 def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
     """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
 
@@ -228,10 +258,11 @@ def _trials(one: Fitted, rows: pd.DataFrame) -> Any:
     return 1.0 if column is None else rows[column.name].to_numpy(np.float64)
 
 
+@np.errstate(all="ignore")  # far out e^η overflows, and is inf
 def means_at(one: Fitted, eta: np.ndarray, trials: Any) -> np.ndarray:
     """Expected targets at linear predictors (S, n, ...): (S, n, 1), or chances of K classes, (S, n, K)."""
     if one.layout.task == "classes":
-        eta = np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1)
+        eta = np.clip(np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1), -_FAR, _FAR)
         odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
         return odds / odds.sum(axis=-1, keepdims=True)
     if one.layout.task == "ordered":
@@ -248,12 +279,13 @@ def _inverse(link: str) -> Any:
     return {"identity": np.asarray, "log": np.exp, "logit": sigmoid, "probit": ndtr}[link]
 
 
+@np.errstate(all="ignore")  # as above
 def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Generator) -> np.ndarray:
     """New targets at linear predictors, as `means_at`; of classes 1 where a target is of it, else 0."""
     if one.layout.task == "classes":
         above = np.cumsum(means_at(one, eta, trials), axis=-1)[..., :-1]
         drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
-        return _one_hot(drawn, len(one.levels))
+        return _one_hot(np.where(np.isnan(above[..., 0]), np.nan, drawn), len(one.levels))
     if one.aux.shape[1] == 0 and one.family.auxiliary(len(one.levels), 1.0):
         model = quoted(f"{one.settings['model']}")
         raise ConfigError(
@@ -261,13 +293,16 @@ def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Gener
             "fit again without settings of chains, or leave --kind out"
         )
     others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
-    trials = np.broadcast_to(np.asarray(trials).astype(np.int64), eta.shape)
-    drawn = np.asarray(one.family.draw(rng, trials, [eta, *others]), dtype=np.float64)
+    trials, unknown = np.broadcast_to(trials, eta.shape), np.isnan(eta)
+    drawn = np.asarray(one.family.draw(rng, trials, [np.where(unknown, 0.0, eta), *others]), np.float64)
+    drawn[unknown] = np.nan
     return _one_hot(drawn, len(one.levels)) if one.levels else drawn[..., None]
 
 
 def _one_hot(classes: np.ndarray, levels: int) -> np.ndarray:
-    return (classes[..., None] == np.arange(levels)).astype(np.float64)
+    hot = (classes[..., None] == np.arange(levels)).astype(np.float64)
+    hot[np.isnan(classes)] = np.nan
+    return hot
 
 
 def _place(index: object) -> str:

@@ -18,6 +18,7 @@ _SEED = 4
 _ENDS = (0.05, 0.95)  # of a 90 % interval over draws
 _BINS, _BIN_ROWS = 10, 15  # of a calibration, at most, and rows of each, at least
 _BARS = 30  # of a distribution
+_MOST = 1e300  # means and targets beyond are shown there: sums of rows are numbers, as are figures' axes
 _TAIL = 0.005  # of the targets that the distribution leaves out, at each end
 
 
@@ -41,8 +42,8 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
         offset = dataset.offset[rows] * layout.target.sd
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     trials = 1.0 if dataset.trials is None else dataset.trials[rows]
-    mean = predict.means_at(fitted, eta, trials)
-    new = predict.responses_at(fitted, eta, trials, rng)
+    mean = np.minimum(predict.means_at(fitted, eta, trials), _MOST)
+    new = np.minimum(predict.responses_at(fitted, eta, trials, rng), _MOST)
     seen = _observed(dataset, layout, rows, mean.shape[-1])
     named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
     several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
@@ -108,7 +109,7 @@ def _distribution(new: np.ndarray, seen: np.ndarray, counts: bool) -> dict[str, 
     """Shares of rows by target, observed, (n,), and drawn anew, (S, n)."""
     low, high = np.quantile(np.concatenate([seen, new[0]]), [_TAIL, 1.0 - _TAIL])
     if counts:
-        step = max(1, int(np.ceil((high - low + 1.0) / _BARS)))
+        step = max(1.0, float(np.ceil((high - low + 1.0) / _BARS)))
         edges = np.arange(np.floor(low), high + 1.0 + step, step) - 0.5
     else:
         edges = np.linspace(low, max(high, low + 1e-12), _BARS + 1)

@@ -42,7 +42,8 @@ def beside(
     for row in rows:
         key = (row["class"], row["coefficient"])
         if "effect_mean" in row and key in of:
-            ends = {f"{name}_{end}": float(np.exp(row[end])) for end in ("q03", "q97")}
+            with np.errstate(over="ignore"):
+                ends = {f"{name}_{end}": float(np.exp(row[end])) for end in ("q03", "q97")}
             row = row | {name: of[key]} | ends
         found.append(row)
     return found

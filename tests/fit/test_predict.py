@@ -17,7 +17,7 @@ from flyrun.cli.main import main
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import coefficients
-from flyrun.fitting.predict import predictions
+from flyrun.fitting.predict import overflow, predictions, summary
 from flyrun.models.family import family, names
 from flyrun.paths import conf_dir
 
@@ -239,3 +239,50 @@ def test_ratios_stand_beside_coefficients_where_they_are_asked_for(tmp_path, mon
         assert main(["fit", "rows.csv", *words, "--exp", "--name", "none"]) == 2
         assert "no logs of ratios; leave --exp out" in capsys.readouterr().err
     assert "rate_ratio" not in pd.read_csv("results/runs/logged/table.csv")
+
+
+@pytest.mark.parametrize("kind", ["mean", "response"])
+@pytest.mark.parametrize("model", TASKS)
+def test_a_row_far_out_is_inf_and_leaves_the_others_alone(tmp_path, model, kind, recwarn):
+    stored(tmp_path / "run", model)
+    far = ROWS.assign(age=[31.0, 1e6, 60.0, -1e308])
+    found = predictions(tmp_path / "run", far, kind)
+    usual = predictions(tmp_path / "run", ROWS, kind)
+    if kind == "mean":
+        pd.testing.assert_frame_equal(found.loc[[3, 8]], usual.loc[[3, 8]])
+    assert np.isfinite(found.loc[[3, 8]].to_numpy()).all()
+    if family(model).link == "log":
+        assert found.loc[5, ["mean", "sd", "high"]].tolist() == [np.inf] * 3
+        assert "row" not in overflow(found)
+        assert overflow(found).startswith("5 and 1 more: beyond 1.8e308")
+    elif family(model).link != "identity":
+        assert np.isfinite(found.to_numpy()).all()
+        assert overflow(found) == ""
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("model", ["poisson", "negative_binomial"])
+def test_counts_beyond_whole_numbers_of_64_bits_are_drawn(tmp_path, monkeypatch, capsys, model):
+    monkeypatch.chdir(tmp_path)
+    x = np.arange(30) / 10
+    pd.DataFrame({"x": x, "y": np.rint(np.exp(x))}).to_csv("rows.csv", index=False)
+    assert main(["fit", "rows.csv", "y ~ x", "--model", model]) == 0
+    predict = ["predict", "rows", "new.csv", "--kind", "response"]
+    for far, said in ((60.0, r"$"), (1e6, r"flyrun: note: row 1: beyond 1\.8e308.*\n$")):
+        pd.DataFrame({"x": [1.0, far]}).to_csv("new.csv", index=False)
+        capsys.readouterr()
+        assert main(predict) == 0
+        out, err = capsys.readouterr()
+        usual, large = pd.read_csv(io.StringIO(out))["mean"]
+        assert usual < 10.0
+        assert large > 2.0**63
+        assert re.match(said, err)
+
+
+def test_summaries_have_no_number_in_between_that_overflows():
+    draws = np.array([[1e308, 1e200, np.inf], [1.2e308, 3e200, 2.0], [1.1e308, 2e200, 1.0]])
+    mean, sd, low, high = summary(draws, 0.5)
+    assert mean[:2] == pytest.approx([1.1e308, 2e200])
+    assert sd[:2] == pytest.approx([1e307, 1e200])
+    assert low[:2] == pytest.approx([1.05e308, 1.5e200])
+    assert [mean[2], sd[2], low[2], high[2]] == [np.inf, np.inf, 1.5, np.inf]

@@ -14,10 +14,10 @@ from flyrun.report.illustrations import predictive
 N = 600
 
 
-def checked(model, **columns):
+def checked(model, prior_scale=2.5, **columns):
     table = {role: role for role in ("weights", "trials") if role in columns}
     with frames.held(pd.DataFrame(columns)) as name:
-        request = Request(name, "y", model=model, table=table)
+        request = Request(name, "y", model=model, table=table, prior_scale=prior_scale)
         read = read_table.read(request)
     posterior = table_posterior.posterior_of(
         read.dataset, family(model), read_table.priors_of(request, read.layout)
@@ -115,3 +115,11 @@ def test_mapped_rows_of_two_classes_are_unfolded(x, monkeypatch):
     other = checked("logistic", x=x, y=y)["calibration"][0]
     assert other["observed"] == pytest.approx(one["observed"], abs=0.02)  # rounding moves a row or two
     assert other["predicted"] == pytest.approx(one["predicted"], abs=0.01)
+
+
+@pytest.mark.parametrize("model", ["negative_binomial", "gamma"])
+def test_new_targets_beyond_any_whole_number_cost_no_fit(model, recwarn):
+    found = checked(model, x=np.arange(4.0), y=np.array([1.0, 8.0, 1.0, 1.0]), prior_scale=1000.0)
+    numbers = [found["calibration"][0]["high"], found["distribution"]["edges"]]
+    assert all(np.isfinite(one).all() for one in numbers)
+    assert not [one for one in recwarn.list if issubclass(one.category, RuntimeWarning)]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit, ndtr
 
 from flyrun.models.family import LogGamma, Normal, family, names
 
@@ -102,3 +103,46 @@ def test_priors_of_auxiliary_numbers_are_densities_with_their_slopes():
         drawn = [prior.draw(rng) for _ in range(4000)]
         mean = np.trapezoid(grid * np.exp(prior.log_density(grid)), grid)
         assert np.mean(drawn) == pytest.approx(mean, abs=5 * np.std(drawn) / 4000**0.5)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "binomial", "probit"])
+def test_draws_have_the_moments_that_they_should_however_large(name):
+    one, rng = family(name), np.random.default_rng(3)
+    for eta in (3.0, 60.0):
+        many = 20_000
+        p, trials = [np.full(many, eta)], np.full(many, 1e20 if one.link != "log" else 1.0)
+        if name != "poisson" and one.link == "log":
+            p.append(np.full(many, np.log(4.0)))
+        if one.link != "log":
+            p[0] = np.full(many, 0.3 if eta == 3.0 else -8.0)
+        drawn = np.asarray(one.draw(rng, trials, p), float)
+        mean = np.exp(eta)
+        variance = {"poisson": mean, "negative_binomial": mean + mean**2 / 4.0, "gamma": mean**2 / 4.0}
+        if one.link != "log":
+            chance = (expit if one.link == "logit" else ndtr)(p[0][0])
+            mean, variance = 1e20 * chance, {name: 1e20 * chance * (1.0 - chance)}
+        sd = np.sqrt(variance[name])
+        assert abs(drawn.mean() - mean) < 5 * sd / np.sqrt(many)
+        assert drawn.std() == pytest.approx(sd, rel=0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "softmax"])
+def test_no_predictor_is_too_far_out_for_a_draw(name, recwarn):
+    one, rng = family(name), np.random.default_rng(4)
+    far = np.array([-np.inf, -1e300, -800.0, 50.0, 800.0, 1e300, np.inf])
+    others = [np.zeros(7)] * (len(one.auxiliary(3, 1.0)) + one.linear(3) - 1)
+    drawn = np.asarray(one.draw(rng, np.ones(7), [far, *others]), float)
+    assert not np.isnan(drawn).any()
+    if one.link == "log":
+        assert list(np.isinf(drawn)) == [False] * 4 + [True] * 3
+        assert (drawn[:3] <= 1e-300).all()
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("name", ["gamma", "negative_binomial"])
+def test_no_shape_is_too_far_out_for_a_draw(name, recwarn):
+    shapes = np.array([-1e300, -800.0, 30.0, 800.0, 1e300])
+    drawn = family(name).draw(np.random.default_rng(4), 1.0, [np.full(5, 5.0), shapes])
+    assert np.isfinite(drawn).all()
+    assert drawn[2:] == pytest.approx(np.exp(5.0), rel=0.5)
+    assert not recwarn.list

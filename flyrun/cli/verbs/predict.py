@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from flyrun.cli.messages import print_error
 from flyrun.cli.verb import Verb, number, path, whole
 from flyrun.runner.store import find_run
 
@@ -16,6 +17,8 @@ def run(given: argparse.Namespace) -> int:
     one = one.with_new(given.new_groups, given.seed)
     rows = predict.rows_of(one, piped.kept(given.file))
     found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
+    if note := predict.overflow(found):
+        print_error(f"note: row {note}")
     text = found.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
     if given.out is None:
         sys.stdout.write(text)
@@ -32,7 +35,8 @@ VERB = Verb(
     about="""Reads new rows and writes, as CSV, what a fit predicts of each: mean, sd, and the ends low and
     high of an interval; of several classes these for each, as mean[LEVEL]. Rows must have the columns that
     explained the target, its groups, and its offset, exposure or trials; other columns are not read. A level
-    that the fit has not seen is refused; for a new group see --new-groups.""",
+    that the fit has not seen is refused; for a new group see --new-groups. What is too large for a number is
+    inf, and a note says so.""",
     examples=(
         "flyrun predict breast_cancer new.csv",
         "flyrun predict breast_cancer new.csv --kind response --interval 50 --out predictions.csv",

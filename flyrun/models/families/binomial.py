@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
+from flyrun.models.families import poisson
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers, sigmoid, softplus
+
+_LARGE = 2.0**62  # trials
 
 
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -26,9 +29,24 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log(hits / (tries - hits)) - np.average(offset, weights=weights)])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def successes(rng: np.random.Generator, trials: Numbers, chance: Numbers) -> np.ndarray:
+    """Successes among so many trials, which NumPy's own has below 2^63 alone; beyond, as Poisson's counts."""
+    many, chance = np.broadcast_arrays(np.asarray(trials, np.float64), chance)
+    large = many > _LARGE
+    drawn = np.asarray(rng.binomial(np.where(large, 0.0, many).astype(np.int64), chance), np.float64)
+    if large.any():  # the rarer kind of the two is Poisson's, or normal of the binomial's variance
+        many, chance = many[large], chance[large]
+        rarer = np.minimum(chance, 1.0 - chance)
+        mean = many * rarer
+        rare = mean + (poisson.counts(rng, mean) - mean) * np.sqrt(1.0 - rarer)
+        rare = np.clip(np.rint(rare), 0.0, many)
+        drawn[large] = np.where(chance <= 0.5, rare, many - rare)
+    return drawn
+
+
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Successes."""
-    return rng.binomial(trials, sigmoid(p[0]))
+    return successes(rng, trials, sigmoid(p[0]))
 
 
 FAMILY = Family(

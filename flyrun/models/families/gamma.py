@@ -41,10 +41,12 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
-    """Numbers above 0."""
-    shape = np.exp(p[1])
-    return np.maximum(rng.gamma(shape, np.exp(p[0]) / shape), 1e-300)
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Numbers above 0; inf where they are too large for a number."""
+    with np.errstate(all="ignore"):  # on the log scale, where neither mean nor share overflows
+        shape = np.clip(np.exp(p[1]), 1e-300, 1e300)
+        log_share = np.log(rng.standard_gamma(shape, np.broadcast(*p[:2]).shape) / shape)
+        return np.maximum(np.exp(p[0] + log_share), 1e-300)
 
 
 FAMILY = Family(

@@ -27,7 +27,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([mean, 0.5 * np.log(max(square, 1e-20))])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Numbers."""
     return rng.normal(p[0], np.exp(p[1]))
 

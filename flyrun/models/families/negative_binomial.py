@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flyrun.models.families import poisson
+from flyrun.models.families import gamma, poisson
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
 from flyrun.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
 
@@ -46,10 +46,9 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.append(poisson.start(y, trials, offset, weights), 0.0)
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
-    """Counts."""
-    phi = np.exp(p[1])
-    return rng.negative_binomial(phi, phi / (phi + np.exp(p[0])))
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Poisson's counts whose means are of a gamma distribution of mean μ and shape φ."""
+    return poisson.counts(rng, gamma.draw(rng, trials, p))
 
 
 FAMILY = Family(

@@ -82,7 +82,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.concatenate([[0.0], cuts[:1], np.log(np.maximum(np.diff(cuts), 1e-3))])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Class numbers."""
     noisy = p[0] + rng.logistic(size=np.shape(p[0]))
     cut, above = p[1], 1.0 * (noisy > p[1])

@@ -8,6 +8,10 @@ from scipy.special import gammaln
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers
 
+# From this mean on a Poisson count and a normal number differ by less than 1e-6 of their sd.
+_LARGE = 1e12
+_LARGEST = 1e308
+
 
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of counts y."""
@@ -25,9 +29,24 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([np.log((weights @ y + 0.1) / (weights @ np.exp(offset) + 0.1))])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def counts(rng: np.random.Generator, mean: Numbers) -> np.ndarray:
+    """Counts of means from 0 to inf, of which an infinite one gives inf.
+
+    Large ones are drawn by a normal of the same mean and variance: NumPy's own end at 2^63.
+    """
+    large = np.asarray(mean) > _LARGE
+    drawn = np.asarray(rng.poisson(np.where(large, 0.0, mean)), np.float64)
+    if large.any():
+        high = np.minimum(np.asarray(mean)[large], _LARGEST)
+        noisy = np.rint(high + np.sqrt(high) * rng.standard_normal(high.shape))
+        drawn[large] = np.where(high == _LARGEST, np.inf, noisy)
+    return drawn
+
+
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Counts."""
-    return rng.poisson(np.exp(p[0]))
+    with np.errstate(over="ignore"):
+        return counts(rng, np.exp(p[0]))
 
 
 FAMILY = Family(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from flyrun.models.families import binomial
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers, log_normal_cdf, mills
 
@@ -27,9 +28,9 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([ndtri(share) - np.average(offset, weights=weights)])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Successes."""
-    return rng.binomial(trials, ndtr(p[0]))
+    return binomial.successes(rng, trials, ndtr(p[0]))
 
 
 FAMILY = Family("probit", "probit regression", "binary", "probit", log_density, derivatives, start, draw)

@@ -66,7 +66,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return each @ helmert(len(each))
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Class numbers."""
     eta = np.tensordot(helmert(len(p) + 1), np.stack(np.broadcast_arrays(*p)), 1)
     return (eta + rng.gumbel(size=eta.shape)).argmax(axis=0).astype(float)

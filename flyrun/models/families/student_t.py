@@ -62,7 +62,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
     return np.array([middle, np.log(spread), np.log(10.0)])
 
 
-def draw(rng: np.random.Generator, trials: int | np.ndarray, p: Sequence[Numbers]) -> Numbers:
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Numbers."""
     noise = rng.standard_t(np.exp(p[2]), np.shape(p[0]))
     return p[0] + np.exp(p[1]) * noise
