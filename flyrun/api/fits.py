@@ -137,9 +137,10 @@ class Fit:
     ) -> "pd.DataFrame":
         """Mean, sd and the ends of the central interval of each row's prediction, as `flyrun predict` has it.
 
-        data: a frame with the columns that explain the target. kind: "mean" or "response", new targets.
-        draws: so many of the fit's, by default all. new_groups: "refuse" groups that the fit has not seen,
-        "draw" their effects, as groups differ, or take "zero". Raises DataError for rows that do not fit.
+        data: a frame with the columns that explain the target. kind: "mean", "chance" of one trial, or
+        "response", new targets. draws: so many of the fit's, by default all. new_groups: "refuse" groups that
+        the fit has not seen, "draw" their effects, as groups differ, or take "zero".
+        Raises DataError for rows that do not fit.
         """
         frame = frames.pandas(data)
         return _warned(predict.predictions(self.folder, frame, kind, interval, draws, seed, new_groups))
@@ -160,23 +161,27 @@ class Fit:
         tables = [one.table() for one in effects]
         return tables[0] if len(tables) == 1 else pd.concat(tables, keys=[one.bar.group for one in effects])
 
-    def comparisons(self, column: str, interval: float = 0.94) -> "pd.DataFrame":
+    def comparisons(self, column: str, interval: float = 0.94, kind: str = "mean") -> "pd.DataFrame":
         """By how much the expected target changes with a column, averaged over the fit's rows.
 
         Of a category each level against the reference, of a number one more against what each row has. Of
-        several classes the chance of each. Mean, sd and the ends of the interval, over draws.
+        several classes the chance of each. Mean, sd and the ends of the interval, over draws. kind: of
+        successes among trials "mean" is of their number, "chance" of success in one trial; the index's name
+        says which.
         Raises ConfigError for a column that explains nothing, DataError where the table has changed.
         """
         with self._rows() as rows:
-            return _warned(comparisons.differences(self.folder, rows, column, interval))
+            return _warned(comparisons.differences(self.folder, rows, column, interval, kind))
 
-    def slopes(self, column: str, by: str | None = None, interval: float = 0.94) -> "pd.DataFrame":
+    def slopes(
+        self, column: str, by: str | None = None, interval: float = 0.94, kind: str = "mean"
+    ) -> "pd.DataFrame":
         """The derivative of the expected target by a number's column, averaged over rows; by: of each level.
 
         Columns and errors: as `comparisons`.
         """
         with self._rows() as rows:
-            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval))
+            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind))
 
     @contextlib.contextmanager
     def _rows(self) -> "Iterator[pd.DataFrame]":

@@ -233,7 +233,8 @@ def _caveats(read: ReadTable, posterior: Posterior, mean: np.ndarray, covariance
         likelihood, prior = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
     if posterior.family.contrasts is not None:  # the first class's are 0
         theta = np.append(np.zeros(width), _contrasts(posterior, theta))
-    return identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, theta)
+    found = identified.caveats(read.table, read.layout, read.dataset, likelihood, prior, theta)
+    return [*found, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
 
 
 def lines(request: Request, read: ReadTable, posterior: Posterior) -> list[str]:
@@ -267,7 +268,7 @@ def _priors(request: Request, read: ReadTable, posterior: Posterior) -> list[dic
             prior = prior._replace(
                 rate=prior.rate / read.layout.target.sd
             )  # of noise, as `own_scales` has it
-        table.append({"term": one.name, "prior": str(prior)})
+        table.append({"term": one.name, "prior": f"{prior} {one.of}".rstrip()})
     return table + posterior.other_priors()
 
 

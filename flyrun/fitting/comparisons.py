@@ -13,35 +13,49 @@ from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError
 from flyrun.fitting import predict
 
+KINDS = ("mean", "chance")
 _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square
 
 
 @np.errstate(all="ignore")  # of numbers that are too large for one
-def differences(folder: Path, rows: pd.DataFrame, column: str, interval: float = 0.94) -> pd.DataFrame:
+def differences(
+    folder: Path, rows: pd.DataFrame, column: str, interval: float = 0.94, kind: str = "mean"
+) -> pd.DataFrame:
     """Of a category each level against the reference, of a number one more against what each row has.
 
-    rows: of the fit's table, or any. Raises ConfigError for a column that explains nothing.
+    rows: of the fit's table, or any.  kind: "mean", of the expected target, of successes among a row's trials
+    their number, or "chance" of success in one trial.  The table's index is named by what changes.
+    Raises ConfigError for a column that explains nothing.
     """
     one = predict.fitted(folder)
+    predict.refuse_kind(one, kind, KINDS)
     about = _column(one, column)
     if about.levels is None:
         more = rows.assign(**{column: rows[column] + 1})
-        return _told(one, {f"{column} + 1": average(one, more) - average(one, rows)}, interval)
+        return _told(
+            one, {f"{column} + 1": average(one, more, kind) - average(one, rows, kind)}, interval, kind
+        )
     reference, *others = about.levels
-    whole = {level: average(one, _all(rows, about, level)) for level in about.levels}
+    whole = {level: average(one, _all(rows, about, level), kind) for level in about.levels}
     changes = {f"{level} against {reference}": whole[level] - whole[reference] for level in others}
-    return _told(one, changes, interval)
+    return _told(one, changes, interval, kind)
 
 
 @np.errstate(all="ignore")  # of numbers that are too large for one
 def derivatives(
-    folder: Path, rows: pd.DataFrame, column: str, by: str | None = None, interval: float = 0.94
+    folder: Path,
+    rows: pd.DataFrame,
+    column: str,
+    by: str | None = None,
+    interval: float = 0.94,
+    kind: str = "mean",
 ) -> pd.DataFrame:
     """The slope by a number's column, of all rows or of those of each level of the category `by`.
 
-    rows and errors: as of `differences`.
+    rows, kind and errors: as of `differences`.
     """
     one = predict.fitted(folder)
+    predict.refuse_kind(one, kind, KINDS)
     about = _column(one, column)
     if about.levels is not None:
         raise ConfigError(f"slopes: {column} is a category; ask for comparisons({column!r})")
@@ -55,19 +69,23 @@ def derivatives(
         parts = {f"{column}, {by} = {level}": rows[words == level] for level in groups.levels}
     found = {}
     for name, some in parts.items():
-        ends = (average(one, some.assign(**{column: some[column] + side * step})) for side in (0.5, -0.5))
-        high, low = ends
+        low, high = (
+            average(one, some.assign(**{column: some[column] + side * step}), kind) for side in (-0.5, 0.5)
+        )
         found[name] = (high - low) / step
-    return _told(one, found, interval)
+    return _told(one, found, interval, kind)
 
 
-def average(one: predict.Fitted, rows: pd.DataFrame) -> np.ndarray:
-    """The expected target, averaged over rows as often as they are there: (S, 1), or (S, K) of classes."""
+def average(one: predict.Fitted, rows: pd.DataFrame, kind: str = "mean") -> np.ndarray:
+    """The expected target, averaged over rows as often as they are there: (S, 1), or (S, K) of classes.
+
+    kind: as of `differences`.
+    """
     checked = predict.checked_rows(one, rows)
     column = one.layout.beside.get("weights")
     weights = np.ones(len(rows)) if column is None else rows[column.name].to_numpy(np.float64)
     total, first = 0.0, 0
-    for block in predict.means(one, checked):  # (S, n, K)
+    for block in predict.means(one, checked, kind):  # (S, n, K)
         total = total + np.einsum("snk,n->sk", block, weights[first : first + block.shape[1]])
         first += block.shape[1]
     return np.asarray(total) / weights.sum()
@@ -86,7 +104,7 @@ def _column(one: predict.Fitted, name: str) -> Column:
     return known[name]
 
 
-def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float) -> pd.DataFrame:
+def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float, kind: str) -> pd.DataFrame:
     """Mean, sd and ends of the interval of draws (S, K), a row each; of classes a row a class."""
     labels = [f"{level}: " for level in one.levels] or [""]
     rows = {
@@ -94,4 +112,18 @@ def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float) ->
         for name, draws in found.items()
         for label, values in zip(labels, np.transpose(predict.summary(draws, interval)), strict=True)
     }
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "low", "high"])
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "low", "high"])
+    return table.rename_axis(f"change of {_unit(one, kind)}")
+
+
+def _unit(one: predict.Fitted, kind: str) -> str:
+    """What an expectation is of."""
+    name, beside = one.layout.explained, one.layout.beside
+    if one.layout.task in ("binary", "classes", "ordered"):
+        last = f" = {(one.layout.target.levels or [''])[-1]}" if one.layout.task == "binary" else ""
+        return f"the chance of {name}{last}"
+    if one.layout.task != "successes":
+        return f"the expected {name}"
+    if kind == "chance":
+        return f"the chance of {name} in one trial"
+    return f"{name}, expected successes among a row's {beside['trials'].name} trials"

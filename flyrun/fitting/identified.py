@@ -1,17 +1,20 @@
-"""Where a table says little of its coefficients: columns that say the same, and ones that separate classes.
+"""Where a table says little of its coefficients: columns that say the same, ones that separate classes, and
+levels whose rows all have the target's least or largest value.
 
-Both are seen at the mode. In a direction that columns share the likelihood bends far less than it does along
-each of them; where a column separates classes it has no mode. The prior decides there, and a line says so.
+In a direction that columns share the likelihood bends far less, at the mode, than it does along each of them;
+in the other two cases it has no mode. The prior decides there, and a line says so.
 """
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.config.schema import listing
 from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Layout
+from flyrun.data.table.layout import Layout, plain
 
 # Columns say the same in a direction along which the likelihood bends less than this share of what it would
 # for unrelated columns (two that correlate by .99), unless the data are so many that its posterior sd is
@@ -20,6 +23,7 @@ _SHARE = 0.01
 _INFORMED = 25.0
 _BLOCK = 10_000  # rows
 _MOST_NAMES = 6
+_FEWEST = 3  # rows of a level; of fewer any level may be at an end, and its interval says so
 
 
 def caveats(
@@ -36,7 +40,10 @@ def caveats(
     (P,). dataset: None where the rows are not at hand, nor then what separates classes.
     """
     lines = [_alike(table, layout, group, free) for group, free in groups(likelihood, prior)]
-    return lines if dataset is None else [*lines, *_separated(table, layout, dataset, theta)]
+    if dataset is None:
+        return lines
+    apart = _separated(table, layout, dataset, theta)
+    return [*lines, *(apart or empty_cells(layout, dataset))]
 
 
 def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], int]]:
@@ -137,6 +144,135 @@ def separating(dataset: Dataset, n_classes: int) -> dict[int, tuple[int, ...]]:
         if not apart.any():  # nor will it be with more rows
             return {}
     return {int(d): tuple(np.flatnonzero(apart[:, d]).tolist()) for d in np.flatnonzero(apart.any(axis=0))}
+
+
+class _Cells(NamedTuple):
+    """Cells that each row is in one of. columns: of two values, of which at most one is on in a row; labels:
+    of the cell where none is, then by column; None of a cell that is no level."""
+
+    columns: list[int]
+    labels: list[str | None]
+
+    def of(self, on: np.ndarray) -> np.ndarray:
+        """The number of each row's cell, (n,), of columns that are on or off, (n, D)."""
+        found: np.ndarray = on[:, self.columns] @ np.arange(1, len(self.columns) + 1)
+        return found
+
+
+def empty_cells(layout: Layout, dataset: Dataset) -> list[str]:
+    """A line for each end of the target that all rows of some level have, or class that none of them has.
+
+    There the likelihood grows as a coefficient does, without end. Levels of categories, both values of
+    columns of two, and pairs of these whose product is a column.
+    """
+    ends = _ends(layout)
+    cells, pairs = _cells(layout, dataset) if ends else ({}, [])
+    if not cells:
+        return []
+    keys: list[tuple[str, ...]] = [*((name,) for name in cells), *pairs]
+    sizes = {key: math.prod(len(cells[name].labels) for name in key) for key in keys}
+    there, other = ({key: np.zeros((k, size)) for key, size in sizes.items()} for k in (1, len(ends)))
+    first = 0
+    for rows, target in _blocks(dataset):
+        block = slice(first, first := first + len(rows))
+        trials = np.ones(len(rows)) if dataset.trials is None else dataset.trials[block]
+        counts = trials > 0 if dataset.weights is None else (trials > 0) & (dataset.weights[block] > 0)
+        on = _away(layout, rows)[0] > 0.0
+        own = {name: one.of(on) for name, one in cells.items()}
+        for key in keys:
+            code = np.ravel_multi_index(
+                [own[name] for name in key], [len(cells[name].labels) for name in key]
+            )
+            there[key][0] += np.bincount(code, counts, sizes[key])
+            for k, (_, differs) in enumerate(ends):
+                other[key][k] += np.bincount(code, counts & differs(target, trials), sizes[key])
+        if all(values.all() for values in other.values()):
+            return []
+    lines = []
+    for k, (said, _) in enumerate(ends):
+        found: list[str] = []
+        for key in keys:
+            rows_of = there[key][0]
+            if layout.task == "classes":  # of many classes few rows lack some
+                rows_of = rows_of * (other[key][k].sum() / rows_of.sum())
+            for cell in np.flatnonzero((rows_of >= _FEWEST) & (other[key][k] == 0)):
+                places = np.unravel_index(cell, [len(cells[name].labels) for name in key])
+                labels = [cells[name].labels[place] for name, place in zip(key, places, strict=True)]
+                if None not in labels and not set(labels) & set(found):
+                    found.append(" with ".join(map(str, labels)))
+        if found:
+            lines.append(
+                f"{_some(found)}: {said}, so that only the prior, whose sd --prior-scale sets, keeps the "
+                "effect from growing without end; join the level to another if they belong together"
+            )
+    return lines
+
+
+def _ends(layout: Layout) -> list[tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]]:
+    """What all rows of a level may have, in words, and whether rows of targets and trials (n,) differ."""
+    name, levels = layout.explained, layout.target.levels or []
+    least = (f"{name} is {levels[0] if levels else 0} in every row", lambda y, trials: y > 0)
+    if layout.task == "counts":
+        return [least]
+    if layout.task == "successes":
+        return [least, (f"{name} is the number of trials in every row", lambda y, trials: y < trials)]
+    if layout.task in ("binary", "ordered"):
+        return [least, (f"{name} is {levels[-1]} in every row", lambda y, trials: y < len(levels) - 1)]
+    if layout.task == "classes":
+        return [(f"{name} is {one} in no row", partial(_is, k)) for k, one in enumerate(levels)]
+    return []
+
+
+def _is(k: int, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """Whether classes (n,) are number k."""
+    return y == k
+
+
+def _cells(layout: Layout, dataset: Dataset) -> tuple[dict[str, _Cells], list[tuple[str, str]]]:
+    """Levels by the category or column of two values, and pairs of these whose product is a column."""
+    names, origins = layout.names[:-1], [one for one in layout.features for _ in one.encoded]
+    found: dict[str, _Cells] = {}
+    for d in _of_two_values(layout, dataset):
+        name, column = names[d], origins[d]
+        whole, base, own = name, f"{name} = {plain(column.low)}", f"{name} = {plain(column.high)}"
+        if name.endswith("]"):
+            whole, own = name.rsplit("[", 1)[0], name
+            base = f"{whole}[{column.levels[0]}]" if column.levels else f"the reference of {whole}"
+        if ":" in name:  # where a product is off, rows have nothing in common
+            found[name] = _Cells([d], [None, name])
+        elif whole in found:
+            found[whole].columns.append(d)
+            found[whole].labels.append(own)
+        else:
+            found[whole] = _Cells([d], [base, own])
+    whole_of = {names[d]: whole for whole, one in found.items() for d in one.columns}
+    pairs = dict[tuple[str, str], None]()
+    for name in list(found):
+        one, *more = name.split(":")
+        if len(more) == 1 and whole_of.keys() >= {one, more[0]}:
+            pairs[whole_of[one], whole_of[more[0]]] = None
+            del found[name]
+    return found, [*pairs]
+
+
+def _of_two_values(layout: Layout, dataset: Dataset) -> list[int]:
+    """Encoded columns that hold two values."""
+    columns = [column for column in layout.features for _ in column.encoded]
+    two = np.array([bool(one.levels) or one.high > one.low for one in columns], bool)
+    for rows, _ in _blocks(dataset):
+        away, half = _away(layout, rows)
+        two &= (np.abs(np.abs(away) - half) <= 1e-3 * half).all(axis=0)
+        if not two.any():
+            break
+    return np.flatnonzero(two).tolist()
+
+
+def _away(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far features (n, D) lie from the middle of their columns' ends, and half the ends' distance."""
+    columns = [column for column in layout.features for _ in column.encoded]
+    ends = [(0.0, 1.0) if c.levels else ((c.low - c.mean) / c.sd, (c.high - c.mean) / c.sd) for c in columns]
+    low, high = np.reshape(ends, (-1, 2)).T
+    return rows[:, : len(columns)] - 0.5 * (low + high), 0.5 * (high - low)
 
 
 def _all_right(dataset: Dataset, theta: np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from flyrun.numerics.special import sigmoid
 from flyrun.report.summaries import read_fit
 from flyrun.runner.store import POSTERIOR
 
-KINDS = ("mean", "response")
+KINDS = ("mean", "chance", "response")
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
 # do not depend on how a table was cut: do not change it without need.
 _BLOCK = 512
@@ -132,9 +132,9 @@ def predictions(
     """Mean, sd and the ends low and high of the central interval of each row's prediction, a row each.
 
     kind: "mean", of the target's expectation (the chance of the second of two classes, of each of several;
-    successes among a row's trials; of log(y) where that is the target), or "response", of new targets drawn
-    with this seed.  draws: use so many of the fit's; by default all.  new_groups: "refuse" levels of
-    groups that the fit has not seen, "draw" an effect of each, or take "zero".
+    successes among a row's trials; of log(y) where that is the target), "chance", of success in one trial, or
+    "response", of new targets drawn with this seed.  draws: use so many of the fit's; by default all.
+    new_groups: "refuse" levels of groups that the fit has not seen, "draw" an effect of each, or take "zero".
     Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Raises DataError for rows that do
     not fit, and ConfigError for a folder that holds no fit.
     """
@@ -155,9 +155,20 @@ def _checked(one: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place)
     return rows
 
 
-def means(one: Fitted, rows: pd.DataFrame) -> Iterator[np.ndarray]:
-    """Expected targets of checked rows, a block of rows at a time, (S, n, 1); of K classes (S, n, K)."""
-    return _drawn(one, rows, "mean", 0, 0)
+def means(one: Fitted, rows: pd.DataFrame, kind: str = "mean") -> Iterator[np.ndarray]:
+    """Expected targets of checked rows, a block of rows at a time, (S, n, 1); of K classes (S, n, K).
+
+    kind: "mean", or "chance" as of `predictions`.
+    """
+    return _drawn(one, rows, kind, 0, 0)
+
+
+def refuse_kind(one: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
+    """Raise ConfigError for a kind that is not known, or that a fit does not have."""
+    if kind not in known:
+        raise ConfigError(f"--kind {kind}: must be {listing(known, 'or')}")
+    if kind == "chance" and one.layout.task in ("counts", "positive", "regression"):
+        raise ConfigError(f"--kind chance: {one.layout.explained} has an expectation, no chance; take mean")
 
 
 def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
@@ -182,8 +193,7 @@ def predicted(
     one: Fitted, rows: pd.DataFrame, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
 ) -> pd.DataFrame:
     """`predictions` of checked rows, of which the first is the table's row number `first`."""
-    if kind not in KINDS:
-        raise ConfigError(f"{kind}: must be mean or response")
+    refuse_kind(one, kind)
     found = [np.stack(summary(draws, interval), axis=-1) for draws in _drawn(one, rows, kind, seed, first)]
     labels = [f"[{level}]" for level in one.levels] or [""]
     names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
@@ -229,8 +239,8 @@ def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
     for start in range(0, len(rows), _BLOCK):
         block = rows.iloc[start : start + _BLOCK]
         rng = np.random.default_rng([seed, (first + start) // _BLOCK])
-        at = one, _predictor(one, block), _trials(one, block)
-        yield means_at(*at) if kind == "mean" else responses_at(*at, rng)
+        at = one, _predictor(one, block), 1.0 if kind == "chance" else _trials(one, block)
+        yield responses_at(*at, rng) if kind == "response" else means_at(*at)
 
 
 @np.errstate(all="ignore")  # a row may be so far out that there is no number for it

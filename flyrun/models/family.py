@@ -80,12 +80,13 @@ class Normal(NamedTuple):
 
 class Auxiliary(NamedTuple):
     """An auxiliary number. name: of what people read, as phi; prior: of a; own: the name of a, where it is
-    not as `sampled` makes it.
+    not as `sampled` makes it; of: what a is of what people read, where the prior is not of that itself.
     """
 
     name: str
     prior: LogGamma | Normal
     own: str = ""
+    of: str = ""
 
     @property
     def sampled(self) -> str:

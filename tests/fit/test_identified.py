@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, special
 from sklearn import datasets
 
+import flyrun
 from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
@@ -208,3 +209,102 @@ def test_dropping_every_column_leaves_the_intercept(target, words):
     rows = data.load(read_table.typed_table(parse(["mine.csv", "--target", target, *words])))
     assert rows.feature_names == ("intercept",)
     np.testing.assert_array_equal(rows.features, 1.0)
+
+
+def cells(change, target, *words, rows=400, **columns):
+    """Lines on empty cells of a table of three arms, two sexes, a number of two values and one of many."""
+    rng = np.random.default_rng(8)
+    arm, sex = rng.choice([*"abc"], rows), rng.choice([*"fm"], rows)
+    frame = pd.DataFrame({"arm": arm, "sex": sex, "t": rng.integers(1, 3, rows), "x": rng.normal(size=rows)})
+    frame["y"] = change(frame, rng.poisson(2, rows))
+    frame.assign(**columns).to_csv("cell.csv", index=False)
+    read = read_table.read(parse(["cell.csv", *target, *words]))
+    return identified.empty_cells(read.layout, read.dataset)
+
+
+PLAIN, CROSSED = ("--target", "y"), ("y ~ arm * sex + x",)
+
+
+def test_levels_whose_rows_are_all_at_an_end_are_named():
+    """There the likelihood has no mode, and intervals are the prior's."""
+    counts = ("--model", "poisson")
+    in_b, ref, t1 = ((lambda f, y, w=w: np.where(w(f), 0, y)) for w in (
+        lambda f: f.arm == "b", lambda f: f.arm == "a", lambda f: f.t == 1,
+    ))  # fmt: skip
+    for change, name in ((in_b, "arm[b]"), (ref, "arm[a]"), (t1, "t = 1")):
+        for more in ((), ("dataset.standardize=false",)):
+            (line,) = cells(change, PLAIN, *counts, *more)
+            assert line.startswith(
+                f"{name}: y is 0 in every row, so that only the prior, whose sd --prior-scale"
+            )
+    (line,) = cells(ref, ("y ~ C(arm) + x",), *counts)
+    assert line.startswith("the reference of C(arm): y is 0")
+    # twins that must not be named
+    assert cells(lambda f, y: y, PLAIN, *counts) == []
+    assert (
+        cells(lambda f, y: np.where((f.arm == "b") & (np.arange(len(f)) > 20), 0, y + 1), PLAIN, *counts)
+        == []
+    )
+
+
+def test_cells_of_two_categories_matter_where_their_product_is_a_column():
+    counts = ("--model", "negative_binomial")
+
+    def change(f, y):
+        return np.where((f.arm == "a") & (f.sex == "m"), 0, y)
+
+    (line,) = cells(change, CROSSED, *counts)
+    assert line.startswith("the reference of arm with sex[m]: ")
+    assert cells(change, ("y ~ arm + sex + x",), *counts) == []
+
+
+def test_ends_of_each_target():
+    def of(word, other):
+        return lambda f, y: np.where(f.arm == "c", word, other(y))
+
+    halves = of("no", lambda y: np.where(y > 1, "yes", "no"))
+    assert cells(halves, PLAIN)[0].startswith("arm[c]: y is no in every row")
+    assert cells(of("yes", lambda y: np.where(y > 1, "yes", "no")), PLAIN)[0].startswith("arm[c]: y is yes")
+    several = cells(of("u", lambda y: np.array([*"uvw"])[y % 3]), PLAIN)
+    assert [line[:24] for line in several] == ["arm[c]: y is v in no row", "arm[c]: y is w in no row"]
+    ordered = cells(of("1", lambda y: np.array([*"123"])[y % 3]), PLAIN, "--model", "ordinal")
+    assert ordered[0].startswith("arm[c]: y is 1 in every row")
+    some = ("--trials", "n")
+    (line,) = cells(of(9, lambda y: np.minimum(y, 9)), PLAIN, *some, n=9)
+    assert line.startswith("arm[c]: y is the number of trials in every row")
+    halves = np.repeat([9, 0], 200)  # rows without trials say nothing
+    (line,) = cells(lambda f, y: np.where(f.arm == "c", 0, np.minimum(y, halves)), PLAIN, *some, n=halves)
+    assert line.startswith("arm[c]: y is 0 in every row")
+
+
+def test_a_level_of_two_rows_is_left_in_peace():
+    def all_0_in(rows):
+        return lambda f, y: np.where(np.arange(len(f)) < rows, 0, y + 1)
+
+    for rows, lines in ((2, 0), (3, 1)):
+        rare = np.where(np.arange(400) < rows, "rare", "often")
+        assert len(cells(all_0_in(rows), PLAIN, "--model", "poisson", rare=rare)) == lines
+
+
+def test_an_empty_cell_is_told_by_each_way_to_fit():
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame({"arm": [*"abcd"] * 20, "site": np.repeat([*"uvwxyz12"], 10)})
+    frame["y"] = np.where(frame.arm == "d", 0, rng.poisson(3, 80))
+    frame.to_csv("mine.csv", index=False)
+    for formula in ("y ~ arm", "y ~ arm + (1 | site)"):
+        made = flyrun.fit("mine.csv", formula, model="poisson", name="t", fresh=True)
+        assert [line[:23] for line in made.checks()["caveats"]] == ["arm[d]: y is 0 in every"]
+
+
+def test_a_row_a_group_leaves_two_sds_to_their_priors():
+    rng = np.random.default_rng(10)
+    frame = pd.DataFrame({"site": [f"s{k}" for k in range(60)], "half": np.repeat(range(30), 2).astype(str)})
+    frame["y"] = rng.normal(size=60)
+    frame.to_csv("mine.csv", index=False)
+    (line,) = flyrun.fit("mine.csv", "y ~ 1 + (1 | site)", model="gaussian").checks()["caveats"]
+    assert line.startswith(
+        "(1 | site): each of the 60 groups has one row, so that only the priors tell sigma"
+    )
+    assert flyrun.fit("mine.csv", "y ~ 1 + (1 | half)", model="gaussian").checks()["caveats"] == []
+    frame.assign(y=rng.poisson(3, 60)).to_csv("mine.csv", index=False)
+    assert flyrun.fit("mine.csv", "y ~ 1 + (1 | site)", model="poisson").checks()["caveats"] == []

@@ -12,6 +12,7 @@ import flyrun as flyrun_package
 from flyrun.api.fits import fit, load
 from flyrun.api.runs import run
 from flyrun.errors import ConfigError, DataError
+from flyrun.models.family import family
 from flyrun.paths import datasets_dir
 from tests.in_process import flyrun
 
@@ -195,3 +196,49 @@ def test_rows_of_many_files_are_not_read_again(trial, tmp_path, monkeypatch):
     made = fit("shards", "ill", name="scan")
     with pytest.raises(ConfigError, match="by a scan of shards"):
         made.loo()
+
+
+def test_comparisons_of_successes_name_their_unit():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"arm": rng.choice(["a", "b"], 200), "n": rng.integers(0, 30, 200)})
+    chance = np.where(frame.arm == "b", 0.6, 0.3)
+    made = fit(frame.assign(hits=rng.binomial(frame.n, chance)), "hits | n ~ arm")
+    number, share = made.comparisons("arm"), made.comparisons("arm", kind="chance")
+    assert number.index.name == "change of hits, expected successes among a row's n trials"
+    assert share.index.name == "change of the chance of hits in one trial"
+    assert number["mean"].iloc[0] == pytest.approx(share["mean"].iloc[0] * frame.n.mean(), rel=1e-9)
+    assert share["mean"].iloc[0] == pytest.approx(0.3, abs=0.05)
+    new = frame.head(2).assign(n=[10, 20])
+    chances, means = made.predict(new, kind="chance"), made.predict(new)
+    np.testing.assert_allclose(chances["mean"] * [10, 20], means["mean"])
+
+
+@pytest.mark.parametrize(
+    ("model", "unit"),
+    [("poisson", "the expected y"), ("logistic", "the chance of y = 1"), ("ordinal", "the chance of y")],
+)
+def test_other_comparisons_name_theirs(model, unit):
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=90), "y": rng.integers(0, 2 if model == "logistic" else 3, 90)}
+    )
+    made = fit(frame, "y ~ x", model=model)
+    for found in (made.comparisons("x"), made.slopes("x")):
+        assert found.index.name == f"change of {unit}"
+    if model == "poisson":
+        with pytest.raises(ConfigError, match=r"--kind chance: y has an expectation, no chance; take mean"):
+            made.comparisons("x", kind="chance")
+    with pytest.raises(ConfigError, match="--kind response: must be mean or chance"):
+        made.comparisons("x", kind="response")
+
+
+def test_the_prior_of_cutpoints_is_printed_as_it_is_used():
+    """The prior of a cutpoint but the first is of a log distance, and of the first at the columns' means."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"x": rng.normal(3.0, 1.0, 90), "y": rng.integers(0, 4, 90)})
+    found = fit(frame, "y ~ x", model="ordinal").priors["prior"]
+    assert found["cut_1"] == "normal(0, 5) where numbers are at their means"
+    assert found["cut_3"] == "normal(0, 1.5) of log(cut_3 - cut_2)"
+    a = np.stack([one.prior.draw(rng) * np.ones(4) for one in family("ordinal").auxiliary(4, 1.0)], axis=-1)
+    cuts = family("ordinal").read(a)
+    np.testing.assert_allclose(np.log(cuts[:, 2] - cuts[:, 1]), a[:, 2])

@@ -47,9 +47,10 @@ VERB.takes("file", metavar="FILE", type=path, help="new rows, of the kinds that 
 VERB.takes(
     "--kind",
     metavar="WHAT",
-    choices=("mean", "response"),
+    choices=("mean", "chance", "response"),
     default="mean",
-    help="mean: the target's expectation, or chance; response: new targets, noise included",
+    help="mean: the target's expectation, of successes their number; chance: of a class, or of success in "
+    "one trial; response: new targets, noise included",
 )
 VERB.takes(
     "--interval",

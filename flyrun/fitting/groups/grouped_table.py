@@ -71,6 +71,22 @@ class OfTable(CrossedPosterior):
         crossed = "" if self.second is None else f", and {self.second}: {len(self.second_names):,} groups"
         return f"{self.bar}: {self.groups:,} groups of {each} row{'s' * (most > 1)}{crossed}"
 
+    def caveats(self) -> list[str]:
+        """A line for a factor whose groups have a row each, where the noise is normal as its effects are."""
+        if not self.family.by_sums:
+            return []
+        copies = np.broadcast_to(self.rows.weights, len(self.rows))
+        factors = [(self.bar, np.add.reduceat(copies, self.starts))]
+        if self.second is not None:
+            factors.append((self.second, np.bincount(self.crossed, copies)))  # type: ignore[arg-type]
+        return [
+            f"{bar}: each of the {len(rows):,} groups has one row, so that only the priors tell sigma from "
+            f"sd({bar.group}): rows show the sum of their squares; leave {bar} out, or take a column with "
+            "more rows a group"
+            for bar, rows in factors
+            if rows.max() <= 1
+        ]
+
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
         b = self.effects_at(x, seed)

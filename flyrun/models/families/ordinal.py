@@ -104,8 +104,11 @@ def unread(cutpoints: np.ndarray) -> np.ndarray:
 
 def auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
     """The first cutpoint, and the logs of the distances between the others."""
-    others = (Auxiliary(f"cut_{k}", Normal(0.0, 1.5), f"log_gap_{k}") for k in range(2, levels))
-    return (Auxiliary("cut_1", Normal(0.0, 5.0)), *others)
+    others = (
+        Auxiliary(f"cut_{k}", Normal(0.0, 1.5), f"log_gap_{k}", f"of log(cut_{k} - cut_{k - 1})")
+        for k in range(2, levels)
+    )
+    return (Auxiliary("cut_1", Normal(0.0, 5.0), of="where numbers are at their means"), *others)
 
 
 FAMILY = Family(
