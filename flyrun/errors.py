@@ -1,5 +1,36 @@
 """Errors that a person can cause and mend: one line on stderr, exit code 2, no traceback."""
 
+import errno
+import os
+
+#: what mends a file system's refusal, by its number
+_MENDS = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in your quota there",
+    errno.EROFS: "mount its file system for writing",
+    errno.EACCES: "get the right to write there",
+    errno.EPERM: "get the right to write there",
+    errno.ENAMETOOLONG: "shorten the name",
+    errno.ENOTDIR: "move the file that is in its way",
+    errno.EEXIST: "move the file that is in its way",
+    errno.EISDIR: "move the folder that is in its way",
+    errno.ELOOP: "mend the links that lead to themselves",
+    errno.EMFILE: "allow more open files by ulimit -n",
+    errno.ENFILE: "close what holds so many files open",
+    errno.EIO: "see to its disk",
+    errno.ESTALE: "mount its file system again",
+    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), "mount its file system with locks"),
+}
+
+
+def refusal(place: object, error: OSError, elsewhere: str = "name another place") -> str:
+    """A file system's refusal to write in one line: the place, the reason, what mends it, or elsewhere."""
+    number = error.errno or 0
+    # HDF5 has sentences of its own around the system's number
+    reason = os.strerror(number) if number else error.strerror or error
+    mend = f"{_MENDS[number]}, or " if number in _MENDS else ""
+    return f"{place}: cannot be written ({reason}); {mend}{elsewhere}"
+
 
 class FlyrunError(Exception):
     """Base of every error shown as one line.

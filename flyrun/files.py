@@ -15,9 +15,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from flyrun.errors import StoreError
+from flyrun.errors import StoreError, refusal
 
 _DIGEST = "_digest"
+_FEW_BYTES = 1 << 16  # of the smallest results
 
 
 class DamagedFile(Exception):  # noqa: N818  (a state of a file that callers recover from)
@@ -64,24 +65,33 @@ def reserve(folder: Path, n_bytes: int) -> None:
 
     For writers that do not fail in peace: HDF5 on a full disk prints its own tracebacks.
     """
-    if not hasattr(os, "posix_fallocate"):
-        return
     temporary = folder / f".room.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, n_bytes))
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(1, n_bytes))
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def writing(place: Path | str, remedy: str = "make room or free it") -> Iterator[None]:
-    """Turn a file system's refusal into a StoreError of one line: the place, the reason, the remedy."""
+def writing(place: Path | str, elsewhere: str = "name another place") -> Iterator[None]:
+    """Turn a file system's refusal into a StoreError of one line, as `errors.refusal` has it."""
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{place}: cannot be written ({error.strerror or error}); {remedy}") from error
+        raise StoreError(refusal(place, error, elsewhere)) from error
+
+
+def refuse_unwritable(folder: Path, elsewhere: str = "name another place") -> None:
+    """Raise StoreError unless a file can be written to a folder, or to the nearest above it that is there.
+
+    Before work that ends in a file; leaves nothing behind.
+    """
+    with writing(folder, elsewhere):
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        reserve(there, _FEW_BYTES)
 
 
 def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:

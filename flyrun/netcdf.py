@@ -3,20 +3,39 @@
 Source: Unidata's NetCDF-4 format specification, "Creating NetCDF-4 files with the HDF5 library".
 h5netcdf, by which xarray reads these files, takes 100 ms to write a small one: it looks each dataset up by
 its path some fifty times.
+
+HDF5 locks no file here: file systems without locks refuse that, and a file is written under a name of its own
+before others see it.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
 
 _WITHOUT_VALUES = "This is a netCDF dimension but not a netCDF variable. {:10d}"
 
 
 def create(path: Path) -> h5py.File:
     """An empty file; close it."""
-    return h5py.File(path, "w", track_order=True)
+    return h5py.File(path, "w", track_order=True, locking=False)
+
+
+def read(path: Path) -> h5py.File:
+    """A file to read; close it."""
+    return h5py.File(path, "r", locking=False)
+
+
+def tree(path: Path) -> "xarray.DataTree":
+    """A file's groups, opened lazily by xarray; close it."""
+    import xarray  # late: a second
+
+    return xarray.open_datatree(path, engine="h5netcdf", driver_kwds={"locking": False})
 
 
 def group(file: h5py.File, name: str) -> h5py.Group:

@@ -1,5 +1,9 @@
 """Files of draws are netCDF as others write it: h5netcdf makes the same tree."""
 
+import fcntl
+import re
+from pathlib import Path
+
 import h5netcdf
 import h5py
 import numpy as np
@@ -56,3 +60,32 @@ def test_no_dimension_is_taken_for_a_variable(ours):
     with xarray.open_dataset(ours, group="trace", engine="h5netcdf") as trace:
         assert list(trace.variables) == ["values"]
         assert trace.sizes == {"row": 0, "column": 2}
+
+
+@pytest.fixture
+def refused_locks(ours):
+    """As on a file system without locks: whoever asks for HDF5's is refused, for another holds it."""
+    with ours.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="unable to lock file"):
+            h5py.File(ours)
+        yield ours
+
+
+def test_no_file_is_locked(refused_locks):
+    with netcdf.read(refused_locks) as file:
+        np.testing.assert_array_equal(file["posterior/theta"][:], DRAWS)
+    with netcdf.tree(refused_locks) as tree:
+        np.testing.assert_array_equal(tree["posterior"]["theta"].to_numpy(), DRAWS)
+    with netcdf.create(refused_locks) as file:
+        file.attrs["title"] = "written anew"
+
+
+def test_files_of_draws_are_opened_here_alone():
+    package = Path(netcdf.__file__).parent
+    calls = re.compile(r"h5py\.File\(|(?:xarray|xr)\.open_\w+\(|h5netcdf\.File\(")
+    others = [path for path in package.rglob("*.py") if path.name != "netcdf.py"]
+    lines = [
+        line.strip() for path in others for line in path.read_text("utf-8").splitlines() if calls.search(line)
+    ]
+    assert [line for line in lines if not line.startswith("opens = f'")] == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyrun import netcdf
 from flyrun.config.dataset import ROLES
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
@@ -98,9 +99,7 @@ class Fit:
     @property
     def posterior(self) -> "xr.DataTree":
         """The draws, for ArviZ: beta (chain, draw, coefficient), on the columns' own scales."""
-        import xarray as xr  # late: a second
-
-        with xr.open_datatree(self.folder / store.POSTERIOR, engine="h5netcdf") as tree:
+        with netcdf.tree(self.folder / store.POSTERIOR) as tree:
             return tree.load()
 
     def summary(self, exp: bool = False) -> "pd.DataFrame":

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.errors import DataError
+from flyrun.errors import DataError, refusal
 
 
 def make(folder: Path, write: Callable[[Path], object]) -> None:
@@ -28,8 +28,7 @@ def make(folder: Path, write: Callable[[Path], object]) -> None:
             os.rename(temporary, folder)
     except OSError as error:
         if not folder.is_dir():
-            remedy = "make room on its disk, or name a folder of another in FLYRUN_CACHE"
-            raise DataError(f"{folder}: cannot be written ({error.strerror}); {remedy}") from error
+            raise DataError(refusal(folder, error, "name a folder of another in FLYRUN_CACHE")) from error
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)

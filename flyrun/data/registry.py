@@ -15,7 +15,7 @@ import yaml
 
 from flyrun import paths
 from flyrun.data import archive
-from flyrun.errors import DataError
+from flyrun.errors import DataError, refusal
 
 
 def shipped(file: str) -> dict[str, dict[str, Any]]:
@@ -158,6 +158,6 @@ def build(name: str, out: Path | str | None = None, echo: Callable[[str], object
     try:
         archive.write(target, content)
     except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror}); name another place") from error
+        raise DataError(refusal(target, error)) from error
     echo(f"{name}: wrote {target} ({len(content):,} bytes, sha256 {digest})")
     return target

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from flyrun import files
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.fitting import by_weights, level_fits, ratios, read_table, table_posterior
 from flyrun.fitting.groups import grouped_table
-from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.request import ELSEWHERE, Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import many_files
 from flyrun.fitting.second_process import SecondProcess
@@ -27,6 +28,7 @@ Report = Callable[[Path], Any]
 
 def fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    files.refuse_unwritable(read_table.folder_of(request), ELSEWHERE)
     if request.folds and (request.by is not None or not many_files.wanted(request)):
         other = "one posterior; leave --by out" if request.by else "many Parquet files; leave it out, and see"
         other += "" if request.by else " `flyrun compare`, which leaves out each row of one file"

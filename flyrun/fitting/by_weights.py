@@ -29,7 +29,7 @@ from flyrun.fitting.groups.grouped_table import OfTable, remedy
 from flyrun.fitting.groups.stored_effects import Effects, stored_as
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.read_table import MOST_SHOWN, ReadTable, folder_of, priors_of, settings_of, shape, taken
-from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.request import ELSEWHERE, Clock, Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.models.family import LogGamma
 from flyrun.report.summaries import FIT
@@ -325,7 +325,7 @@ def write(
         "arms": [],
         "environment": environment.describe() | {"finished": store.now()},
     }
-    with files.writing(folder):
+    with files.writing(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         further = {stored_as(place): one.stored() for place, one in enumerate(made.groups)}
         coefficients.write_draws(folder / store.POSTERIOR, made.even, made.weighted, layout, attrs, further)

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import h5py
 import numpy as np
 
 import flyrun.data
+from flyrun import netcdf
 from flyrun.config.dataset import Table
 from flyrun.config.schema import build
 from flyrun.data.dataset import Dataset
@@ -108,7 +108,7 @@ def _table(folder: Path, table: dict[str, Any]) -> Table:
 
 def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The draws, weighted where there are such, as the posterior has them."""
-    with h5py.File(folder / POSTERIOR, "r") as file:
+    with netcdf.read(folder / POSTERIOR) as file:
         group = file["weighted"] if "weighted" in file else file["posterior"]
         beta = group["beta"][...]
         aux = [group[one.name][...] for one in posterior.auxiliary]

@@ -14,7 +14,7 @@ from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.data.table.quoting import Names
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import read_table
-from flyrun.fitting.request import Request
+from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.fitting.scan.one_look import MOST, too_many
 from flyrun.report.render import View
 from flyrun.report.summaries import read_fit
@@ -125,7 +125,7 @@ def write(request: Request, levels: dict[str, Request]) -> Path:
         for row in read_fit(read_table.folder_of(own))["coefficients"]:
             rows.writerow([level, own.name, *(_cell(row.get(key)) for key in kept)])
     path = read_table.folder_of(request) / TABLE
-    with files.writing(path.parent):
+    with files.writing(path.parent, ELSEWHERE):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(path, stream.getvalue())
     return path

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
 
+from flyrun import netcdf
 from flyrun.config.dataset import Table
 from flyrun.config.schema import listing, quoted
 from flyrun.data.table import new_rows
@@ -92,7 +92,7 @@ def fitted(folder: Path) -> Fitted:
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
     layout = Layout.from_dict(told["layout"])
     model = family(told["settings"]["model"])
-    with h5py.File(folder / POSTERIOR) as file:
+    with netcdf.read(folder / POSTERIOR) as file:
         stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
     effects = stored_effects.read(folder / POSTERIOR, told["settings"])
     return of_draws(layout, told["link"], model, told["settings"], stored, effects)

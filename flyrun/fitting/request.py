@@ -13,6 +13,8 @@ from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
 
 #: options of several columns, and all that say how a table is read, as they are without dashes
+#: where a fit that cannot write its folder may go
+ELSEWHERE = "choose another place with --results-dir FOLDER"
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
 KEYS = ("target", "model", *ROLES, *LISTS, "missing", "decimal", "encoding", "rows")
 _REPORT_S, _REPORT = 2.5, 0.1  # seconds that follow the draws on a free core, and at most of a budget

@@ -17,7 +17,7 @@ from flyrun.config.arm import Arm, Job
 from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
 from flyrun.fitting import coefficients, priors, ratios, second_process
 from flyrun.fitting.choose import PreparedFit
-from flyrun.fitting.request import Clock, Request
+from flyrun.fitting.request import ELSEWHERE, Clock, Request
 from flyrun.report import document
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
@@ -312,7 +312,7 @@ class _Rounds:
             "target": layout.target.name,
             "model": arm.model.name,
         }
-        with files.writing(self.folder):
+        with files.writing(self.folder, ELSEWHERE):
             coefficients.write(self.folder / store.POSTERIOR, self.beta, self._stored(), layout, attrs)
             about = {
                 "key": self._stored()[0].key,

@@ -110,12 +110,12 @@ def build(name: str, out: Path | None = None, echo: Callable[[str], object] = pr
 
     The registry takes the new digest where the file goes to its own place.
     """
-    entry = store.entry(name)
+    entry, path = store.entry(name), (out or store.folder()) / f"{name}.npz"
+    files.refuse_unwritable(path.parent, "name another folder with --out")
     given = {key: entry[key] for key in ("draws", "by", "chain") if key in entry}
     gold, checks = make(entry["problem"], echo=echo, **given)
     for check in checks:
         echo(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.said}")
-    path = (out or store.folder()) / f"{name}.npz"
     if not all(check.holds for check in checks):
         echo(f"{path}: not written, for the reference is not certified")
         return path, False

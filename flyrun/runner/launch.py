@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flyrun import files
 from flyrun.config.arm import Arm, Job
 from flyrun.data import fingerprint
 from flyrun.errors import ConfigError, FlyrunError, StoreError
@@ -60,6 +61,7 @@ def run(
     launch = _Launch(job, console, screen, result, terse)
     try:
         with contextlib.ExitStack() as stack:
+            files.refuse_unwritable(result.run_dir, store.ELSEWHERE)
             with store.writing(result.run_dir):
                 result.run_dir.mkdir(parents=True, exist_ok=True)
                 stale = stack.enter_context(locked(result.run_dir / "lock"))

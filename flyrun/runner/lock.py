@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flyrun.errors import StoreError
 
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 @contextlib.contextmanager

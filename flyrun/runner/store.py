@@ -78,10 +78,10 @@ class StoredCell:
 
     def tree(self) -> xarray.DataTree:
         """The draws, opened lazily; close it after use. Raises StoreError when they cannot be read."""
-        import xarray  # late: a second, only for readers
+        from flyrun import netcdf  # late: h5py
 
         with self._reading() as path:
-            return xarray.open_datatree(path, engine="h5netcdf")
+            return netcdf.tree(path)
 
     def arrays(self, *names: str) -> list[np.ndarray]:
         """Of the one chain's named arrays, as posterior/theta, those that the file has; raises as `tree`."""
@@ -90,10 +90,10 @@ class StoredCell:
 
     def file(self) -> h5py.File:
         """The draws' file as HDF5, open ten times sooner than their tree; close it. Raises as `tree`."""
-        import h5py  # late, as xarray
+        from flyrun import netcdf  # late, as above
 
         with self._reading() as path:
-            return h5py.File(path)
+            return netcdf.read(path)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Path]:
@@ -106,10 +106,13 @@ class StoredCell:
             raise StoreError(f"{path} cannot be read ({error}); remove its folder and run again") from error
 
 
+#: where a run that cannot write its folder may go
+ELSEWHERE = "choose another place with results_dir=FOLDER, then run the same command again"
+
+
 def writing(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Turn a file system's refusal into a StoreError of one line: the folder, the reason, the remedy."""
-    elsewhere = "make room or choose another place with results_dir=FOLDER, then run the same command again"
-    return files.writing(folder, elsewhere)
+    return files.writing(folder, ELSEWHERE)
 
 
 def cell_folder(run_dir: Path, arm: str, key: str, seed: int) -> Path:

@@ -377,3 +377,22 @@ def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypa
     assert (
         json.loads((tmp_path / "results/runs/mine/fit.json").read_text())["layout"]["target"]["name"] == "z"
     )
+
+
+@pytest.mark.parametrize("files_of", ["one", "many"])
+def test_a_folder_that_cannot_be_written_is_refused_before_any_draw(tmp_path, monkeypatch, capsys, files_of):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) % 7})
+    file = "t.csv"
+    frame.to_csv(file, index=False)
+    if files_of == "many":
+        file = "parts"
+        Path(file).mkdir()
+        for k in range(2):
+            frame.to_parquet(f"parts/{k}.parquet")
+    Path("taken").write_text("")
+    assert main(["fit", file, "--target", "y", "--model", "gaussian", "--results-dir", "taken"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("flyrun: error: taken/runs/")
+    assert "cannot be written (Not a directory); move the file that is in its way, or choose another" in err
+    assert "rows" not in out

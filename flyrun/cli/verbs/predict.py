@@ -15,6 +15,8 @@ def run(given: argparse.Namespace) -> int:
 
     one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     one = one.with_new(given.new_groups, given.seed)
+    if given.out is not None:
+        files.refuse_unwritable(given.out.parent, "name another --out")
     rows = predict.rows_of(one, piped.kept(given.file))
     found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
     if note := predict.overflow(found):

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
+from flyrun import netcdf
 from flyrun.config.schema import did_you_mean
 from flyrun.errors import DataError
 from flyrun.fitting import bars
@@ -166,7 +166,7 @@ def stored_as(place: int) -> str:
 def read(path: Path, settings: dict[str, Any]) -> tuple[Effects, ...]:
     """Of a fit's file of draws, whose settings tell of its groups: of each factor, in the formula's order."""
     found = []
-    with h5py.File(path) as file:
+    with netcdf.read(path) as file:
         posterior = file["posterior"]
         for place, bar in enumerate(bars.read(settings.get("groups", ()))):
             group = file[stored_as(place)]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun import files
+from flyrun.fitting.request import ELSEWHERE
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.folds import HeldOut
@@ -67,7 +68,7 @@ class Kept:
         arrays: dict[str, Any] = _packed(result, "")
         np.savez(stream, **arrays)
         raw = stream.getvalue()
-        with files.writing(self.folder):
+        with files.writing(self.folder, ELSEWHERE):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.write_bytes(self.place(key), hashlib.sha256(raw).digest() + raw)
         return len(raw)
