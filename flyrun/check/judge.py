@@ -43,7 +43,7 @@ def judge(stored: dict[str, Any] | None, found: dict[str, Any], apart: str, comp
     reason = apart or "the set-up has other bits"
     level = LEVEL / max(1, comparisons)
     p_of = {name: p_value(stored[name], found[name]) for name in STATISTICS}
-    off = [f"{_means(name, stored, found)} (p = {p:.1g})" for name, p in p_of.items() if p < level]
+    off = [f"{_means(name, stored, found)} (p = {p:.1g})" for name, p in p_of.items() if not p >= level]
     if off:
         return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
     seen = ", ".join(f"{name} {_visible(stored[name], found[name], level)}" for name in STATISTICS)

@@ -12,20 +12,23 @@ HEAVY = 0.7
 """From such a k̂ on sums of weights mislead."""
 
 _LARGE = 0.001
+_EVEN = 2.0  # times the mean weight, up to which the largest is one among many
 
 
-def heavy(k_hat: float, largest: float = 1.0) -> bool:
-    """Whether weights are not to be trusted; largest: the largest one over the sum of all.
+def heavy(k_hat: float, largest: float = 1.0, n: float = math.inf) -> bool:
+    """Whether weights are not to be trusted; largest: the largest one over the sum of all n.
 
-    Where most weights are alike to the digit, as of draws that read no data, k̂ is of the few others.
+    Where most weights are alike to the digit, as of draws that read no data, k̂ is of the few others. Weights
+    whose k̂ is not known are trusted where they are even.
     """
-    return k_hat > HEAVY and largest > _LARGE
+    return not k_hat <= HEAVY and not largest <= max(_LARGE, _EVEN / n)
 
 
 def pareto_k(log_weight: np.ndarray) -> float:
     """k̂ of log weights (n,): below 0.5 their variance is finite, above HEAVY sums of them mislead.
 
     NaN of fewer than FEWEST, and where the largest are all the same, as after resampling: they have no tail.
+    Infinite where a few weights are all, so that the others have no digits beside them.
     Tail and fit as in ArviZ's `psislw`, which takes a second to import.
     """
     n = len(log_weight)
@@ -53,4 +56,5 @@ def _shape_of(excess: np.ndarray) -> float:
     kept = weight >= 10 * np.finfo(float).eps
     centre = (b[kept] * weight[kept]).sum() / weight[kept].sum()
     found = np.log1p(-centre * excess).mean()
-    return float((n * found + 10 * 0.5) / (n + 10))  # a prior about 1/2, as ten more draws
+    shape = float((n * found + 10 * 0.5) / (n + 10))  # a prior about 1/2, as ten more draws
+    return shape if math.isfinite(shape) else math.inf

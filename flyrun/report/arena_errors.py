@@ -165,7 +165,11 @@ def _like(draws: Draws, gold: Gold, arm: Any, problem: Any, deep: bool) -> Row:
         theta = _last_half(draws)
     elif theta is not None and (log_weight := draws.values("weighted", "log_weight")) is not None:
         weight, sign = softmax(log_weight), draws.values("weighted", "sign")
-        row |= {"pareto_k": pareto_k(log_weight), "largest_weight": float(weight.max())}
+        row |= {
+            "pareto_k": pareto_k(log_weight),
+            "largest_weight": float(weight.max()),
+            "weights": len(weight),
+        }
         weight = weight if sign is None else weight * sign
     elif mean is not None and covariance is not None:
         root = np.linalg.cholesky(covariance)

@@ -26,9 +26,9 @@ from flyrun.runner import store
 _NAMED = 4  # arms that a caveat names
 # What answers an experiment's question comes first, diagnostics last.
 _PARTS = (
-    "arms coefficients arena density held_out quadrature prediction functionals scaling marginal_error "
-    "long_run hogwild prefetching accuracy shards weights convergence certificates paper lengths "
-    "ess cost chains"
+    "arms plausible coefficients arena density held_out quadrature prediction functionals scaling "
+    "marginal_error long_run hogwild prefetching accuracy shards weights convergence certificates "
+    "paper lengths ess cost chains"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 

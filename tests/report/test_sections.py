@@ -123,6 +123,7 @@ def test_arms_without_any_draws_have_a_report(tmp_path):
     assert any("No exact arm of this run has draws" in text for text in result.warnings)
     assert [section.name for section in shown(load(root), SECTIONS)] == [
         "arms",
+        "plausible",
         "accuracy",
         "weights",
         "convergence",

@@ -81,6 +81,8 @@ def _arm(facts, **values):
         ({"certificate_variance": 0.1}, False),  # weights without a tail
         ({"certificate_variance": 26.0, "certificate_k_hat": 0.1}, True),  # so far that k̂ sees nothing
         ({"certificate_variance": 24.0, "certificate_k_hat": 0.1}, False),
+        ({"certificate_variance": float("nan")}, True),  # of sums that overflow
+        ({"certificate_variance": float("inf"), "certificate_k_hat": float("inf")}, True),
         ({"certificate_k_hat": 0.9}, False),
         ({}, False),
     ],
@@ -92,13 +94,66 @@ def test_certificates_caveat_is_of_a_k_hat_or_a_variance_above_its_bound(facts, 
 
 @pytest.mark.parametrize(
     ("k_hat", "largest", "said"),
-    [(0.9, 0.26, True), (0.9, 0.0005, False), (0.6, 0.26, False), (float("nan"), 1.0, False)],
+    [
+        (0.9, 0.26, True),
+        (0.9, 0.0005, False),
+        (0.6, 0.26, False),
+        (float("nan"), 1.0, True),
+        (float("inf"), 1.0, True),
+        (float("nan"), 1 / 500, False),  # even weights have no tail
+    ],
 )
 def test_weights_caveat_is_of_a_heavy_tail_where_one_weight_counts(k_hat, largest, said):
-    arm = _arm({}, weighted_effective=10.0, total_queries=5.0, weight_k_hat=k_hat, largest=largest)
+    values = {"weight_k_hat": k_hat, "largest": largest, "weighted_draws": 500}
+    arm = _arm({}, weighted_effective=450.0, total_queries=5.0, **values)
     found = weights.SECTION.arm_caveats(Run({}, (arm,), ""), arm)
     assert bool(found) == said
     assert all(f"{largest:.0%} of all" in text for text in found)
+
+
+def test_a_seed_whose_weight_is_one_is_not_hidden_by_the_others():
+    nan = float("nan")
+    good = {"weighted_effective": 400.0, "weight_k_hat": 0.2, "largest": 0.005, "weighted_draws": 500}
+    bad = {"weighted_effective": 1.0, "weight_k_hat": nan, "largest": 1.0, "weighted_draws": 500}
+
+    def said(*cells):
+        kept = tuple(SimpleNamespace(total_queries=5.0, **cell) for cell in cells)
+        arm = ArmResult("a", len(kept), ({"facts": {}},) * len(kept), kept, SimpleNamespace(), {}, {}, {})
+        return weights.SECTION.arm_caveats(Run({}, (arm,), ""), arm)
+
+    assert said(good, good) == []
+    assert said(good, bad) == ["one of its weights is 100% of all: do not trust its means."]
+    few = "its weighted draws are worth 2 in all (2 seeds): treat its means as rough."
+    assert said(bad, bad)[1:] == [few]
+    assert said({**bad, "weighted_effective": nan})[1:] != []
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"kappa": 186.0, "rate": 2.0, "n_data": 5_000}, True),
+        ({"kappa": 186.0, "rate": 34_000.0, "n_data": 50_000}, False),
+        ({"kappa": 186.0, "rate": 34_000.0, "n_data": 10}, False),  # every draw reads all data
+        ({}, False),
+    ],
+)
+def test_noise_that_weights_do_not_show_is_known_by_design(facts, said):
+    """Two data a draw where κ² = 34,596: few of the draws meet the factors that make up the mean."""
+    values = {"weighted_effective": 2000.0, "weight_k_hat": 0.4, "largest": 0.002, "weighted_draws": 20_000}
+    arm = _arm(facts, total_queries=5.0, **values)
+    found = weights.SECTION.arm_caveats(Run({}, (arm,), ""), arm)
+    assert bool(found) == said
+    assert all("leave out sampler.queries" in text for text in found)
+
+
+def test_one_weight_that_is_all_has_an_infinite_k_hat():
+    """k̂ of a tail without digits is no number, which no threshold is below."""
+    log_weight = np.r_[0.0, -800.0 - np.arange(999.0)]
+    found = weights.summarise(_Weighted(log_weight))
+    assert found["weight_k_hat"] == float("inf")
+    assert found["weighted_effective"] == pytest.approx(1.0)
+    # weights that cancel are worth nothing, however large the square of their sum
+    assert weights.summarise(_Weighted(np.zeros(3), np.array([1, -1, -1])))["weighted_effective"] == 0.0
 
 
 class _Weighted:

@@ -320,7 +320,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
         return []
     drawn = _costs_of_draws(arm)["effective_draws"]
     text = f"its bias rests on {drawn:,.0f} effective draws, by the worse of means and squares."
-    return [text] if drawn < FEW_EFFECTIVE else []
+    return [text] if not drawn >= FEW_EFFECTIVE else []
 
 
 def _caveats(run: Run) -> list[str]:

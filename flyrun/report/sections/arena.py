@@ -233,7 +233,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     errors = errors_of(arm) if held([arm]) else {}
     shape = errors.get("pareto_k", 0.0)
     text = f"k̂ is {shape:.2f}: its weights' tail is too heavy for estimates to be trusted."
-    return [text] if heavy(shape, errors.get("largest_weight", 1.0)) else []
+    return [text] if heavy(shape, errors.get("largest_weight", 1.0), errors.get("weights", math.inf)) else []
 
 
 SECTION = Section(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from flyrun.diagnostics.psis import HEAVY, heavy
+from flyrun.diagnostics.psis import HEAVY
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.metrics import Metric, Row, Value, k_hat, table
 from flyrun.report.render import NOTHING, known, number
@@ -20,7 +20,7 @@ def _each(arm: ArmResult, name: str) -> np.ndarray:
 
 
 def _has(arm: ArmResult) -> bool:
-    return bool(np.isfinite(_each(arm, "variance")).any())
+    return any("certificate_variance" in info.get("facts", {}) for info in arm.infos)
 
 
 def _of_all(name: str) -> Value:
@@ -36,8 +36,7 @@ def _error(run: Run, arm: ArmResult) -> float:
 
 def _largest(run: Run, arm: ArmResult) -> float:
     """k̂ of the worst seed; where weights are about even there is none."""
-    known_ones = _each(arm, "k_hat")[np.isfinite(_each(arm, "k_hat"))]
-    return float(known_ones.max()) if len(known_ones) else math.nan
+    return float(np.nanmax(each)) if not np.isnan(each := _each(arm, "k_hat")).all() else math.nan
 
 
 def _unknown(run: Run, arm: ArmResult) -> int:
@@ -77,9 +76,11 @@ METRICS = [
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     if not _has(arm):
         return []
-    shape, variance = _largest(run, arm), np.nanmax(_each(arm, "variance"))
-    if heavy(shape):
+    shape, variance = _largest(run, arm), np.max(_each(arm, "variance"))
+    if shape > HEAVY:  # weights that are about even have none
         return [f"its certificate's k̂ is {shape:.2f}, above {HEAVY}: it is far from the posterior somewhere."]
+    if np.isnan(variance):
+        return ["its certificate is no number: how far it is from the posterior is not known."]
     if variance > FAR:
         return [f"Var log w is {number(variance, 2)}, above {FAR:g}: it is far from the posterior."]
     return []

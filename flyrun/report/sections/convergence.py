@@ -55,7 +55,7 @@ METRICS = [
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     if settled(arm):
         return []
-    far, n = arm.each("moved_last_half"), int((arm.each("moved_last_half") > UNSETTLED).sum())
+    far, n = arm.each("moved_last_half"), int((~(arm.each("moved_last_half") <= UNSETTLED)).sum())
     return [
         f"{n} of {arm.done} seeds had not settled: the last half of their steps moved them up to "
         f"{number(far.max(), 2)} sds, so errors are those after so many steps, and no limit of the method."

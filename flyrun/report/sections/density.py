@@ -190,7 +190,7 @@ def _one_mode(run: Run, arm: ArmResult) -> list[str]:
     """Seeds that gave a mode less than a tenth of what it holds."""
     truth = arm.pooled.density_truth[2]
     share = arm.each("mode_mass")
-    lost = int(((share < 0.1 * truth) | (1 - share < 0.1 * (1 - truth))).sum())
+    lost = int((~((share >= 0.1 * truth) & (1 - share >= 0.1 * (1 - truth)))).sum())
     return [f"{lost} of {arm.done} seeds miss a mode."] if lost else []
 
 

@@ -348,12 +348,12 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     target, rate = arm.setting("sampler", "target_accept"), arm.each("accept_rate").mean()
     tuned = target and arm.setting("sampler", "step") is None
     several = arm.fact("one_target") is False
-    least = total if several else min(total, worst)
+    least = total if several else np.minimum(total, worst)
     return words.lines(
         _ARM_CAVEATS,
         biased=arm.fact("exact") is False,
         still=[seed for seed, cell in zip(seeds, arm.cells, strict=True) if np.max(cell.ess) == 0],
-        few=not (np.isnan(worst) or least >= FEW_DRAWS), several=several,
+        few=not least >= FEW_DRAWS, several=several,
         mistuned=tuned and abs(rate - target) > ACCEPTANCE_SLACK * target,
         gaussian=about_a_gaussian(arm),
         rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0),

@@ -272,7 +272,7 @@ def sticks(arm: ArmResult) -> list[str]:
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     lines = sticks(arm)
-    if arm.fact("n_values", 2) > 1 and np.min(arm.each("changed")) < 1e-3:
+    if arm.fact("n_values", 2) > 1 and not np.min(arm.each("changed")) >= 1e-3:
         lines.append("fewer than one update in 1,000 changed a variable: the batch is too small to move.")
     return lines
 

@@ -206,7 +206,7 @@ def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    few = arm.has("final_effective") and float(arm.each("final_effective").mean()) < 1.5
+    few = arm.has("final_effective") and not float(arm.each("final_effective").mean()) >= 1.5
     text = "its weights are all on one set of inducing inputs: the work on the others is lost."
     return [text] if few else []
 

@@ -141,7 +141,7 @@ def _rows(arm: ArmResult) -> float:
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     off = np.abs(_errors(arm).off)
-    far = int((off > _FAR).sum())
+    far = int((~(off <= _FAR)).sum())
     text = f"{far:,} of {off.size:,} means are more than 1 sd off, the farthest {number(off.max(), 2)}: "
     return [text + "there it has ended elsewhere."] * bool(far)
 

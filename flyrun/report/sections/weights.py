@@ -1,17 +1,21 @@
 """What weighted draws are worth: their effective number, what one costs, and how even the weights are."""
 
+import math
+
 import numpy as np
 
 from flyrun.diagnostics.psis import heavy, pareto_k
+from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import Metric, fact, k_hat, mean, of_cells
 from flyrun.report.section import Row, Section
+from flyrun.report.sections.ess import FEW_DRAWS
 
 
 def summarise(draws: Draws) -> Row:
-    """weighted_effective: (Σ w)²/Σ w².  weight_k_hat: Pareto's, of |w|.  largest: |w| over their sum.
-    negative: share of draws.
+    """weighted_effective: (Σ w)²/Σ w², 0 where Σ w is below 0.  weight_k_hat: Pareto's, of |w|.  largest: |w|
+    over their sum.  negative: share of draws.
     """
     log_weight, sign = (draws.values("weighted", name) for name in ("log_weight", "sign"))
     if log_weight is None or not np.isfinite(log_weight).any():
@@ -20,7 +24,7 @@ def summarise(draws: Draws) -> Row:
     signs = np.ones(len(size)) if sign is None else sign.astype(float)
     return {
         "weighted_draws": len(size),
-        "weighted_effective": float((signs @ size) ** 2 / (size @ size)),
+        "weighted_effective": max(float(signs @ size), 0.0) ** 2 / float(size @ size),
         "weight_k_hat": pareto_k(log_weight),
         "largest": float(size.max() / size.sum()),
         "negative": float(np.mean(signs < 0)),
@@ -65,12 +69,51 @@ METRICS = [
 ]  # fmt: skip
 
 
+_ARM_CAVEATS = """
+{% if heavy %}
+{% if k_hat == k_hat %}
+k̂ of its weights is {{ k_hat | spec(".2f") }} and
+{% endif %}
+one of its weights is {{ largest | spec(".0%") }} of all: do not trust its means.
+
+{% endif %}
+{% if few %}
+its weighted draws are worth {{ total | spec(",.3g") }} in all ({{ n_runs }}
+{{ "seed" if n_runs == 1 else "seeds" }}): treat its means as rough.
+
+{% endif %}
+{% if noisy %}
+a draw reads λ = {{ rate | spec(".3g") }} data where κ = {{ kappa | spec(".3g") }}: weights have a relative
+variance of about exp(κ²/λ), which so few draws do not show; leave out sampler.queries, whose default is
+about κ².
+{% endif %}
+"""
+
+
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     if not SECTION.about(arm):
         return []
-    shape, largest = arm.each("weight_k_hat").mean(), arm.each("largest").max()
-    text = f"k̂ of its weights is {shape:.2f} and one of them is {largest:.0%} of all: do not trust its means."
-    return [text] if heavy(shape, largest) else []
+    each = zip(*map(arm.each, ("weight_k_hat", "largest", "weighted_draws")), strict=True)
+    # the worst seed: one that fails is no less of a failure beside others
+    k_hat, largest = max(
+        ((k, top) for k, top, n in each if heavy(k, top, n)), key=_worst, default=(None, 0.0)
+    )
+    total = float(arm.each("weighted_effective").sum())
+    rate, kappa = arm.fact_mean("rate"), arm.fact_mean("kappa")
+    # what is known of the noise by design: as many draws as there are are worth so few
+    shown = arm.each("weighted_draws").sum() * math.exp(-(kappa**2) / rate) if rate < _rows(arm) else math.inf
+    return words.lines(
+        _ARM_CAVEATS, heavy=k_hat is not None, k_hat=k_hat, largest=largest, total=total,
+        few=not total >= FEW_DRAWS, n_runs=arm.done, noisy=shown < FEW_DRAWS, rate=rate, kappa=kappa,
+    )  # fmt: skip
+
+
+def _rows(arm: ArmResult) -> float:
+    return float(arm.fact("n_data") or 0)  # where every draw reads them all, nothing is noise
+
+
+def _worst(one: tuple[float, float]) -> float:
+    return math.inf if math.isnan(one[0]) else one[0]
 
 
 SECTION = Section(

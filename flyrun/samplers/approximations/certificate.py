@@ -37,9 +37,10 @@ class Certificate(NamedTuple):
     queries: int
 
     def plain(self) -> dict[str, float]:
-        """As facts; what is not known is left out."""
+        """As facts; without KL and k̂ where there are none."""
         found = {f"certificate_{name}": float(value) for name, value in self._asdict().items()}
-        return {name: value for name, value in found.items() if np.isfinite(value)}
+        unknown = [f"certificate_{name}" for name in ("kl", "k_hat") if np.isnan(getattr(self, name))]
+        return {name: value for name, value in found.items() if name not in unknown}
 
 
 class Stand(NamedTuple):
