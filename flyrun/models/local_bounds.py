@@ -20,7 +20,7 @@ from scipy.special import gammaln as log_gamma
 
 from flyrun.models.base_density import dense, log_base, log_beyond
 from flyrun.models.likelihood import bent, enter, log_bound
-from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit
+from flyrun.numerics.compiled import copy_into, dot_jit, implements, inline_jit, jit
 from flyrun.numerics.rows import first_dot
 
 
@@ -70,6 +70,21 @@ def inside(region, theta):
         region.away[d] = theta[d] - region.centre[d]
     region.answers[slot] = _square(region.curvature, region.away) <= region.square
     return region.answers[slot]
+
+
+@jit
+def _outside(region, thetas, found):
+    for i in range(thetas.shape[0]):
+        for d in range(thetas.shape[1]):
+            region.away[d] = thetas[i, d] - region.centre[d]
+        found[i] = not _square(region.curvature, region.away) <= region.square
+
+
+def outside(region: Ellipsoid, thetas: np.ndarray) -> np.ndarray:
+    """Whether positions, (T, P), are beyond the border, (T,) bool."""
+    found = np.empty(len(thetas), np.bool_)
+    _outside(region, np.ascontiguousarray(thetas), found)
+    return found
 
 
 def brought_in(region: Ellipsoid, theta: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ _NAMED = 4  # arms that a caveat names
 _PARTS = (
     "arms plausible coefficients arena density held_out quadrature prediction functionals scaling "
     "marginal_error long_run hogwild prefetching accuracy shards weights convergence certificates "
-    "paper lengths ess cost chains"
+    "paper lengths ess whereabouts cost chains"
 )
 SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
-from flyrun.models.local_bounds import brought_in
+from flyrun.models.local_bounds import brought_in, outside
 from flyrun.models.problem import Problem, bind
 from flyrun.numerics.compiled import outer_jit
 from flyrun.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays
@@ -160,11 +160,15 @@ class Chain(OnData):
             theta = centre + away
         elif self.arm.protocol.init == "prior":
             _draw(self.problem.prior, first, theta)
-        region = getattr(getattr(self._target, "bound", None), "region", None)
-        if region is not None and len(self._starts) < 2:
+        if self._region is not None and len(self._starts) < 2:
             with one_blas_thread():
-                theta = brought_in(region, theta)
+                theta = brought_in(self._region, theta)
         return self._begin(theta, seeded(seed, self.arm.method()), self._kernel, 0)
+
+    @property
+    def _region(self) -> Any:
+        """Where bounds of two levels are tight; None of others."""
+        return getattr(getattr(self._target, "bound", None), "region", None)
 
     def at(self, theta: np.ndarray, tuned: State, seed: int) -> State:
         asleep = {key: np.zeros_like(one) for key, one in tuned.items() if key.endswith("stream.state")}
@@ -178,13 +182,14 @@ class Chain(OnData):
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)
         begin_chain(rng, target, kernel, self._brightness, theta)
-        return _state(theta, iteration, rng, kernel, self._brightness, target)
+        state = _state(theta, iteration, rng, kernel, self._brightness, target)
+        return state if self._region is None else {**state, "outside": outside(self._region, theta[None])}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more iterations from `state`, which stays as it is.
 
         Draws: theta (n // thin, P), and per iteration queries, bright, accepted and, where the target knows
-        it, log_joint, each (n,).
+        it, log_joint, each (n,); outside, of bounds of two levels: whether the last kept position is beyond.
         """
         protocol = self.arm.protocol
         first = int(state["iteration"][0])
@@ -199,7 +204,12 @@ class Chain(OnData):
         records = draws._asdict()
         if getattr(self._target, "partial", False):
             del records["log_joint"]
-        return _state(theta, first + n, rng, kernel, brightness, target), records
+        after = _state(theta, first + n, rng, kernel, brightness, target)
+        if self._region is not None:  # at the position kept last
+            places = np.append(state["outside"], outside(self._region, draws.theta))
+            kept = (first + np.arange(1, n + 1)) // protocol.thin - first // protocol.thin
+            records["outside"], after["outside"] = places[kept], places[-1:]
+        return after, records
 
     def notes(self) -> list[str]:
         fit, lines = self.problem.fit, []
@@ -236,7 +246,15 @@ class Chain(OnData):
             "start_queries": self.own_queries - setup.queries,
             **({"mass_beyond": setup.mass_beyond} if setup.mass_beyond < 1.0 else {}),
             **self._read(state),
+            **self._occupation(),
         }
+
+    def _occupation(self) -> dict[str, Any]:
+        """Of bounds of two levels, how often chains should be beyond their border."""
+        if self._region is None:
+            return {}
+        told = {"what": "beyond the bounds' border", "remedy": "take bound.mass_outside=0.0001, or bound=map"}
+        return {"occupation": {"outside": {"share": self.arm.bound.mass_outside, **told}}}
 
     def _read(self, state: State | None) -> dict[str, int]:
         """What a rule that draws data by bounds has read so far; one beyond its bound ends a run."""

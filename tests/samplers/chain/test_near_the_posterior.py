@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from flyrun.cli.main import main
+from flyrun.models.local_bounds import brought_in
+from flyrun.samplers.chain.method import Chain
 from tests.samplers.approximations.exact import after, by_grid, method_of
 from tests.samplers.chain.starts import starts
 
@@ -62,3 +65,73 @@ def test_local_bounds_alone_bring_a_start_from_beyond_to_the_near_side_of_their_
     near = np.isclose(distances, 0.99 * border) | (distances < border)
     assert near.all() if bound == "local" else not near.all()
     assert np.ptp(white / distances[:, None], axis=0).max() > 1.0  # each from its own side
+
+
+@pytest.mark.parametrize("thin", [1, 4])
+def test_every_iteration_tells_on_which_side_of_the_border_it_is(tmp_path, thin):
+    words = ("sampler=hmc", "bound=local", "bound.mass_outside=0.5", "brightness=per_datum")
+    length = ("protocol.iterations=400", "protocol.burn_in=40", f"protocol.thin={thin}")
+    method = method_of(tmp_path, *words, *length)
+    (first, whole), second = method.advance(method.init(3), 400), method.init(3)
+    parts = []
+    for n in (1, 2, 150, 247):  # wherever it is cut
+        second, records = method.advance(second, n)
+        parts.append(records["outside"])
+    assert np.array_equal(np.concatenate(parts), whole["outside"])
+    white = (whole["theta"] - method.problem.fit.theta_map) @ method.setup.lower
+    beyond = (white**2).sum(axis=1) > chi2.isf(0.5, white.shape[1])
+    assert np.array_equal(whole["outside"][thin - 1 :: thin], beyond)
+    assert 0.2 < beyond[10:].mean() < 0.8
+    told = method.facts(first).plain()["occupation"]["outside"]
+    assert told["share"] == 0.5
+    assert (
+        "occupation"
+        not in method_of(tmp_path, "sampler=hmc", "bound=map", "brightness=per_datum").facts().plain()
+    )
+
+
+LOCAL = [
+    "dataset=toy_2d",
+    "dataset.n_data=60",
+    "model=logistic",
+    "prior=gaussian",
+    "sampler=hmc",
+    "bound=local",
+]
+RUN = [
+    "brightness=per_datum",
+    "protocol.seeds=2",
+    "protocol.iterations=2000",
+    "protocol.burn_in=500",
+    "--quiet",
+]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_report_marks_chains_that_never_cross_though_they_should(tmp_path, monkeypatch, held):
+    """The broken twin turns back at the border: R-hat and ESS are as before, and the share tells."""
+    if held:
+        advance = Chain.advance
+
+        def turned_back(self, state, n):
+            after, records = advance(self, state, n)
+            region = self._region
+            for theta in records["theta"]:
+                theta[:] = brought_in(region, theta)
+            records["outside"][:] = False
+            return after, records
+
+        monkeypatch.setattr(Chain, "advance", turned_back)
+    words = [
+        *LOCAL,
+        *RUN,
+        "bound.mass_outside=0.5",
+        "executor.workers=1",
+        "name=x",
+        f"results_dir={tmp_path}",
+    ]
+    assert main(words) == 0
+    page = (tmp_path / "runs" / "x" / "report.md").read_text()
+    assert "Where chains are" in page
+    assert ("no chain has crossed" in page) == held
+    assert ("do not trust its means and sds" in page) == held

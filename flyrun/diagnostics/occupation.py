@@ -1,0 +1,57 @@
+"""Whether chains are where they should be: the share of time in a set against a share known by design.
+
+A chain that never leaves one side of a border agrees with others that do the same: R-hat, ESS of θ and its
+traces look well. Where a method knows about how often a chain should be in a set, that share tells.
+"""
+
+import numpy as np
+from scipy.special import betainc
+
+LEVEL = 1e-4
+"""Probability that an arm whose chains move is called stuck, with effective numbers as they are."""
+
+ROOM = 10.0
+"""By how much the odds of a set may be off the design's, which is of the Gaussian at the mode, say."""
+
+FEW = 20.0
+"""Effective visits of all chains together, below which a share is not known."""
+
+
+def stuck(share: np.ndarray, effective: np.ndarray, independent: np.ndarray, design: float) -> bool:
+    """Whether shares of chains, (C,), cannot be of chains that have been everywhere.
+
+    effective: draws that a chain's share is worth, by the indicator's own autocorrelation, 0 where it is
+    constant; independent: by that of θ, which stands in where a chain never crossed. Of a chain that crossed
+    once or twice the former may be far too large, so it counts as the latter at most.
+    """
+    effective = np.where(independent > 0, np.minimum(effective, independent), effective)
+    size = np.nan_to_num(np.where(effective > 0, effective, independent))
+    together = float(size.sum())
+    rare = min(design, 1.0 - design)
+    if not effective.sum() >= FEW and (rare >= 0.1 or together * rare / ROOM >= FEW / 4):
+        return True
+    if not together > 0:
+        return False
+    asked = [(float(one), float(n)) for one, n in zip(share, size, strict=True) if n > 0]
+    p = [_p_of_odds(one, n, design) for one, n in [*asked, (float(share @ size) / together, together)]]
+    p += [_p_of_others(share, effective, size, int(c)) for c in np.flatnonzero(effective == 0)]
+    return min(p) * len(p) < LEVEL
+
+
+def _p_of_odds(share: float, n: float, design: float) -> float:
+    """Two-sided p of a share among n independent draws, of odds within a factor ROOM of the design's."""
+    odds = design / (1.0 - design)
+    low, high = (one / (1.0 + one) for one in (odds / ROOM, odds * ROOM))
+    k = share * n
+    below = betainc(max(n - k, 1e-9), k + 1.0, 1.0 - low)  # P(X ≤ k), X ~ Bin(n, low)
+    above = betainc(max(k, 1e-9), n - k + 1.0, high)  # P(X ≥ k), X ~ Bin(n, high)
+    return float(min(1.0, 2.0 * min(below, above)))
+
+
+def _p_of_others(share: np.ndarray, effective: np.ndarray, size: np.ndarray, c: int) -> float:
+    """p of chain c never having crossed, where it is half as often across as the others at least."""
+    others = float(effective.sum())
+    if not others >= FEW:
+        return 1.0
+    across = abs(share[c] - float(share @ effective) / others)
+    return float((1.0 - across / 2.0) ** size[c])

@@ -1,0 +1,86 @@
+"""How often chains are where a method knows they should be, against the share that it designs.
+
+A method says so with the fact "occupation", {stat: {"share": by design, "what": in words, "remedy": …}}, and
+stores the stat by iteration, 1 where a chain is there.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from flyrun.diagnostics import occupation
+from flyrun.report import words
+from flyrun.report.arms import ArmResult, Run
+from flyrun.report.draws import Draws
+from flyrun.report.metrics import Metric, Value
+from flyrun.report.section import Row, Section
+from flyrun.report.sections import ess
+
+
+def summarise(draws: Draws) -> Row:
+    """occupied: of each stat, its share of the iterations after burn-in, how many effective draws that is
+    worth, 0 where it never changes, and how often it changes.
+    """
+    found = {}
+    for name in draws.facts.get("occupation") or {}:
+        if (values := draws.values("sample_stats", name)) is not None:
+            inside = np.asarray(values, float)
+            moves = int((np.diff(inside) != 0).sum())
+            size = float(ess.sizes(inside[:, None])[0]) if moves else 0.0
+            found[name] = {"share": float(inside.mean()), "effective": size, "moves": moves}
+    return {"occupied": found} if found else {}
+
+
+def _told(arm: ArmResult) -> dict[str, dict[str, Any]]:
+    return arm.fact("occupation") or {}
+
+
+def _each(arm: ArmResult, name: str, what: str) -> np.ndarray:
+    return np.array([cell.occupied[name][what] for cell in arm.cells], float)
+
+
+def _metrics(run: Run) -> Sequence[Metric]:
+    names = dict.fromkeys(name for arm in run.arms for name in _told(arm))
+    return [one for name in names for one in _of(name)]
+
+
+def _of(name: str) -> Iterator[Metric]:
+    def value(what: str) -> Value:
+        return lambda run, arm: _each(arm, name, what) if name in _told(arm) else None
+
+    def design(run: Run, arm: ArmResult) -> Any:
+        return _told(arm)[name]["share"] if name in _told(arm) else None
+
+    yield Metric(f"{name}_design", f"{name}, by design", design, "share of iterations")
+    yield Metric(f"{name}_share", "observed", value("share"), by_seed=True)
+    yield Metric(f"{name}_moves", "crossings", value("moves"), "of a chain after burn-in", by_seed=True)
+
+
+_ARM_CAVEATS = """
+{% if stuck %}
+{{ share | spec(".2g") }} of its iterations are {{ what }}, where {{ design | spec(".2g") }} are expected,
+{{ "and no chain has crossed" if not most else "and chains have crossed %d to %d times" % (least, most) }}:
+they have not been everywhere, so do not trust its means and sds; {{ remedy }}.
+{% endif %}
+"""
+
+
+def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
+    lines = []
+    for name, told in _told(arm).items():
+        share, size, moves = (_each(arm, name, what) for what in ("share", "effective", "moves"))
+        least = np.array([min(cell.ess, default=np.nan) for cell in arm.cells]) if arm.has("ess") else size
+        stuck = occupation.stuck(share, size, least, told["share"])
+        lines += words.lines(
+            _ARM_CAVEATS, stuck=stuck, share=share.mean(), what=told["what"], design=told["share"],
+            least=int(moves.min()), most=int(moves.max()), remedy=told["remedy"],
+        )  # fmt: skip
+    return lines
+
+
+SECTION = Section(
+    "whereabouts", metrics=_metrics, title="Where chains are (mean ± sd over seeds)", reads=("occupied",),
+    summarise=summarise, arm_caveats=_arm_caveats,
+    code=("flyrun.diagnostics.coda", "flyrun.report.sections.ess"),
+)  # fmt: skip
