@@ -102,7 +102,7 @@ def _that_count(posterior: Posterior, parts: list[Mixture], rng: np.random.Gener
     x = even.draw(rng, many * int(np.clip(_EVALUATIONS // len(posterior.rows), *_DRAWS)))
     log_weight = posterior.log_density(x) - even.log_density(x)
     mass = np.bincount(even.nearest(x), np.exp(log_weight - log_weight.max()), minlength=many)
-    mass /= mass.sum()
+    mass = mass / mass.sum()
     main = int(mass.argmax())
     away = parts[main].square(even.centres)
     kept = np.flatnonzero((mass * np.maximum(away, 1.0) > _TELLS) | (np.arange(many) == main))
