@@ -3,7 +3,8 @@
 Climbs begin where another mode would draw them: at least squares fits of the rows that a known mode takes
 for outliers, of few random rows (elemental subsets, Rousseeuw & Leroy 1987), and at draws from the prior.
 They are made on some thousand rows, where a mode is as visible as on all; what may hold a share of the
-posterior worth speaking of is then climbed on all rows.
+posterior worth speaking of is then climbed on all rows. A column of which few rows tell is not visible on
+others: from each of these rows that the mode takes for an outlier all rows are climbed, fitted to it.
 """
 
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ EXPLORED = 4096  # rows that modes are looked for on, at least 4 a coefficient
 SUBSETS, PRIOR_DRAWS, MOST_CLIMBS = 8, 2, 24
 LEAST_SHARE = 1e-3
 """Of the posterior, by heights and widths: a mode that holds less is none to start chains from."""
+_TELLS = 0.05  # of a direction's information, that one row holds
 _APART = 0.5  # posterior sds between modes that are different ones; Newton's method leaves 1e-6
 
 
@@ -64,10 +66,15 @@ def find_modes(
         some = whole.on_some(enough, stream)
         theta, height = some.to_mode(theta, 0)
     found = _explored(some, _mode(some, theta, height), _starts(some, penalty, stream))
-    queries = some.queries
     if some is not whole:
         found = _on_all_rows(found, some, whole, first.theta, first.log_posterior - normaliser)
-        queries = some.queries + whole.queries
+    if starts := _telling(whole, found[0].theta):
+        found = [_mode(whole, one.theta, one.height) for one in found]
+    for start in starts:
+        theta, height = whole.to_mode(start, 0)
+        if not any(mode.near(theta) for mode in found):
+            found.append(_mode(whole, theta, height))
+    queries = some.queries + (whole.queries if whole is not some else 0)
     found.sort(key=lambda mode: -mode.height)
     shares = softmax([mode.height + mode.log_width() for mode in found])
     kept = [i for i in range(len(found)) if i == 0 or shares[i] >= LEAST_SHARE]
@@ -113,6 +120,31 @@ def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
     bent = curvature[:, 0, 0] < 0.0
     groups = [bent, bent & (slopes[:, 0] > 0.0), bent & (slopes[:, 0] < 0.0)]
     return [_least_squares(climb, np.flatnonzero(group)) for group in groups if group.sum() > len(theta)]
+
+
+def _telling(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
+    """Coefficients that fit a row exactly which holds much of a direction and is past its likelihood's bend.
+
+    All other directions stay as far as they can. Of equal rows of near targets one is fitted.
+    """
+    rows, target = climb.features.rows, getattr(climb.model, "target", None)
+    if target is None or rows.shape[1] != len(theta) or len(rows) <= rows.shape[1]:
+        return []
+    values, vectors = np.linalg.eigh(rows.T @ rows)
+    half = vectors / np.sqrt(np.maximum(values, 1e-12 * values.max()))
+    (few,) = np.nonzero(((rows @ half) ** 2).sum(axis=1) > _TELLS)
+    if not len(few):
+        return []
+    _, _, curvature = passes.likelihoods(climb.module, climb.model, climb.features, theta)
+    climb.queries += len(rows)
+    starts = list[np.ndarray]()
+    for i in few[curvature[few, 0, 0] < 0.0]:
+        step = half @ (half.T @ rows[i])
+        start = theta + step * ((target[i] - rows[i] @ theta) / (rows[i] @ step))
+        near = np.abs(np.array(starts).reshape(-1, len(theta)) @ rows[i] - target[i])
+        if len(starts) < MOST_CLIMBS and not (near < 0.1 * np.abs(target[i] - rows[i] @ theta)).any():
+            starts.append(start)
+    return starts
 
 
 def _least_squares(climb: Climb, which: np.ndarray) -> np.ndarray:

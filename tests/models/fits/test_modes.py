@@ -83,3 +83,22 @@ def test_on_tall_tables_a_mode_that_may_matter_is_climbed_on_all_rows():
     for theta in found.theta:
         slope = passes.look(student_t, model, features, theta).gradient - 0.01 * theta
         assert np.abs(slope).max() < 1e-3
+
+
+@pytest.mark.parametrize("controls", [900, 20_000])
+def test_a_column_of_few_rows_that_disagree_has_a_mode_for_each_side(controls):
+    """Some thousand rows drawn at random hold none of four; the control: four that agree."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.repeat([0.0, 1.0], [controls, 4]), np.ones(controls + 4)])
+    noise = rng.standard_t(4, controls)
+    found = []
+    for few in ([8.0, 8.0, -8.1, -8.1], [8.0, 8.0, 8.2, 7.9]):
+        model, features = student_t.bind(x, np.append(noise, few), 1.0)
+        prior = gaussian_prior.prior(10.0)
+        penalty, normaliser = gaussian_prior.penalty(prior), setup._log_prior(prior, np.zeros(2))
+        first = find_newton_map(student_t, model, features, penalty, normaliser, np.zeros(0))
+        found.append(find_modes(student_t, model, features, penalty, normaliser, first))
+    two, one = found
+    np.testing.assert_allclose(np.sort(two.theta[:, 0]), [-8.0, 8.0], atol=0.7)
+    np.testing.assert_allclose(two.shares, 0.5, atol=0.15)
+    assert len(one.theta) == 1
