@@ -1,4 +1,4 @@
-"""`flyrun.fitting` and `flyrun.load`: the exact posterior of a table, as an object."""
+"""`flyrun.fit` and `flyrun.load`: the exact posterior of a table, as an object."""
 
 import argparse
 import contextlib

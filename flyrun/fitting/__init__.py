@@ -1,1 +1,1 @@
-"""`flyrun fit FILE --target COLUMN`: a person's own table to a posterior, run until the chains agree."""
+"""`flyrun fit FILE --target COLUMN`: the exact posterior of a table, by weighted draws, or else by chains."""

@@ -126,7 +126,8 @@ def _rows(told: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
     """A row per coefficient: names, what is told of it, and its effect per sd of its column.
 
     The intercept is first in its class. effect: mean and quantiles of the coefficient times what its column
-    is divided by (its sd; of two values their difference), in log odds or in sds of the target.
+    is divided by (its sd; of two values their difference), on the scale of
+    the link: log odds, logs, probits, or sds of the target.
     """
     effect = 1.0 / Scales.of(layout).factor
     levels = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]

@@ -1,6 +1,7 @@
 """Hamiltonian Monte Carlo on all rows, several chains at a time, in NumPy (Neal 2011).
 
-For small tables whose weighted draws are in doubt: as a check beside them, and as the answer where they fail.
+For tables whose weighted draws are in doubt, as a check beside them and as the answer where they fail, and
+for the surrogate of a scan.
 Positions are whitened by a Gaussian near the posterior, so that one step size serves all directions.
 """
 

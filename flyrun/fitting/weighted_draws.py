@@ -1,8 +1,9 @@
 """Exact weighted draws of a posterior: a Gaussian or t about its mode, weights, and what certifies them.
 
-Part of the draws always come from a wider, heavier t (proposal.py). Where draws × rows are few a weight reads
-all rows; elsewhere few rows, drawn for it: Π(1 + r_j/(λ p_j)) over K ~ Poisson(λ) rows has the mean
-exp Σ r_n, r_n what a row's log likelihood is beyond its second order about the mode (Wagner 1988).
+Part of the draws always come from a wider distribution (proposal.py). Where draws × rows are few a weight
+reads all rows, and the wide part is a heavier t. Elsewhere it reads few rows, drawn for it: Π(1 + r_j/(λ p_j))
+over K ~ Poisson(λ) rows has the mean exp Σ r_n, r_n what a row's log likelihood is beyond its second order
+about the mode (Wagner 1988).
 """
 
 import math

@@ -106,7 +106,8 @@ class Section:
         """Its tables, from rows of the table."""
         if self.views is not None:
             return self.views(rows)
-        return [columns.table(self.title, self.metrics_of(run), rows)] if self.title else []
+        table = columns.table(self.title, self.metrics_of(run), rows) if self.title else None
+        return [table] if table is not None and len(table.header) > 1 else []  # as where rows are no arms'
 
 
 def import_section(name: str) -> Section:

@@ -84,7 +84,7 @@ def read(text: str, known: Sequence[str]) -> Formula:
         raise _refused(text, "has more than one ~; one stands between the target and what explains it")
     if "|" in plain:
         raise _refused(
-            text, "has a bar, for groups, which are not fitted; C(COLUMN) gives each level its own"
+            text, "has a bar, for groups, which only `flyrun fit` takes; C(COLUMN) gives each level its own"
         )
     if re.search(r"(?:^|[\s+*:(-])\.(?:$|[\s+*:)-])", plain):
         raise _refused(text, "has a . for all other columns; --target COLUMN alone takes them")
