@@ -1,4 +1,4 @@
-"""A fit without compiled chains: weighted draws or, where these are refused, HMC on all rows; and its files."""
+"""A fit without compiled chains: weighted draws or, where these are refused, HMC on all rows; its files."""
 
 import math
 import shlex

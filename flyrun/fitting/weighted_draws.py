@@ -1,7 +1,7 @@
 """Exact weighted draws of a posterior: a Gaussian or t about its mode, weights, and what certifies them.
 
 Part of the draws always come from a wider distribution (proposal.py). Where draws × rows are few a weight
-reads all rows, and the wide part is a heavier t. Elsewhere it reads few rows, drawn for it: Π(1 + r_j/(λ p_j))
+reads all rows, and the wide part is a heavier t. Elsewhere it reads few, drawn for it: Π(1 + r_j/(λ p_j))
 over K ~ Poisson(λ) rows has the mean exp Σ r_n, r_n what a row's log likelihood is beyond its second order
 about the mode (Wagner 1988).
 """
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from flyrun.diagnostics.psis import HEAVY, pareto_k
-from flyrun.fitting import gaussian_noise, hmc_check, mode, modes
+from flyrun.fitting import gaussian_noise, hmc_check, mode, other_modes
 from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 
@@ -124,8 +124,8 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     share, missed = np.zeros(1), ""
     if posterior.family.outliers:
         gaussian_noise.refuse_unbounded(posterior, at, posterior.n_coefficients, posterior.log_density)
-        share = modes.leverage(posterior)
-        several = modes.several(posterior, at, shape, share, rng, spent)
+        share = other_modes.leverage(posterior)
+        several = other_modes.several(posterior, at, shape, share, rng, spent)
         if len(several.parts) > 1:
             return Weighted.of_modes(several)
         missed = "the search for further modes did not end within the --budget" if spent() else ""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.fitting import hmc_on_rows, mode, modes
+from flyrun.fitting import hmc_on_rows, mode, other_modes
 from flyrun.fitting.rows_posterior import Posterior
 
 CHAINS = 64
@@ -41,7 +41,7 @@ def sample(posterior: Posterior, seed: int = 0) -> Settled:
         stretch = _APART * np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, (CHAINS, 1)))
         starts = at + stretch * (rng.standard_normal((CHAINS, len(at))) @ root.T)
         if posterior.family.outliers:
-            several = modes.several(posterior, at, shape, modes.leverage(posterior), rng).centres
+            several = other_modes.several(posterior, at, shape, other_modes.leverage(posterior), rng).centres
             starts[: len(several)] = several[:CHAINS]
         top = posterior.log_density(at[None])[0]
         while (deep := ~(posterior.log_density(starts) > top - _DEEP)).any():

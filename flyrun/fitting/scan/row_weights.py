@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.diagnostics import ess
-from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, modes
+from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, other_modes
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
@@ -275,7 +275,7 @@ def _of_surrogate(
     if post.family.outliers and len(post.rows):
         gaussian_noise.refuse_unbounded(post, proposal.centre, post.n_coefficients, post.log_density)
         shape = proposal.root @ proposal.root.T
-        several = modes.several(post, proposal.centre, shape, modes.leverage(post), rng)
+        several = other_modes.several(post, proposal.centre, shape, other_modes.leverage(post), rng)
         centres = several.centres
     count = max(hmc_on_rows.CHAINS, len(centres))
     jumps = several if len(centres) > 1 else None

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 import flyrun
 from flyrun.cli.main import main
 from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.fitting import hmc_on_rows, mode, modes, weighted_draws
+from flyrun.fitting import hmc_on_rows, mode, other_modes, weighted_draws
 from flyrun.fitting.proposal import Mixture, Several
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family
@@ -51,7 +51,7 @@ def found(posterior):
     at, likelihood = mode.find(posterior)
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
     rng = np.random.default_rng(0)
-    return modes.several(posterior, at, shape, modes.leverage(posterior), rng)
+    return other_modes.several(posterior, at, shape, other_modes.leverage(posterior), rng)
 
 
 FOUR = [8.0, 8.0, -8.1, -8.1]
