@@ -66,4 +66,4 @@ def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple
     for key in written.options:
         if key in table:
             raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
-    return written.target, table | written.options, tuple(groups)
+    return written.target, table | written.options | {"written": ("target", *written.options)}, tuple(groups)

@@ -12,12 +12,21 @@ from flyrun.config.schema import quoted
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
 
-#: options of several columns, and all that say how a table is read, as they are without dashes
 #: where a fit that cannot write its folder may go
 ELSEWHERE = "choose another place with --results-dir FOLDER"
+#: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
 KEYS = ("target", "model", *ROLES, *LISTS, "missing", "decimal", "encoding", "rows")
 _REPORT_S, _REPORT = 2.5, 0.1  # seconds that follow the draws on a free core, and at most of a budget
+#: what options are in a formula
+_WRITTEN = {
+    "target": "the formula's left side",
+    "log_target": "log(…) of the formula's left side",
+    "trials": "| COLUMN of the formula's left side",
+    "offset": "offset(COLUMN) of the formula",
+    "exposure": "offset(log(COLUMN)) of the formula",
+    "formula": "the formula",
+}
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -88,18 +97,22 @@ class Request:
 
 @dataclass(frozen=True)
 class TypedTable(Table):
-    """The table of `flyrun fit`, whose errors name this command's options. keys: typed as dataset.KEY."""
+    """The table of `flyrun fit`, whose errors name this command's options. keys: typed as dataset.KEY;
+    written: options that a formula says, and no word of the command."""
 
     keys: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
         """As in the base class, whatever was typed how."""
-        return {key: value for key, value in super().settings().items() if key != "keys"}
+        return {key: value for key, value in super().settings().items() if key not in ("keys", "written")}
 
     def say(self, key: str, value: str | None = None) -> str:
         """An option as it is typed, or was; a column's name joins those of a list."""
         if key in self.keys:
             return super().say(key, value)
+        if key in self.written:
+            return _WRITTEN[key].replace("COLUMN", value or "COLUMN")
         typed = "rows" if key == "limit" else key
         flag = dashed(typed) if typed in KEYS else ""
         if value is not None and isinstance(there := getattr(self, key, None), tuple):
@@ -107,6 +120,11 @@ class TypedTable(Table):
         if value and value.startswith("--"):
             return f"{flag}={quoted(value)}"
         return " ".join(word for word in (flag, value and quoted(value)) if word)
+
+    def without(self, name: str) -> str:
+        """As in the base class, of what a formula names."""
+        in_formula = self.role(name) in self.written
+        return "name another column in the formula" if in_formula else super().without(name)
 
 
 def dashed(key: str) -> str:

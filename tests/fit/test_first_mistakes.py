@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 import warnings
 import zipfile
 
@@ -45,7 +46,21 @@ def said(capsys, *words):
         (["t.csv", "--target", "dead"], "no column 'dead' .*did you mean died.*it has age, sex, died"),
         (["t.csv", "dead ~ age"], "no column 'dead' .*did you mean died"),
         (["t.csv", "died"], "no ~ between the target and what explains it; as in 'died ~"),
-        (["t.csv", "died = age + sex"], "no ~ between"),
+        (["t.csv", "died = age + sex"], "no ~ between.*as in 'died ~ age . sex'$"),
+        (["t.csv", "died"], "as in 'died ~ age . sex'; or .*`flyrun fit t.csv --target died`, which"),
+        (["t.csv", "diet"], "did you mean died..; or .*`flyrun fit t.csv --target died`"),
+        (["t.csv", "`died`"], "--target died`"),
+        (["t.csv", "died", "--model", "logistic"], "--target died`"),
+        (["t.csv", "--target"], "a value is missing; .*`flyrun fit t.csv --target [a-z]+`"),
+        (["--target"], "a value is missing; .*`flyrun fit FILE --target COLUMN`"),
+        (["t.csv"], "`flyrun fit t.csv --target [a-z]+`"),
+        (["died ~ age", "t.csv"], "the file comes first: `flyrun fit t.csv 'died ~ age'`"),
+        (["died", "t.csv"], "the file comes first: `flyrun fit t.csv --target died`"),
+        (
+            ["t.csv", "died ~ age + offset(agee)"],
+            r"offset\(COLUMN\) of the formula: t.csv has no column 'agee'",
+        ),
+        (["t.csv", "dead ~ age"], "the formula's left side: t.csv has no column 'dead'"),
         (["t.csv", "died", "age", "+", "sex"], "one word too many .a formula stands in quotes: 'died ~"),
         (["t.csv", "sex ~ age", "--model", "gaussian"], "holds text .'f'.*choose --model logistic"),
         (["t.csv", "visits ~ age"], "may be counts.*choose --model poisson or --model negative_binomial"),
@@ -67,6 +82,19 @@ def test_one_line_names_what_is_wrong_and_what_helps(words, line, capsys):
     assert code == 2
     assert text.count("\n") == 1
     assert re.search(line, text), text
+
+
+@pytest.mark.parametrize(
+    "words", [["t.csv", "died"], ["t.csv", "diet"], ["died ~ age", "t.csv"], ["died", "t.csv"]]
+)
+def test_the_command_that_an_error_names_runs(words, capsys):
+    commands = re.findall("`flyrun fit (.*?)`", said(capsys, *words)[1])
+    for command in commands:
+        assert said(capsys, *shlex.split(command), "--check")[0] == 0
+    if words == ["t.csv", "died"]:
+        formula = re.search("as in ('.*?')", said(capsys, *words)[1])[1]
+        assert said(capsys, "t.csv", *shlex.split(formula), "--check")[0] == 0
+    assert commands
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from flyrun.cli.verb import Verb, number, one_of, whole
 from flyrun.config.arm import GROUPS
 from flyrun.config.dataset import ROLES
 from flyrun.config.model import for_tables
-from flyrun.config.schema import quoted
+from flyrun.config.schema import closest, did_you_mean, quoted
+from flyrun.data.table.quoting import masked
+from flyrun.data.table.quoting import quoted as in_formula
 from flyrun.errors import ConfigError, FlyrunError
 from flyrun.fitting import piped
 from flyrun.fitting.bars import Bar
@@ -60,7 +62,15 @@ def _check(request: Request, screen: "Screen") -> int:
 
 def parse(words: Sequence[str]) -> Request:
     """Read the words after `fit`. Raises ConfigError naming word and remedy."""
-    given = VERB.read(words)
+    try:
+        given = VERB.read(words)
+    except ConfigError as error:
+        if not str(error).startswith("--target: a value is missing"):
+            raise
+        file = next((word for word in words if not word.startswith("-")), "FILE")
+        raise ConfigError(f"--target: a value is missing; {_with_target(file, '')}") from error
+    if given.formula is not None and not Path(given.file).exists() and Path(given.formula).is_file():
+        raise ConfigError(f"fit: {given.file} is no file; {_turned(given.formula, given.file)}")
     if given.file == piped.STDIN:
         given.file = str(piped.kept(Path(given.file)))
     if given.formula is not None and "~" not in given.formula and given.target is not None:
@@ -70,9 +80,11 @@ def parse(words: Sequence[str]) -> Request:
     if given.formula is not None and given.target is not None:
         raise ConfigError(f"--target {quoted(given.target)}: the formula names it; leave this out")
     if given.formula is None and given.target is None:
-        target = quoted((columns(given.file) or ["COLUMN"])[-1])
+        raise ConfigError(f"fit: {_with_target(given.file, '')}")
+    if given.formula is not None and "~" not in masked(given.formula):
         raise ConfigError(
-            f"fit: name the column to explain, as in `flyrun fit {quoted(given.file)} --target {target}`"
+            f"formula {given.formula!r} has no ~ between the target and what explains it; "
+            f"{_as_formula(given.file, given.formula)}"
         )
     table = {key: _names(",".join(named)) for key in LISTS if (named := getattr(given, key))}
     once = (*ROLES, "missing", "decimal", "encoding")
@@ -112,6 +124,32 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
+def _with_target(file: str, target: str) -> str:
+    """How a target is named, by default a column that the file has."""
+    target = target or (columns(file) or ["COLUMN"])[-1]
+    return f"name the column to explain, as in `flyrun fit {quoted(file)} --target {quoted(target)}`"
+
+
+def _turned(file: str, other: str) -> str:
+    """The command whose file and formula, or target, have changed places."""
+    typed = shlex.quote(other) if "~" in other else f"--target {quoted(other)}"
+    return f"the file comes first: `flyrun fit {quoted(file)} {typed}`"
+
+
+def _as_formula(file: str, text: str) -> str:
+    """What helps with a formula that has no ~."""
+    known, (left, equals, right) = columns(file), text.partition("=")
+    column = left.strip().strip("`")
+    close = "" if column in known else did_you_mean(column, known)
+    column = column if column in known or not known else (closest(column, known) or known[-1])
+    others = right.strip() or " + ".join(map(in_formula, [one for one in known if one != column][:2]))
+    typed = shlex.quote(f"{in_formula(column)} ~ {others}") if others else _EXAMPLE
+    example = f"as in {typed}{close}"
+    if equals:
+        return example
+    return f"{example}; or {_with_target(file, column)}, which explains it by all others"
+
+
 def _names(text: str) -> tuple[str, ...]:
     """The names in a list with commas; those that hold a comma stand in quotes."""
     found = re.findall(r'\s*"((?:[^"]|"")+)"\s*(?:,|$)|([^,]+)', text)
@@ -122,8 +160,11 @@ def _names(text: str) -> tuple[str, ...]:
 def columns(file: str) -> list[str]:
     """Columns of a file; none where it cannot be read, which is told later."""
     from flyrun.data.table import pieces  # late: pandas takes half a second, and Tab comes here
+    from flyrun.fitting.scan import table_files  # late: NumPy
 
     try:
+        if table_files.several(file):
+            return list(table_files.find(file).kinds)
         return pieces.names(Path(file).expanduser())
     except FlyrunError:
         return []
@@ -156,6 +197,7 @@ def _sample() -> str:
     return here if Path(here).is_file() else shlex.quote(str(datasets_dir() / "tables" / "breast_cancer.csv"))
 
 
+_EXAMPLE = "'died ~ age + C(sex)'"
 #: what other programs call a model
 _ELSEWHERE = {
     **dict.fromkeys(("binary", "bernoulli", "logit"), "logistic"),

@@ -250,7 +250,7 @@ def _refuse_options(request: Request) -> None:
                 f"{request.target} itself, as with --model gamma, whose coefficients are of the log of its "
                 "mean, or write a column of the log"
             )
-        if key not in _TAKEN:
+        if key not in (*_TAKEN, "written"):
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"
             )
