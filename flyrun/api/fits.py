@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyrun import netcdf
-from flyrun.config.dataset import ROLES
+from flyrun.config.dataset import ROLES, listed
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
@@ -274,13 +274,17 @@ def _named(data: Any) -> Iterator[str]:
 
 def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table as a request has them. TypeError for a name that is no option."""
-    known = {*ROLES, *LISTS, "missing", "decimal", "encoding", "rows"}
+    known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows"}
     if unknown := sorted(set(table) - known):
         raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
     found = dict(table)
     if isinstance(reference := found.get("reference"), Mapping):
         found["reference"] = [f"{name}={level}" for name, level in reference.items()]
-    found = {key: _several(value) if key in LISTS else value for key, value in found.items()}
+    if isinstance(order := found.get("order"), Mapping):
+        found["order"] = [
+            f"{name}={','.join(map(listed, map(str, levels)))}" for name, levels in order.items()
+        ]
+    found = {key: _several(value) if key in (*LISTS, "order") else value for key, value in found.items()}
     if "rows" in found:
         found["limit"] = found.pop("rows")
     return found

@@ -210,8 +210,11 @@ class Verb(argparse.ArgumentParser):
         how = _HOW if any(verb.options for verb in each) else ""
         examples = "\n".join(["Examples", *(f"  {line}" for line in self.examples)])
         about = _filled(f"{self.about} {how}".strip(), width)
+        usage = self.format_usage()
+        if "\n" not in usage + about:  # which are one block, so that a long list of options has more room
+            usage, about = "\n".join(filter(None, [usage, about])), ""
         blocks = [about, "\n".join(dict.fromkeys(rows)), _filled(self.notes, width)]
-        return "\n\n".join([self.format_usage(), *filter(None, blocks), examples])
+        return "\n\n".join([usage, *filter(None, blocks), examples])
 
     def offers(self, words: list[str], last: str) -> list[str]:
         """What Tab offers after these words, of which the one that is being typed is `last`."""

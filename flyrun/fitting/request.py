@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flyrun.config.dataset import ROLES, Table
+from flyrun.config.dataset import ROLES, Table, listed
 from flyrun.config.job_keys import folder_name
 from flyrun.config.schema import quoted
 from flyrun.fitting.bars import Bar
@@ -16,7 +16,7 @@ from flyrun.fitting.priors import Typed
 ELSEWHERE = "choose another place with --results-dir FOLDER"
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
-KEYS = ("target", "model", *ROLES, *LISTS, "missing", "decimal", "encoding", "rows")
+KEYS = ("target", "model", *ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows")
 _REPORT_S, _REPORT = 2.5, 0.1  # seconds that follow the draws on a free core, and at most of a budget
 #: what options are in a formula
 _WRITTEN = {
@@ -115,8 +115,8 @@ class TypedTable(Table):
             return _WRITTEN[key].replace("COLUMN", value or "COLUMN")
         typed = "rows" if key == "limit" else key
         flag = dashed(typed) if typed in KEYS else ""
-        if value is not None and isinstance(there := getattr(self, key, None), tuple):
-            value = ",".join(map(_listed, [*there, value]))
+        if key != "order" and value is not None and isinstance(there := getattr(self, key, None), tuple):
+            value = ",".join(map(listed, [*there, value]))
         if value and value.startswith("--"):
             return f"{flag}={quoted(value)}"
         return " ".join(word for word in (flag, value and quoted(value)) if word)
@@ -130,9 +130,3 @@ class TypedTable(Table):
 def dashed(key: str) -> str:
     """An option as it is typed."""
     return "--" + key.replace("_", "-")
-
-
-def _listed(name: str) -> str:
-    if name == name.strip() and "," not in name and not name.startswith('"'):
-        return name
-    return '"' + name.replace('"', '""') + '"'

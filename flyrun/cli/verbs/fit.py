@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flyrun.cli.messages import explain
 from flyrun.cli.verb import Verb, number, one_of, whole
 from flyrun.config.arm import GROUPS
-from flyrun.config.dataset import ROLES
+from flyrun.config.dataset import ROLES, names_of
 from flyrun.config.model import for_tables
 from flyrun.config.schema import closest, did_you_mean, quoted
 from flyrun.data.table.quoting import masked
@@ -86,8 +86,10 @@ def parse(words: Sequence[str]) -> Request:
             f"formula {given.formula!r} has no ~ between the target and what explains it; "
             f"{_as_formula(given.file, given.formula)}"
         )
-    table = {key: _names(",".join(named)) for key in LISTS if (named := getattr(given, key))}
+    table = {key: names_of(",".join(named)) for key in LISTS if (named := getattr(given, key))}
     once = (*ROLES, "missing", "decimal", "encoding")
+    if given.order:
+        table["order"] = tuple(given.order)
     table |= {key: value for key in once if (value := getattr(given, key))}
     if given.rows is not None:
         table["limit"] = given.rows
@@ -148,13 +150,6 @@ def _as_formula(file: str, text: str) -> str:
     if equals:
         return example
     return f"{example}; or {_with_target(file, column)}, which explains it by all others"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """The names in a list with commas; those that hold a comma stand in quotes."""
-    found = re.findall(r'\s*"((?:[^"]|"")+)"\s*(?:,|$)|([^,]+)', text)
-    names = (whole.replace('""', '"') or plain.strip() for whole, plain in found)
-    return tuple(name for name in dict.fromkeys(names) if name)
 
 
 def columns(file: str) -> list[str]:
@@ -265,6 +260,7 @@ _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
 _list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")
 _list("--reference", "C=LEVEL", "level of a category to compare the others with (default: the first)")
+_list("--order", "C=A,B,…", "a category's levels, lowest first, as of words for --model ordinal")
 _takes("--missing", "WHAT", "rows that lack a value: refuse (default) or drop", choices=("refuse", "drop"))
 _list("--na", "WORD", 'a further word for a missing value, as -999 or "?"')
 _takes("--decimal", "SIGN", "decimal sign of a CSV file, . or , (default: .)", choices=(".", ","))

@@ -1,9 +1,19 @@
 """Choices of data, a file for each kind."""
 
 from flyrun.config.dataset.base import Dataset, Rows
-from flyrun.config.dataset.table import ROLES, Table
+from flyrun.config.dataset.table import ROLES, Table, listed, names_of
 
 # isort: split
 from flyrun.config.dataset import document_data, graph_data, row_data
 
-__all__ = ["ROLES", "Dataset", "Rows", "Table", "document_data", "graph_data", "row_data"]
+__all__ = [
+    "ROLES",
+    "Dataset",
+    "Rows",
+    "Table",
+    "document_data",
+    "graph_data",
+    "listed",
+    "names_of",
+    "row_data",
+]

@@ -35,6 +35,9 @@ class Table(Rows):
     reference: tuple[str, ...] = setting(
         (), "reference levels of categories, as ['dose=placebo']; of others the first in order"
     )
+    order: tuple[str, ...] = setting(
+        (), "categories in order, as ['pain=none,mild,moderate']: classes of model=ordinal, lowest first"
+    )
     na: tuple[str, ...] = setting((), "further words for a missing value, as ['-999', '?']")
     standardize: bool = setting(True, "numbers to mean 0 and sd 1; false: as they are")
     ones: float = setting(
@@ -69,6 +72,18 @@ class Table(Rows):
                 f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"
             )
 
+        for entry in self.order:
+            levels = names_of(entry.partition("=")[2])
+            if len(levels) < 2:
+                raise ConfigError(
+                    f"{self.say('order')}: {entry}: must be a column and its levels, as "
+                    "pain=none,mild,moderate"
+                )
+            for name in self.numeric:
+                if entry.startswith(f"{name}="):
+                    raise ConfigError(
+                        f"{self.say('order')}: {name} is in {self.say('numeric')} too; keep one of them"
+                    )
         if self.formula is not None and (self.features or self.drop):
             key = "features" if self.features else "drop"
             raise ConfigError(f"{self.say(key)}: the formula names the columns; leave this out")
@@ -89,11 +104,17 @@ class Table(Rows):
         given = {"target": self.target, **self.beside}
         return next((role for role, column in given.items() if column == name), "column")
 
+    def order_of(self, name: str) -> tuple[str, ...]:
+        """The levels of a column in the order that is typed for them, none where none is."""
+        typed = [entry for entry in self.order if entry.startswith(f"{name}=")]
+        return names_of(typed[-1].removeprefix(f"{name}=")) if typed else ()
+
     def settings(self) -> dict[str, Any]:
         """As in the base class; the file's digest is in no key twice, and no role that no column has."""
         unused = dict.fromkeys((*ROLES, "formula", "where")) | {"ones": 1.0, "log_target": False}
         found = super().settings()
         unsaid = {"sha256", *(key for key, value in unused.items() if found[key] == value)}
+        unsaid |= set() if self.order else {"order"}
         return {key: value for key, value in found.items() if key not in unsaid}
 
     def say(self, key: str, value: str | None = None) -> str:
@@ -118,6 +139,20 @@ class Table(Rows):
         """How it is typed that this word stands for a missing value, whose row is left out."""
         drop = [] if self.missing == "drop" else [self.say("missing", "drop")]
         return " ".join([self.say("na", word), *drop])
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names in a list with commas; those that hold a comma stand in quotes."""
+    found = re.findall(r'\s*"((?:[^"]|"")+)"\s*(?:,|$)|([^,]+)', text)
+    names = (whole.replace('""', '"') or plain.strip() for whole, plain in found)
+    return tuple(name for name in dict.fromkeys(names) if name)
+
+
+def listed(name: str) -> str:
+    """A name as it stands in a list with commas."""
+    if name == name.strip() and "," not in name and not name.startswith('"'):
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _hydra_word(name: str) -> str:

@@ -4,7 +4,6 @@ Text is a category, unless a rule of doubts.py forbids it: one wrong cell would 
 `categorical` says that a column is one, `numeric` that it is none.
 """
 
-import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import INTERCEPT, Column, Layout, is_nameless, plain
+from flyrun.data.table.order import are_numbers, not_in_order, typed_order
 from flyrun.data.table.possible import refuse_impossible
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
@@ -44,13 +44,15 @@ def scan(
     numbers; for columns that are constant, dates or neither number nor category, for what is improbable
     (doubts.py), and for a target that the task does not take.
     """
-    text = set(options.categorical)
+    used = [*features, *options.beside.values(), target]
+    in_order = {name: [*order] for name in used if (order := options.order_of(name))}
+    named = {*options.categorical, *in_order}
+    text = set(named)
     chosen = text | set(options.features or ())
     while True:
-        used = [*features, *options.beside.values(), target]
         seen = {name: Seen(name, options, what) for name in used}
         for name, one in seen.items():
-            one.names = name in options.categorical
+            one.names = name in named
             if is_nameless(name) and name not in chosen:
                 one.shifts = set()
         rows = dropped = last = 0
@@ -96,6 +98,7 @@ def scan(
         row, cell = one.stray or (0, min(one.values))
         where = f"{cell[:40]!r} in {text_table.place(what, row, options)}"
         raise one.error(f"holds text, {where}, but is to hold numbers; mend it, or {one.without()}")
+    _refuse_other_levels(seen, in_order, options)
     if not standing:
         nothing = seen[str(options.weights or options.trials)]
         raise nothing.error(f"is 0 in every row, so that no row counts; {nothing.without()}")
@@ -125,6 +128,18 @@ def scan(
             remedy = f"rename it, or {options.without(name)}"
             raise DataError(f"{what}: column {name} has the name of {other}; {remedy}")
     return layout
+
+
+def _refuse_other_levels(seen: dict[str, Seen], in_order: dict[str, list[str]], options: Table) -> None:
+    """Take the orders that are typed. DataError for a level, or a column, that is not as typed."""
+    for entry in options.order:
+        if not any(entry.startswith(f"{name}=") for name in seen):
+            close = did_you_mean(entry.partition("=")[0], seen)
+            raise DataError(f"{options.say('order')}: {entry}: no such column is fitted{close}; leave it out")
+    for name, order in in_order.items():
+        if said := not_in_order({*map(str, seen[name].values)}, name, options):
+            raise seen[name].error(said)
+        seen[name].order = order
 
 
 def usable(
@@ -317,7 +332,8 @@ def _target(seen: Seen) -> tuple[str, Column]:
     if options.log_target and task != "regression":
         raise seen.error(f"is explained by its log, which needs {_models(options, 'regression')}")
     if task == "auto":
-        task = "successes" if options.trials else _of_values(seen)
+        of_order = n_values > 2 and bool(options.order_of(seen.name))
+        task = "successes" if options.trials else "ordered" if of_order else _of_values(seen)
     if (task == "successes") != (options.trials is not None):
         counted = options.say("trials", "COLUMN")
         without = f"leave {options.say('trials')} out"
@@ -349,10 +365,11 @@ def _target(seen: Seen) -> tuple[str, Column]:
         mend = f"choose {listing(models, 'or')}" if models else seen.without()
         takes_two = f"{options.say('model', for_tables(task)[0])} takes two"
         raise seen.error(f"has {count} values, {shown}; {takes_two}: {mend}")
-    if task == "ordered" and seen.text and not (seen.order or _are_numbers(seen.values)):
+    if task == "ordered" and seen.text and not (seen.order or are_numbers(seen.values)):
         raise seen.error(
-            f"holds words, {listing(seen.levels()[:3])}, whose order the file does not tell; write 1, 2, 3 … "
-            f"for them, lowest first, or choose {_models(options, 'classes')}"
+            f"holds words, {listing(seen.levels()[:3])}, whose order the file does not tell; write them "
+            f"lowest first, as in {typed_order(seen.levels(), seen.name, options)}, or choose "
+            f"{_models(options, 'classes')}"
         )
     return task, _category(seen, seen.without() if seen.text else f"choose {numbers}")
 
@@ -377,9 +394,3 @@ def _of_values(seen: Seen) -> str:
 def _models(options: Table, task: str) -> str:
     """The models of a task as they are typed."""
     return listing((options.say("model", name) for name in for_tables(task)), "or")
-
-
-def _are_numbers(values: set[str]) -> bool:
-    with contextlib.suppress(ValueError):
-        return all(math.isfinite(float(value)) for value in values)
-    return False

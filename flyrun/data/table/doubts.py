@@ -15,6 +15,7 @@ from flyrun.data.dataset import LABELS
 from flyrun.data.table.cells import LAST_EXACT, PARTS, kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
+from flyrun.data.table.order import typed_order
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.data.table.text_table import place
 from flyrun.errors import DataError
@@ -68,7 +69,13 @@ def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str =
     more = list(remedies)
     may_be_names = seen.role == "column" or (seen.role == "target" and seen.options.task in ("auto", *LABELS))
     if names and may_be_names and len(seen.values) <= MOST_LEVELS:
-        more.append(f"add {seen.options.say('categorical', seen.name)} if {names}")
+        ranked = seen.role == "target" and seen.options.task == "ordered"
+        named = (
+            typed_order(seen.levels(), seen.name, seen.options)
+            if ranked
+            else seen.options.say("categorical", seen.name)
+        )
+        more.append(f"add {named} if {names}{', lowest first' if ranked else ''}")
     if numeric and seen.spreads:
         more.append(f"add {seen.options.say('numeric', seen.name)} if {numeric}")
     return seen.error(f"{said}; {one_of([*more, seen.without()])}")

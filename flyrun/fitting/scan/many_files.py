@@ -25,7 +25,7 @@ from flyrun.runner import progress
 
 _SEED = 0
 #: options that a scan knows
-_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "missing", "formula")
+_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "formula")
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -202,6 +202,8 @@ def _model(request: Request, table: TypedTable, y: Any) -> tuple[str, Family]:
     model = request.model or typed
     if model is None and "trials" in request.table:
         model = "binomial"
+    if model is None and len(table.order_of(request.target)) > 2:
+        model = "ordinal"
     if model is None:
         if len(set(y.tolist())) != 2:
             raise ConfigError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from flyrun.data.dataset import LABELS
 from flyrun.data.table.layout import plain
+from flyrun.data.table.order import are_numbers, typed_order
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
@@ -132,6 +133,12 @@ class Table:
         classes: tuple[float, ...] = ()
         if words := dict(self.levels).get(self.target):
             values = np.arange(float(len(words)))
+            if task == "ordered" and not self.table.order_of(self.target) and not are_numbers(words):
+                typed = typed_order(words, self.target, self.table)
+                raise ConfigError(
+                    f"--target {self.target}: holds words, whose order the files do not tell; write them "
+                    f"lowest first, as in {typed}, or choose --model softmax"
+                )
             if task not in LABELS:
                 raise ConfigError(
                     f"--target {self.target}: holds text, and --model {one.name} is for numbers; choose "

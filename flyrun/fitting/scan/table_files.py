@@ -256,7 +256,7 @@ def chosen(
 
 
 def with_categories(shards: Shards, table: TypedTable) -> Shards:
-    """The same whose numbers of `categorical` are categories. DataError for what cannot be one."""
+    """The same, in which numbers of `categorical` and `order` are categories. DataError for what is none."""
     for name in table.categorical:
         _refuse_unknown(shards, "categorical", name)
         if (role := table.role(name)) != "column":
@@ -264,7 +264,11 @@ def with_categories(shards: Shards, table: TypedTable) -> Shards:
         if (kind := shards.kinds[name]) in ("boolean", "other"):
             said = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
             raise DataError(f"--categorical {quoted(name)}: holds {said}; leave it out there")
-    numbers = [name for name in table.categorical if shards.kinds[name] == "number"]
+    in_order = [name for name in shards.kinds if table.order_of(name)]
+    for entry in table.order:
+        if not any(entry.startswith(f"{name}=") for name in in_order):
+            _refuse_unknown(shards, "order", entry.partition("=")[0])
+    numbers = [name for name in (*table.categorical, *in_order) if shards.kinds[name] == "number"]
     return shards._replace(kinds=shards.kinds | dict.fromkeys(numbers, "category"))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from flyrun.config.schema import quoted
 from flyrun.data.table.cells import PARTS, are_complex
 from flyrun.data.table.layout import Column, in_order
+from flyrun.data.table.order import not_in_order
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.row_groups import levels_of, tree
@@ -91,7 +92,7 @@ def ordered(
     found: Texts, names: tuple[str, ...], options: TypedTable, given: str
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """As of `find`, from the columns' values; given: the table as it is named."""
-    columns = [Column(name, in_order(found.of(name))) for name in names]
+    columns = [Column(name, _typed_order(found.of(name), name, options, given)) for name in names]
     for name, levels, *_ in map(astuple, columns):
         if len(levels) > _MOST:
             raise _too_many(given, name)
@@ -104,6 +105,15 @@ def ordered(
 
         against_references(columns, options)
     return tuple((one.name, tuple(one.levels or ())) for one in columns)
+
+
+def _typed_order(levels: tuple[str, ...], name: str, options: TypedTable, given: str) -> list[str]:
+    """In the order that is typed, else in their own. DataError for a level that is not in it."""
+    if not (order := options.order_of(name)):
+        return in_order(levels)
+    if said := not_in_order({*levels}, name, options):
+        raise DataError(f"{given}: {options.role(name)} {name} {said}")
+    return [level for level in order if level in levels]
 
 
 def constant(given: str, name: str) -> DataError:
