@@ -24,7 +24,7 @@ from flyrun.config.arm import ARM_GROUPS, Arm, Job
 from flyrun.config.axes import expand
 from flyrun.config.hydra_errors import one_line
 from flyrun.config.overrides import Entry, read, split, suggest
-from flyrun.config.schema import build, keys, listing, schema, show
+from flyrun.config.schema import build, did_you_mean, keys, listing, schema, show
 from flyrun.errors import ConfigError
 from flyrun.paths import conf_dir
 
@@ -231,6 +231,7 @@ class _Composer:
             self.used.add(entry.text)
             _update(config, [entry])
         plain = _resolved(config)
+        self._refuse_unknown(plain)
         arms = plain["arms"]
         if not isinstance(arms, dict) or not all(isinstance(own, list) for own in arms.values()):
             raise ConfigError(
@@ -238,6 +239,20 @@ class _Composer:
             )
         plain["arms"] = expand(arms, plain["sweep"])
         return plain
+
+    def _refuse_unknown(self, config: dict[str, Any]) -> None:
+        """Raise ConfigError for a key at the top of an experiment's file that there is not."""
+        known = [str(key) for key in self._file("config").config if key != "hydra"]
+        known += [
+            one.group
+            for one in self._file("config").defaults_list
+            if not (one.is_self() or one.is_override())
+        ]
+        for key in config.keys() - {*known, *ARM_GROUPS, "hydra"}:
+            where = f"experiment={self.choices.get('experiment')}"
+            raise ConfigError(
+                f"{where}: {key} is no key{did_you_mean(str(key), known)}; correct the experiment's file"
+            )
 
     def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
         """Make the checked choices of one arm: group -> dataclass or None."""

@@ -22,6 +22,10 @@ from flyrun.numerics.code_digest import GROUPS, plugin_points
 BASES = {"sampler": (Sampler,), "dataset": (Dataset,), "model": (Likelihood, GraphModel), "prior": (Prior,)}
 
 
+#: (group, name) of flyrun's own choices that a package has tried to take -> the package
+TAKEN: dict[tuple[str, str], str] = {}
+
+
 def register() -> None:
     """Make every installed plug-in a choice of its group; one that is broken says why when it is chosen."""
     group_of = {entry_points: group for group, entry_points in GROUPS.items()}
@@ -34,8 +38,10 @@ def register() -> None:
             problem = f"cannot be loaded ({type(error).__name__}: {error})"
         for one, choices in own.items():
             SCHEMAS[one].update(choices)  # none may take the place of flyrun's own
-        if problem and point.name not in own[group]:
-            package = point.dist.name if point.dist else point.module
+        package = point.dist.name if point.dist else point.module
+        if point.name in own[group]:
+            TAKEN[group, point.name] = package
+        elif problem:
             reason = f"{problem}; mend or remove the package {package}"
             about = {"reason": reason, "__doc__": f"Cannot be used: {reason}"}
             option(group, point.name)(type("_Broken", (_Broken,), about))

@@ -18,9 +18,11 @@ from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError
 from flyrun.gold import grid_moments
 from flyrun.models.problem import Problem, bind
+from flyrun.prove.counted import counted
 
 POINTS = 401
 """Of the grid, on each axis."""
+MOST_ROWS = 20_000
 HEAT = 1.3
 """Temperature of the posterior that stands in for the right one as the negative control."""
 
@@ -33,42 +35,37 @@ class Few(Rows):
     kernel: ClassVar[str] = __name__
     name: str = "few"
     task: Literal["binary", "classes", "regression"] = "binary"
+    n_data: int = 16
 
 
 def load(config: Few) -> Dataset:
-    """16 rows (x, 1). Labels -1 and 1, classes 0 to 2, or numbers with three outliers."""
+    """n_data rows (x, 1). Labels -1 and 1, classes 0 to 2, or numbers with three outliers."""
     rng = np.random.RandomState(17)
-    x = np.append(rng.standard_normal(15), 6.0)
+    n = config.n_data
+    x = np.append(rng.standard_normal(n - 1), 6.0)
     eta = x - 0.5
-    target: Any = eta + 0.5 * rng.standard_t(4, size=16)
+    target: Any = eta + 0.5 * rng.standard_t(4, size=n)
     target[:3] += 5.0
     if config.task == "binary":
-        target = np.where(rng.random_sample(16) < 1 / (1 + np.exp(-eta)), 1.0, -1.0)
+        target = np.where(rng.random_sample(n) < 1 / (1 + np.exp(-eta)), 1.0, -1.0)
     elif config.task == "classes":
-        target = rng.randint(0, 3, 16)
-    rows, none = np.c_[x, np.ones(16)], np.empty(0)
+        target = rng.randint(0, 3, n)
+    rows, none = np.c_[x, np.ones(n)], np.empty(0)
     return Dataset("few", rows, target, rows[:0], none, ("x", "bias"), fingerprint(config), task=config.task)
 
 
 def fingerprint(config: Few) -> str:
     """Digest of what decides the content."""
-    return f"few {config.task}"
-
-
-@dataclass(frozen=True)
-class CountedLogistic(models.Logistic):
-    """Logistic regression that counts its own evaluations."""
-
-    kernel: ClassVar[str] = "flyrun.prove.counted"
-    name: str = "counted"
+    return f"few {config.task} {config.n_data}"
 
 
 def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
     """The posteriors that a choice is tried on, and under which bounds: what -> arm.
 
     A sampler: logistic regression under a Gaussian prior, whose posterior is skewed, on all data and, where
-    it goes with bounds, under Firefly Monte Carlo; robust regression under a Laplace prior. A likelihood or a
-    prior: itself on few rows, moved by a random walk. ConfigError where none goes with it.
+    it goes with bounds, under Firefly Monte Carlo, and on more rows than any of its settings; robust
+    regression under a Laplace prior. A likelihood or a prior: itself on few rows, moved by a random walk.
+    ConfigError where none goes with it.
     """
     sampler = choice.name if choice.group == "sampler" else "random_walk"
     if getattr(choice, "kind", "rows") != "rows" or "rows" not in getattr(choice, "kinds", ("rows",)):
@@ -79,28 +76,43 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
     (base,) = compose_job(
         [f"sampler={sampler}", "dataset=toy_2d", "model=logistic", *length, "protocol.init=map"]
     ).arms
-    counted, prior = CountedLogistic(), priors.Gaussian(scale=2.0)
-    wanted: dict[str, dict[str, Any]] = {"logistic": {"model": counted, "prior": prior}}
+    logistic, prior = counted(models.Logistic()), priors.Gaussian(scale=2.0)
+    wanted: dict[str, dict[str, Any]] = {"logistic": {"model": logistic, "prior": prior}}
     if choice.group == "sampler":
         heavy = models.StudentT(scale=0.5)
         wanted["logistic"]["sampler"] = choice
+        many = {**wanted["logistic"], "dataset": Few(n_data=rows_beyond(choice))}
+        wanted |= {f"logistic, {many['dataset'].n_data:,} rows": many}
         wanted["robust"] = {"model": heavy, "prior": priors.Laplace(scale=0.5), "sampler": choice}
     else:
-        wanted = {choice.name: {"model": counted, "prior": prior} | {choice.group: choice}}
+        wanted = {choice.name: {"model": logistic, "prior": prior} | {choice.group: choice}}
     found, why = {}, ""
     for name, parts in wanted.items():
         for bound in (False, True):
-            if bound and (base.bound is None or not parts["model"].bounds or name == "robust"):
+            if bound and (
+                base.bound is None or not parts["model"].bounds or name not in ("logistic", choice.name)
+            ):
                 continue
             flymc: dict[str, Any] = {"bound": Map(), "brightness": Implicit()} if bound else {}
+            if choice.group == "model" and not bound:  # what its bounds are given must be its own
+                parts = {**parts, "model": counted(choice)}
+            elif choice.group == "model":
+                parts = {**parts, "model": choice}
             try:
-                few = Few(task=parts["model"].task)
+                few = parts.get("dataset", Few(task=parts["model"].task))
+                parts = {key: one for key, one in parts.items() if key != "dataset"}
                 found[f"{name}, Firefly" if bound else name] = replace(base, dataset=few, **parts, **flymc)
             except ConfigError as error:
                 why = why or str(error)
     if not found:
         raise ConfigError(f"prove {choice.name}: goes with none of the posteriors that it is tried on: {why}")
     return found
+
+
+def rows_beyond(choice: Choice) -> int:
+    """More rows than a batch that a sampler's settings name, or than usual ones, at most MOST_ROWS."""
+    named = [one for one in choice.settings().values() if isinstance(one, int) and not isinstance(one, bool)]
+    return max([500, *(int(2.5 * one) for one in named if one <= MOST_ROWS / 2.5)])
 
 
 class Truth:

@@ -4,8 +4,10 @@ Every trial is run a second time against the posterior at another temperature, w
 right one: a sampler that never moves, or chains too short to tell, prove nothing.
 """
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from scipy import stats
 from flyrun.config import plugins
 from flyrun.config.arm import Arm
 from flyrun.config.schema import Choice
-from flyrun.errors import ConfigError
+from flyrun.errors import ConfigError, FlyrunError
 from flyrun.models import passes
 from flyrun.models.base_density import log_base
 from flyrun.models.collapse import collapse
@@ -23,10 +25,11 @@ from flyrun.models.likelihood import log_bound
 from flyrun.models.problem import Problem
 from flyrun.numerics.compiled import jit
 from flyrun.prove import posteriors
-from flyrun.prove.counted import COUNT
-from flyrun.prove.posteriors import HEAT, CountedLogistic, Truth
+from flyrun.prove.counted import COUNT, counts
+from flyrun.prove.posteriors import HEAT, Truth
 from flyrun.runner import proofs
 from flyrun.runner.environment import one_thread
+from flyrun.samplers import method as samplers
 from flyrun.samplers.method import prepare
 
 LEVEL = 1e-5
@@ -39,8 +42,13 @@ class Trial(NamedTuple):
 
     name: str
     of: str
-    passed: bool
+    passed: bool | None  # None: not tried
     said: str
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        verdict = {True: "passed", False: "FAILED", None: "not tried"}[self.passed]
+        return f"{verdict}  {self.name}, {self.of}: {self.said}"
 
 
 def prove(choice: Choice, iterations: int, say: Callable[[str], object]) -> bool:
@@ -52,9 +60,9 @@ def prove(choice: Choice, iterations: int, say: Callable[[str], object]) -> bool
     lines, good = [], True
     with tempfile.TemporaryDirectory(prefix="flyrun-prove-") as folder, one_thread():
         for trial in _trials(choice, arms, Path(folder)):
-            lines.append(f"{'passed' if trial.passed else 'FAILED'}  {trial.name}, {trial.of}: {trial.said}")
+            lines.append(str(trial))
             say(lines[-1])
-            good = good and trial.passed
+            good = good and trial.passed is not False
     proofs.keep(choice, good, lines)
     say(_outcome(choice, good))
     return good
@@ -72,26 +80,129 @@ def _outcome(choice: Choice, good: bool) -> str:
 
 
 def _trials(choice: Choice, arms: dict[str, Arm], folder: Path) -> Iterator[Trial]:
-    level = LEVEL / (10 * len(arms))
+    level, refused = LEVEL / (10 * len(arms)), []
     for of, arm in arms.items():
-        right, wrong = Truth(arm, folder), Truth(arm, folder, HEAT)
-        if choice.group != "sampler" and of == choice.name:
-            yield from _functions(choice, arm, right.problem, of)
-        method = prepare(arm, folder)
+        if choice.group == "sampler" and arm.sampler.needed_at(arm, 0):
+            raise ConfigError(f"prove {choice.name}: reads other arms' cells, which a proof does not run")
+        # its own likelihood where this one counts, whose bounds know nothing of that; fits are kept in folder
+        plain = replace(arm, model=choice) if choice.group == "model" else arm
+        try:
+            prepare(plain, folder)
+            method = prepare(arm, folder)
+        except FlyrunError as error:
+            refused.append(error)
+            yield Trial("all", of, None, str(error))
+            continue
         if method.answers == "density":
             raise ConfigError(
                 f"prove {choice.name}: answers with a density, of which there is nothing to prove"
             )
-        found, told, made = answers(method)
-        p_wrong, _ = by_seeds(found, wrong, level)
-        yield _told("moments", of, *by_seeds(found, right, level), p_wrong, level, f"{CHAINS} seeds")
-        if isinstance(arm.model, CountedLogistic):
-            yield Trial("counting", of, told == made, f"{told:,} queries told, {made:,} made")
-        if method.answers == "draws" and (ends := from_exact(method, right, STARTS, STEPS)) is not None:
-            bad: Any = from_exact(method, wrong, STARTS, STEPS)
-            what = f"{STEPS} steps from each of {STARTS:,} exact draws"
-            p_wrong, _ = paired(wrong, bad[0], bad[1], level)
-            yield _told("invariance", of, *paired(right, *ends, level), p_wrong, level, what)
+        try:
+            yield from _of_arm(choice, of, (arm, plain), method, folder, level)
+        except Exception as error:  # whatever another's code does
+            yield Trial("runs", of, False, f"{type(error).__name__}: {error}")
+    if len(refused) == len(arms):
+        raise refused[0]
+    usual = ("logistic", "logistic, Firefly", "robust") if choice.group == "sampler" else ()
+    for of in (one for one in usual if one not in arms):
+        yield Trial("all", of, None, f"{choice.group}={choice.name} does not go with it")
+    most = max(getattr(arm.dataset, "n_data", 0) for arm in arms.values())
+    yield Trial(
+        "more", "anything", None, f"more than two coordinates, more than {most:,} rows, several predictors"
+    )
+
+
+def _of_arm(
+    choice: Choice, of: str, arms: tuple[Arm, Arm], method: Any, folder: Path, level: float
+) -> Iterator[Trial]:
+    arm, plain = arms
+    right, wrong = Truth(plain, folder), Truth(plain, folder, HEAT)
+    if choice.group != "sampler" and of == choice.name:
+        yield from _functions(choice, plain, right.problem, of)
+    yield (agreed := _agreed(method, of))
+    if not agreed.passed:
+        return
+    yield _resumed(method, prepare(arm, folder), of)
+    found, told, made = answers(method)
+    p_wrong, _ = by_seeds(found, wrong, level)
+    yield _told("moments", of, *by_seeds(found, right, level), p_wrong, level, f"{CHAINS} seeds")
+    if not counts(arm.model):
+        yield Trial("counting", of, None, "this likelihood does not count its evaluations")
+    elif told and not made:
+        yield Trial("counting", of, None, f"{told:,} queries told, by code that evaluates no likelihood here")
+    else:
+        yield Trial("counting", of, told == made, f"{told:,} queries told, {made:,} made")
+    ends = from_exact(method, right, STARTS, STEPS) if method.answers == "draws" else None
+    if ends is None:
+        yield Trial("invariance", of, None, "it has no `at(theta, tuned, seed)` to begin at exact draws")
+        return
+    bad: Any = from_exact(method, wrong, STARTS, STEPS)
+    what = f"{STEPS} steps from each of {STARTS:,} exact draws"
+    p_wrong, _ = paired(wrong, bad[0], bad[1], level)
+    yield _told("invariance", of, *paired(right, *ends, level), p_wrong, level, what)
+
+
+def _agreed(method: Any, of: str) -> Trial:
+    """Whether states and records are as the contract has them."""
+    n = min(50, method.arm.protocol.iterations)
+    state = method.init(0)
+    named = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
+    if len(named) < len(state) or any(value.dtype.hasobject for value in named.values()):
+        odd = next(k for k, v in state.items() if k not in named or v.dtype.hasobject)
+        return Trial("contract", of, False, f"state {odd!r} is no array of plain numbers or text")
+    before = {key: value.copy() for key, value in named.items()}
+    try:
+        after, told = method.advance(state, n)
+        records = samplers.agreed(method, told, n, n)
+        theta = records.get("theta") if method.answers == "draws" else method.result(after).get("theta")
+        if theta is None or theta.ndim != 2 or theta.shape[1:] != (2,) or theta.dtype.kind != "f":
+            shape = None if theta is None else f"{theta.dtype} of shape {theta.shape}"
+            return Trial(
+                "contract", of, False, f"theta is {shape}, of two coordinates it must be (…, 2) floats"
+            )
+        if not np.isfinite(theta).all():
+            return Trial("contract", of, False, "theta has values that are no numbers")
+    except FlyrunError as error:
+        return Trial("contract", of, False, str(error))
+    kept = all(np.array_equal(state[key], value, equal_nan=_real(value)) for key, value in before.items())
+    single = np.asarray(told.get("theta", theta)).dtype.itemsize < 8
+    said = f"states, sizes and counts of {n} steps" if kept else "advance changes the state that it is given"
+    return Trial(
+        "contract", of, kept, said + "; draws in single precision, which are stored in double" * single
+    )
+
+
+def _resumed(method: Any, again: Any, of: str) -> Trial:
+    """Whether steps are a function of the state: in one go, and cut here and there by another object."""
+    protocol = method.arm.protocol
+    total = min(protocol.iterations, protocol.burn_in + 200)
+    cuts = sorted(
+        {1, 3, total // 3, protocol.burn_in - 1, protocol.burn_in + 1, total - 1} & set(range(1, total))
+    )
+    whole, records = method.advance(method.init(1), total)
+    state, parts = again.init(1), []
+    for first, last in itertools.pairwise((0, *cuts, total)):
+        again.advance(again.init(2), 2)  # what it remembers besides the state is another's
+        state, told = again.advance({key: value.copy() for key, value in state.items()}, last - first)
+        parts.append(told)
+    places = ", ".join(f"{cut:,}" for cut in cuts)
+    said = f"{total:,} steps in one go and cut at {places}"
+    for name in records.keys() - {"seconds"}:
+        joined = np.concatenate([np.asarray(part[name]) for part in parts])
+        if not np.array_equal(joined, records[name], equal_nan=_real(joined)):
+            alike = joined == np.asarray(records[name])
+            step = int(np.argmin(alike.reshape(len(alike), -1).all(axis=1))) if alike.shape else 0
+            return Trial("resumed", of, False, f"{said}: {name} differs from step {step + 1:,} on")
+    for what in ("result", "estimates"):
+        ours, theirs = getattr(method, what)(whole), getattr(again, what)(state)
+        for name, value in ours.items():
+            if not np.array_equal(value, theirs[name], equal_nan=_real(np.asarray(value))):
+                return Trial("resumed", of, False, f"{said}: {name} of its {what} differs")
+    return Trial("resumed", of, True, f"{said}: the same to the last bit")
+
+
+def _real(values: np.ndarray) -> bool:
+    return values.dtype.kind == "f"
 
 
 def answers(method: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
@@ -104,7 +215,7 @@ def answers(method: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]
         state, records = method.advance(state, protocol.iterations)
         told, made = told + int(records["queries"].sum()), made + int(COUNT[0])
         if method.answers == "draws":
-            theta = records["theta"][protocol.burn_in :]
+            theta = np.asarray(records["theta"], float)[protocol.burn_in :]
             found.append((theta, np.full(len(theta), 1.0 / len(theta))))
         else:
             result = method.result(state)
@@ -188,7 +299,7 @@ def _functions(choice: Choice, arm: Arm, problem: Problem, of: str) -> Iterator[
     for eta in places:
         log_b = _log_bounds(bound, model, eta)[0]
         over = (log_b - passes.values_and_slopes(model, eta)[0]) / (1.0 + np.abs(log_b))
-        worst = max(worst, float(over.max()))
+        worst = float(np.maximum(worst, over.max()))  # what is no number stays
     said = f"log B - log L is at most {worst:.1e} of its size at {places.size:,} predictors"
     yield Trial("bounds", of, worst < 1e-9, said)
     ours, theirs = _log_bounds(bound, model, touching), passes.values_and_slopes(model, touching)

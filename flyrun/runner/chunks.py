@@ -22,7 +22,7 @@ from flyrun.runner.lock import locked
 from flyrun.runner.outcomes import Outcome, failed
 from flyrun.runner.posterior import PosteriorFile
 from flyrun.runner.progress import summary
-from flyrun.samplers.method import Facts, Method
+from flyrun.samplers.method import Facts, Method, agreed
 
 _FIRST_CHUNK = 10  # few, for iterations that take seconds
 _MAX_GROWTH = 8
@@ -153,14 +153,16 @@ class _Run:
     def advance(self, n: int) -> None:
         """Run n iterations and store them with the state after them."""
         first, start = self.iteration, time.perf_counter()
-        self.state, draws = self.method.advance(self.state, n)
+        self.state, told = self.method.advance(self.state, n)
+        thin = self.protocol.thin
+        draws = agreed(self.method, told, n, (first + n) // thin - first // thin)
         seconds = time.perf_counter() - start
         now_estimated = {} if self.draws_come else self.method.estimates(self.state)
         _check({**draws, **now_estimated}, first)
         self.rate = n / max(seconds, 1e-9)
         self.row_limit = _MAX_CHUNK_BYTES * n / max(1, sum(array.nbytes for array in draws.values()))
-        told = float(np.sum(draws.get("seconds", seconds)))
-        self.book["burn_in_s" if first < self.burn_in else "sampling_s"] += told
+        taken = float(np.sum(draws.get("seconds", seconds)))
+        self.book["burn_in_s" if first < self.burn_in else "sampling_s"] += taken
         self.book["queries"] += float(np.sum(draws.get("queries", 0.0)))
         self.book["wall_s"] = self.wall_before + time.perf_counter() - self.started
         with _writing(self.cell.folder):

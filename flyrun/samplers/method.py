@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from flyrun.config.arm import Arm
+from flyrun.errors import FlyrunError
 
 State = dict[str, np.ndarray]
 """What a checkpoint holds: arrays by name, the random generator's among them."""
@@ -115,6 +116,36 @@ class Method(Protocol):
     def facts(self, state: State | None = None) -> Facts:
         """What is known; with the last state, what was tuned besides."""
         ...
+
+
+def agreed(method: Method, records: Any, n: int, kept: int) -> Records:
+    """What `advance(state, n)` gave besides the state, as its contract has it; theta in double precision.
+
+    kept: of theta's rows. FlyrunError, one line, where it lacks queries or has what it may not.
+    """
+    if not isinstance(records, Mapping):
+        raise FlyrunError(f"{_named(method)}: advance gave no dictionary of arrays by name beside the state")
+    found = {str(name): np.asarray(values) for name, values in records.items()}
+    for name, values in found.items():
+        wanted = kept if name == "theta" else n
+        if values.dtype.kind not in "biuf" or values.shape[:1] != (wanted,):
+            what = f"are {values.dtype} of shape {values.shape}"
+            raise FlyrunError(
+                f"{_named(method)}: {name} {what}; of {n:,} steps it must be numbers, {wanted:,} rows"
+            )
+    if "queries" not in found:
+        raise FlyrunError(f"{_named(method)}: queries are missing; of {n:,} steps {n:,} numbers must be told")
+    for name in ("queries", "visits", "span"):
+        if name in found and not (np.isfinite(found[name]) & (found[name] >= 0)).all():
+            raise FlyrunError(f"{_named(method)}: {name} must be numbers of at least 0, of every step")
+    if "theta" in found and found["theta"].dtype.kind == "f":
+        found["theta"] = found["theta"].astype(np.float64, copy=False)
+    return found
+
+
+def _named(method: Method) -> str:
+    sampler = getattr(getattr(method, "arm", None), "sampler", None)
+    return type(method).__name__ if sampler is None else f"sampler={sampler.name}"
 
 
 def first_step(method: Method) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.config.arm import Arm
+from flyrun.errors import ConfigError
 from flyrun.models.problem import Problem, draw_prior, log_densities, of_positions
 from flyrun.numerics.state import seeded
 from flyrun.samplers.method import Facts, Method, State, first_step
@@ -29,11 +30,16 @@ class OnData(Method):
 
     def starting_point(self, seed: int) -> np.ndarray:
         """θ = 0, the MAP, or a draw from the prior, (P,), the same for every arm of a seed."""
-        if self.arm.protocol.init == "map":
-            return self.problem.fit.theta_map.copy()
-        if self.arm.protocol.init == "prior":
+        init, theta_map = self.arm.protocol.init, self.problem.fit.theta_map
+        if init == "prior":
             return draw_prior(self.problem, seeded(seed), 1)[0]
-        return np.zeros(self.n_params)
+        if init == "zero":
+            return np.zeros(self.n_params)
+        if init == "map" and theta_map.size:
+            return theta_map.copy()
+        what = "fits no MAP" if init == "map" else "does not start from expectation propagation"
+        name = self.arm.sampler.name
+        raise ConfigError(f"protocol.init={init}: sampler={name} {what}; choose protocol.init=prior or zero")
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Log posterior and log likelihood at stored positions, theta (G, P). After the run: not charged."""

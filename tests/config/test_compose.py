@@ -426,3 +426,19 @@ def test_a_sampler_takes_only_the_settings_that_it_has():
     arm = compose_job(["dataset=toy_2d", "model=logistic", "sampler=random_walk"]).arms[0]
     assert with_sampler(arm, "slice", metric="hessian").sampler == Slice()
     assert with_sampler(arm, "hmc", metric="hessian").sampler.metric == "hessian"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("baseline: hmc", "experiment=mine: baseline is no key; correct the experiment's file"),
+        ("titel: Mine", r"experiment=mine: titel is no key \(did you mean title\?\)"),
+        ("samplers: {step: 3}", r"experiment=mine: samplers is no key \(did you mean sampler\?\)"),
+    ],
+)
+def test_an_unknown_key_of_an_experiments_file_is_refused_as_at_the_command_line(tmp_path, line, text):
+    write_experiment(tmp_path, f"{line}\narms:\n  a: [sampler=random_walk, bound=none]")
+    with pytest.raises(ConfigError, match=text):
+        compose_job(["experiment=mine"], [tmp_path])
+    write_experiment(tmp_path, "title: Mine\narms:\n  a: [sampler=random_walk, bound=none]")
+    assert compose_job(["experiment=mine"], [tmp_path]).title == "Mine"

@@ -14,13 +14,17 @@ from flyrun.config import plugins
 from flyrun.config.sampler import Sampler
 from flyrun.config.schema import SCHEMAS
 from flyrun.prove import posteriors, prove
-from flyrun.prove.counted import COUNT
+from flyrun.prove.counted import COUNT, counts
 from flyrun.report.arms import ArmResult
 from flyrun.report.metrics import EXACT as EXACT_COLUMN
 from flyrun.runner import proofs
 from flyrun.samplers.method import Facts, Method
 
+LONGEST = 600  # steps of a chain here
 EXACT, COLD, STILL, SILENT = "exact", "cold", "still", "silent"
+UNSEEDED, REMEMBERS, WRITES, SHORT, WIDE, MISSING, NEGATIVE, SINGLE, OBJECTS, RAISES = (
+    "unseeded", "remembers", "writes", "short", "wide", "missing", "negative", "single", "objects", "raises"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,25 +50,44 @@ class Draws(Method):
 
     def __init__(self, arm: Any, truth: posteriors.Truth):
         self.arm, self.truth, self.fault = arm, truth, arm.sampler.fault
+        self.calls = 0
 
     def init(self, seed, needed=()):
-        return {"seed": np.array([seed]), "theta": self.truth.mean, "iteration": np.zeros(1, int)}
+        state = {"seed": np.array([seed]), "theta": self.truth.mean.copy(), "iteration": np.zeros(1, int)}
+        return {**state, "random": np.array([None])} if self.fault == OBJECTS else state
 
     def at(self, theta, tuned, seed):
         return {**tuned, "theta": theta, "seed": np.array([10_000 + seed])}
 
     def advance(self, state, n):
-        draws = self.truth.draws(n, seed=[int(state["seed"][0]), int(state["iteration"][0])])
+        if self.fault == RAISES:
+            raise KeyError("counted")
+        seed, first = int(state["seed"][0]), int(state["iteration"][0])
+        draws = self.truth.draws(LONGEST, seed=[seed])[first : first + n].copy()
         if self.fault == COLD:
             draws = self.truth.mean + (draws - self.truth.mean) * np.sqrt(1 / 2)
         if self.fault == STILL:
             draws = np.tile(state["theta"], (n, 1))
+        if self.fault == UNSEEDED:
+            draws = draws + 1e-3 * np.random.default_rng().normal(size=draws.shape)
+        if self.fault == REMEMBERS:  # how often it was called, and not in the state
+            draws, self.calls = draws + 1e-9 * self.calls, self.calls + 1
         COUNT[0] += n
-        told = np.full(n, 0 if self.fault == SILENT else 1)
-        return {**state, "theta": draws[-1], "iteration": state["iteration"] + n}, {
-            "queries": told,
-            "theta": draws,
-        }
+        records = {"queries": np.full(n, {SILENT: 0, NEGATIVE: -1}.get(self.fault, 1)), "theta": draws}
+        if self.fault == SINGLE:
+            records["theta"] = draws.astype(np.float32)
+        if self.fault == SHORT:
+            records["theta"] = draws[: n // 2]
+        if self.fault == WIDE:
+            records["theta"] = np.c_[draws, draws]
+        if self.fault == MISSING:
+            del records["queries"]
+        after = {**state, "theta": draws[-1], "iteration": state["iteration"] + n}
+        if self.fault == WRITES:
+            state["theta"][:] = draws[-1]
+        if self.fault == OBJECTS:
+            after["random"] = np.array([np.random.default_rng()], object)
+        return after, records
 
     def facts(self, state=None):
         return Facts("Made")
@@ -73,7 +96,7 @@ class Draws(Method):
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
-    monkeypatch.setattr(prove, "STARTS", 800)
+    monkeypatch.setattr(prove, "STARTS", 1_600)
     monkeypatch.setattr(posteriors, "POINTS", 101)
 
 
@@ -114,6 +137,64 @@ def test_a_proof_fails_what_is_broken(plug_in, monkeypatch, fault, failed):
     assert good == (not failed)
     assert proofs.passed(proofs.name(Made(fault=fault))) == good
     assert not proofs.passed(proofs.name(Made(fault="of other settings")))
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed", "text"),
+    [
+        (UNSEEDED, "resumed", "theta differs from step 1 on"),
+        (REMEMBERS, "resumed", "theta differs from step 2 on"),
+        (WRITES, "contract", "advance changes the state"),
+        (SHORT, "contract", "of 50 steps it must be numbers, 50 rows"),
+        (WIDE, "contract", "theta is float64 of shape (50, 4)"),
+        (MISSING, "contract", "queries are missing"),
+        (NEGATIVE, "contract", "queries must be numbers of at least 0"),
+        (OBJECTS, "contract", "state 'random' is no array of plain numbers"),
+        (RAISES, "runs", "KeyError: 'counted'"),
+        (SINGLE, "", "draws in single precision, which are stored in double"),
+    ],
+)
+def test_what_the_contract_forbids_fails_in_a_line(plug_in, monkeypatch, fault, failed, text):
+    """Each passed before: moments of draws from a state that is not all that steps depend on are right."""
+    good, lines = outcome(fault, monkeypatch)
+    bad = [line for line in lines if line.startswith("FAILED")]
+    assert [line.split()[1].rstrip(",") for line in bad] == [failed] * bool(failed), lines
+    assert good == (not failed)
+    assert any(text in line for line in bad or lines), lines
+    assert all(line.count("\n") == 0 for line in lines)
+
+
+def test_a_proof_says_what_it_did_not_try(plug_in, monkeypatch):
+    _, lines = outcome(COLD, monkeypatch)
+    left_out = [line for line in lines if line.startswith("not tried")]
+    assert any("logistic, Firefly" in line for line in left_out)
+    assert any("more than 16 rows" in line for line in left_out)
+
+
+def test_a_sampler_is_tried_on_more_rows_than_its_batches():
+    """Batches of 200 rows are all of 16: what is wrong with fewer than all is not seen."""
+    sgld = SCHEMAS["sampler"]["sgld_tested"]
+    for batch, rows in ((100, 500), (2_000, 5_000), (10**6, 500)):
+        arms = posteriors.arms(sgld(batch=batch), 500)
+        sizes = {arm.dataset.n_data for arm in arms.values()}
+        assert sizes == {16, rows}, batch
+
+
+def test_counting_is_of_the_model_itself(cache):
+    """A likelihood of another package was called proven, and logistic regression was not even counted."""
+    (full, firefly) = posteriors.arms(SCHEMAS["model"]["student_t"](scale=0.5), 100).values()
+    assert counts(full.model)
+    assert full.model.name == "student_t"
+    assert not counts(firefly.model)
+    assert all(counts(arm.model) for arm in posteriors.arms(SCHEMAS["prior"]["laplace"](), 100).values())
+
+
+def test_a_name_of_flyruns_own_is_refused(cache, capsys, monkeypatch):
+    monkeypatch.setitem(plugins.TAKEN, ("sampler", "hmc"), "flyrun-other")
+    assert main(["prove", "hmc"]) == 2
+    said = capsys.readouterr().err
+    assert "is flyrun's own sampler, so that of the package flyrun-other is never used" in said
+    assert said.count("\n") == 1
 
 
 def test_chains_too_short_to_tell_prove_nothing(plug_in, monkeypatch):
@@ -159,6 +240,7 @@ def shown(info):
         (["gibbs"], "is not of rows of data"),
         (["softmax"], "has several predictors"),
         (["sampler=laplace"], "answers with a density"),
+        (["consensus"], "reads other arms' cells"),
         ([], "NAME is missing; as in `flyrun prove random_walk`"),
     ],
 )

@@ -1,11 +1,14 @@
 """What methods of rows with a prior share."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.models.problem import log_densities
-from flyrun.samplers.method import prepare
+from flyrun.errors import ConfigError, FlyrunError
+from flyrun.models.problem import bind, log_densities
+from flyrun.samplers.method import agreed, prepare
 from flyrun.samplers.on_data import OnData
 
 WORDS = (
@@ -26,6 +29,50 @@ def test_arms_of_one_seed_start_at_one_point(tmp_path, init):
     assert (init == "prior") == (start != sgld.starting_point(4)).any()
     if init == "map":
         np.testing.assert_array_equal(start, sgld.problem.fit.theta_map)
+
+
+@pytest.mark.parametrize("init", ["map", "ep"])
+def test_a_start_that_a_method_does_not_fit_is_refused_in_a_line(tmp_path, init):
+    """Zeros in place of what was asked for, or an array of no numbers: one of another package's binds so."""
+    arm = compose_job([*WORDS, "sampler=sgld", f"protocol.init={init}"]).arms[0]
+    whole = type("Whole", (OnData,), {"init": None, "advance": None})
+    method = whole(arm, bind(arm, tmp_path, needs_map=False))
+    with pytest.raises(
+        ConfigError, match=f"protocol.init={init}: sampler=sgld .*choose protocol.init=prior"
+    ) as said:
+        method.starting_point(0)
+    assert "\n" not in str(said.value)
+
+
+def _agreed(records, n=4, kept=2):
+    return agreed(SimpleNamespace(arm=SimpleNamespace(sampler=SimpleNamespace(name="x"))), records, n, kept)
+
+
+def test_single_precision_is_taken_as_double():
+    """JAX's default: means over draws were worked out in it."""
+    found = _agreed({"queries": [1, 0, 2, 1], "theta": np.ones((2, 3), np.float32)})
+    assert found["theta"].dtype == np.float64
+    assert found["queries"].tolist() == [1, 0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        ({"theta": np.ones((2, 3))}, "queries are missing"),
+        ({"queries": np.ones(3)}, "queries are float64 of shape (3,); of 4 steps it must be numbers, 4 rows"),
+        ({"queries": np.ones(4), "theta": np.ones((4, 3))}, "theta are float64 of shape (4, 3)"),
+        ({"queries": np.array([1, 1, -1, 1])}, "queries must be numbers of at least 0"),
+        ({"queries": np.array([1, 1, np.nan, 1])}, "queries must be numbers of at least 0"),
+        ({"queries": np.ones(4), "theta": np.array([None, None])}, "theta are object"),
+        ({"queries": np.ones(4), "mark": np.array(["a"] * 4)}, "mark are <U1"),
+        ((np.ones(4),), "no dictionary of arrays"),
+    ],
+)
+def test_what_a_step_may_not_leave_is_refused_in_a_line(records, text):
+    with pytest.raises(FlyrunError) as said:
+        _agreed(records)
+    assert text in str(said.value)
+    assert str(said.value).startswith("sampler=x: ")
 
 
 @pytest.mark.parametrize("sampler", ["sgld", "laplace", "pathfinder", "npv", "random_walk"])

@@ -3,6 +3,7 @@
 import argparse
 
 from flyrun.cli.verb import Verb, whole
+from flyrun.config import plugins
 from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
 from flyrun.config.catalogue import options
 from flyrun.config.schema import SCHEMAS, build, did_you_mean, listing
@@ -41,6 +42,11 @@ def _choice(word: str) -> tuple[str, str]:
     if len(groups) > 1:
         which = listing((f"`flyrun prove {one}={name}`" for one in groups), "or")
         raise ConfigError(f"prove {name}: is several; say {which}")
+    if package := plugins.TAKEN.get((groups[0], name)):
+        raise ConfigError(
+            f"prove {name}: is flyrun's own {groups[0]}, so that of the package {package} is never used; "
+            "give it another name, in its entry point and in @option"
+        )
     return groups[0], name
 
 
@@ -48,8 +54,8 @@ VERB = Verb(
     "prove",
     "test whether a sampler, model or prior does what it says",
     run,
-    about="""Tries a sampler, a likelihood or a prior on small posteriors of two coordinates: moments
-    against quadrature, queries against an independent count, exact draws that must stay exact, and for a
+    about="""Tries a sampler, a likelihood or a prior on small posteriors of two coordinates: steps that
+    must be the same wherever they are cut, moments against quadrature, queries against an independent count, exact draws that must stay exact, and for a
     likelihood its slopes and bounds. Each trial also runs on the posterior at another temperature, where
     it must fail.
 
