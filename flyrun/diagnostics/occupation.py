@@ -11,7 +11,11 @@ LEVEL = 1e-4
 """Probability that an arm whose chains move is called stuck, with effective numbers as they are."""
 
 ROOM = 10.0
-"""By how much the odds of a set may be off the design's, which is of the Gaussian at the mode, say."""
+"""By how much the odds of a set may be off the design's, which is of the Gaussian at the mode, say.
+
+A set that this Gaussian seldom enters may be entered more often by far: tails are heavier, and a share of
+1e-4 may be one of .04. So odds may go to their cube root, where that is farther towards even ones.
+"""
 
 FEW = 20.0
 """Effective visits of all chains together, below which a share is not known."""
@@ -41,7 +45,8 @@ def stuck(share: np.ndarray, effective: np.ndarray, independent: np.ndarray, des
 def _p_of_odds(share: float, n: float, design: float) -> float:
     """Two-sided p of a share among n independent draws, of odds within a factor ROOM of the design's."""
     odds = design / (1.0 - design)
-    low, high = (one / (1.0 + one) for one in (odds / ROOM, odds * ROOM))
+    root = odds ** (1 / 3)
+    low, high = (one / (1.0 + one) for one in (min(odds / ROOM, root), max(odds * ROOM, root)))
     k = share * n
     below = betainc(max(n - k, 1e-9), k + 1.0, 1.0 - low)  # P(X ≤ k), X ~ Bin(n, low)
     above = betainc(max(k, 1e-9), n - k + 1.0, high)  # P(X ≥ k), X ~ Bin(n, high)

@@ -55,8 +55,8 @@ VERB = Verb(
     "test whether a sampler, model or prior does what it says",
     run,
     about="""Tries a sampler, a likelihood or a prior on small posteriors of two coordinates: steps that
-    must be the same wherever they are cut, moments against quadrature, queries against an independent count, exact draws that must stay exact, and for a
-    likelihood its slopes and bounds. Each trial also runs on the posterior at another temperature, where
+    must be the same wherever they are cut, moments against quadrature, queries against an independent count,
+    exact draws that must stay exact, and for a likelihood its slopes and bounds. Each trial also runs on the posterior at another temperature, where
     it must fail.
 
     The outcome is kept. Tables say `exact: yes` of another package's choice once its class says `exact =
