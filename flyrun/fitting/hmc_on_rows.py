@@ -26,7 +26,7 @@ class Sampler:
     """Chains of one posterior.
 
     centres (m, P): about which they begin in turn; root (P, P): of the Gaussian shape there, which whitens;
-    several: mixtures about several modes, between which chains then jump by independence Metropolis-Hastings.
+    several: mixtures about several modes, between which chains then jump by Metropolis-Hastings.
     warm_up: iterations that tune the step, fewer where many chains do so together. wide: sds of where they
     begin, by that shape. spent: whether the time is up, from when on no further iteration is made.
     """
@@ -99,13 +99,26 @@ class Sampler:
         return float(np.exp(change).mean())
 
     def _jump(self, several: Several) -> None:
-        """A proposal of the mixtures for every chain, whatever mode it is at."""
+        """Two proposals for every chain: of the mixtures, wherever it is; and as far from another mode as from
+        its own, which suits modes of one shape, whatever that is.
+        """
         here = self.centre + self.z @ self.root.T
         there = several.draw(self.rng, len(here))
+        self._propose(there, several.log_density(here) - several.log_density(there))
+        here, centres = self.centre + self.z @ self.root.T, several.centres
+        own = several.nearest(here)
+        other = (own + self.rng.integers(1, len(centres), len(here))) % len(centres)
+        there = here + centres[other] - centres[own]
+        self._propose(
+            there, np.where(several.nearest(there) == other, 0.0, -np.inf)
+        )  # else there is no way back
+
+    def _propose(self, there: np.ndarray, log_ratio: np.ndarray) -> None:
+        """Metropolis-Hastings; log_ratio: of proposing here from there by there from here, (C,)."""
         z = solve_triangular(self.root, (there - self.centre).T, lower=True).T
         value, slope = self._look(z)
-        change = value - several.log_density(there) - (self.value - several.log_density(here))
-        taken = np.log(self.rng.random(len(here))) < np.where(np.isfinite(change), change, -np.inf)
+        change = value - self.value + log_ratio
+        taken = np.log(self.rng.random(len(z))) < np.where(np.isfinite(change), change, -np.inf)
         self.z = np.where(taken[:, None], z, self.z)
         self.value = np.where(taken, value, self.value)
         self.slope = np.where(taken[:, None], slope, self.slope)

@@ -56,8 +56,8 @@ VERB = Verb(
     run,
     about="""Tries a sampler, a likelihood or a prior on small posteriors of two coordinates: steps that
     must be the same wherever they are cut, moments against quadrature, queries against an independent count,
-    exact draws that must stay exact, and for a likelihood its slopes and bounds. Each trial also runs on the posterior at another temperature, where
-    it must fail.
+    exact draws that must stay exact, and for a likelihood its slopes and bounds. Each trial also runs on the
+    posterior at another temperature, where it must fail.
 
     The outcome is kept. Tables say `exact: yes` of another package's choice once its class says `exact =
     True` and its proof has passed with its present sources and settings; until then they say unknown.""",
