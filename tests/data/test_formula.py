@@ -276,6 +276,10 @@ def test_rows_beyond_a_spline_are_named(rows):
     beyond = rows.assign(dose=np.where(np.arange(300) == 7, 99.0, rows.dose))
     with pytest.raises(DataError, match=r"row 7 .*dose is 99, beyond .*extrapolation='extend'"):
         matrix.columns(beyond, "new")
+    with pytest.raises(DataError) as refused:
+        matrix.columns(beyond, "new")
+    longer = formula.read(str(refused.value).rpartition("fit with ")[2], list(rows))  # as it is printed
+    assert np.isfinite(formula.Matrix.of(longer, SOURCES, rows).columns(beyond, "new")).all(axis=None)
     unseen = rows.assign(sex="q")
     with pytest.raises(DataError, match="column sex holds other values"):
         formula.Matrix.of(formula.read("sex", list(rows)), SOURCES, rows).columns(unseen, "new")

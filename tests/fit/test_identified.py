@@ -15,6 +15,7 @@ from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
 from flyrun.fitting import choose, identified, read_table
+from flyrun.report.sections import coefficients as fit_report
 
 N = 150
 TARGETS = ("two", "three", "numbers")
@@ -88,6 +89,36 @@ def test_the_remedy_for_terms_of_a_formula_can_be_typed(text, term):
         mended = re.sub(rf"\s*[+]?\s*{re.escape(term)}", " 1" if typed.endswith(f"~ {term}") else "", typed)
     assert mended != typed
     assert not [one for one in choose.problem(parse(["mine.csv", mended])).caveats if "nearly" in one]
+
+
+def test_sentences_keep_the_case_of_names():
+    about = {
+        "layout": {
+            "target": {"name": "y"},
+            "features": [{"name": "cr(x, df=4)[1]"}],
+            "sources": [{"name": "x"}],
+        },
+        "coefficients": [{"coefficient": "cr(x, df=4)[1]"}],
+    }
+    lines = [
+        "cr(x, df=4)[1] and x say",
+        "x tells",
+        "xerox is no column",
+        "the chains",
+        "y is",
+        "",
+        "5,000 draws",
+    ]
+    kept = [
+        "cr(x, df=4)[1] and x say",
+        "x tells",
+        "Xerox is no column",
+        "The chains",
+        "y is",
+        "",
+        "5,000 draws",
+    ]
+    assert fit_report._sentences(about, lines) == kept
 
 
 def test_groups_are_kept_apart_and_levels_that_fill_a_row_are_found():

@@ -337,7 +337,8 @@ def _target(seen: Seen) -> tuple[str, Column]:
     if (task == "successes") != (options.trials is not None):
         counted = options.say("trials", "COLUMN")
         without = f"leave {options.say('trials')} out"
-        other = without if seen.text else f"choose {_models(options, 'successes')}, or {without}"
+        counts = not seen.text and seen.whole and seen.low >= 0.0
+        other = without if not counts else f"choose {_models(options, 'successes')}, or {without}"
         mend = f"add {counted}" if task == "successes" else other
         raise seen.error(f"successes are of trials, and no other target has them; {mend}")
     if task == "classes" and (role := next((r for r in ("offset", "exposure") if r in options.beside), "")):
@@ -346,10 +347,11 @@ def _target(seen: Seen) -> tuple[str, Column]:
         )
     if task not in LABELS and seen.text:
         word, other = min(seen.values)[:40], "binary" if n_values == 2 else "classes"
-        fits = f"choose {_models(options, other)}" if 2 <= n_values <= MOST_LEVELS else seen.without()
+        fits = f"leave {options.say('trials')} out and " if options.trials else ""
+        fits = f"{fits}choose {_models(options, other)}" if 2 <= n_values <= MOST_LEVELS else seen.without()
         raise seen.error(f"holds text ({word!r}); a regression needs numbers: mend it, or {fits}")
     if n_values < 2 and task != "successes":
-        raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn")
+        raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn; {seen.without()}")
     if task == "regression":
         return task, _number_column(seen)
     if task not in LABELS:

@@ -34,7 +34,7 @@ def not_in_order(levels: set[str], name: str, options: Table) -> str:
         return ""
     said = f"holds {other[0]!r}, which {options.say('order')} does not name"
     if len(levels) > _MOST_SHOWN:
-        return f"{said}, nor {len(levels) - len(order) - 1:,} more; {options.without(name)}"
+        return f"{said}, nor {len(levels) - len(order) - 1:,} more; leave {options.say('order')} out"
     for level in other:
         if (close := closest(level, unused)) is not None:
             order[order.index(close)] = level

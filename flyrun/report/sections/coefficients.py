@@ -80,7 +80,7 @@ def _sentences(fit: Row, lines: list[str]) -> list[str]:
     columns = [layout["target"], *layout["features"], *layout.get("sources", ())]
     names = {row["coefficient"] for row in fit["coefficients"]} | {one["name"] for one in columns}
     named = re.compile(rf"(?:{'|'.join(map(re.escape, names))})(?!\w)")
-    return [text if named.match(text) else text[0].upper() + text[1:] for text in lines]
+    return [text if named.match(text) else text[:1].upper() + text[1:] for text in lines]
 
 
 _LEGEND = """
