@@ -80,11 +80,11 @@ def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
         f"{_some(names)} {said}: the data do not tell their effects apart, and the prior divides these among"
     )
     if table.formula is not None:
-        return f"{said} them; {_of_formula(layout, names)}"
+        return f"{said} them; {_of_formula(layout, names, count)}"
     return f"{said} them; leave {count} out, as {table.out(_origins(layout, group)[-1])}"
 
 
-def _of_formula(layout: Layout, names: list[str]) -> str:
+def _of_formula(layout: Layout, names: list[str], count: str) -> str:
     """What helps where columns of a formula follow from each other, as it is typed."""
     from flyrun.data.table import formula  # late: few fits have one
 
@@ -92,7 +92,9 @@ def _of_formula(layout: Layout, names: list[str]) -> str:
     splines = {one: wide for term in terms for one, wide in formula.centred(term).items()}
     if splines:
         return "write " + listing(f"{wide} for {one}" for one, wide in splines.items())
-    return f"leave {terms[-1]} out of the formula"
+    if len(terms) == 1:
+        return f"leave {terms[0]} out of the formula"
+    return f"leave {count} out of the formula, as {terms[-1]}"
 
 
 def _terms(layout: Layout, names: list[str]) -> list[str]:

@@ -76,10 +76,11 @@ def lead(run: Run) -> list[str]:
 
 def _sentences(fit: Row, lines: list[str]) -> list[str]:
     """The lines with a capital first, but where they begin with a name of the table's."""
-    layout = fit["layout"]
-    columns = [layout["target"], *layout["features"], *layout.get("sources", ())]
-    names = {row["coefficient"] for row in fit["coefficients"]} | {one["name"] for one in columns}
-    named = re.compile(rf"(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    layout = fit.get("layout", {})
+    columns = [one for key in ("features", "sources") for one in layout.get(key, ())]
+    names = {row["coefficient"] for row in fit.get("coefficients", ())} | {one["name"] for one in columns}
+    names |= {layout.get("target", {}).get("name", "")} - {""}
+    named = re.compile(rf"(?:{'|'.join(map(re.escape, names)) or '(?!)'})(?!\w)")
     return [text if named.match(text) else text[:1].upper() + text[1:] for text in lines]
 
 
