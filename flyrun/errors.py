@@ -1,7 +1,9 @@
 """Errors that a person can cause and mend: one line on stderr, exit code 2, no traceback."""
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 
 #: what mends a file system's refusal, by its number
 _MENDS = {
@@ -53,3 +55,31 @@ class StoreError(FlyrunError):
 
 class DensityError(FlyrunError):
     """A log density turned into NaN while sampling, or contradicts itself."""
+
+
+def no_digits(error: Exception, standardised: bool = True) -> DensityError | None:
+    """What to say where a matrix of a posterior cannot be factored; None for another error.
+
+    standardised: whether its columns are, or are no table's.
+    """
+    unfactored = type(error).__name__ == "LinAlgError"  # NumPy's, which is not loaded for this
+    if not unfactored and "must not contain infs or NaNs" not in str(error):  # SciPy's
+        return None
+    mend = "leave out a column that follows from others, or choose a prior of smaller scale"
+    if not standardised:
+        mend = "leave dataset.standardize=false out"
+    return DensityError(
+        f"the posterior's curvature has no digits left ({str(error).rstrip('.')}): columns lie too far from "
+        f"0 for their spread, or nearly follow from each other; {mend}"
+    )
+
+
+@contextlib.contextmanager
+def factoring(standardised: bool = True) -> Iterator[None]:
+    """Turn a matrix that cannot be factored into a DensityError of one line, as `no_digits` has it."""
+    try:
+        yield
+    except ValueError as error:  # LinAlgError is one
+        if found := no_digits(error, standardised):
+            raise found from error
+        raise

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from flyrun.errors import FlyrunError
+from flyrun.errors import FlyrunError, no_digits
 from flyrun.exit_codes import FAILED, REFUSED
 from flyrun.fitting import piped
 
@@ -12,6 +12,7 @@ def explain(error: Exception) -> int:
     """Say an error in one line on stderr and return the exit code that it means."""
     if os.environ.get("FLYRUN_DEBUG") == "1":
         raise error
+    error = no_digits(error) or error
     if isinstance(error, FlyrunError):
         print_error(f"error: {error}")
         return REFUSED

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun import files
-from flyrun.errors import ConfigError, FlyrunError
+from flyrun.errors import ConfigError, FlyrunError, factoring
 from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.fitting import by_weights, level_fits, ratios, read_table, table_posterior
 from flyrun.fitting.groups import grouped_table
@@ -28,6 +28,11 @@ Report = Callable[[Path], Any]
 
 def fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """Answer a request, typed as clock began; exit code. FlyrunError for what a person can mend."""
+    with factoring("dataset.standardize=false" not in request.overrides):
+        return _answered(request, clock, screen, report)
+
+
+def _answered(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     files.refuse_unwritable(read_table.folder_of(request), ELSEWHERE)
     if request.folds and (request.by is not None or not many_files.wanted(request)):
         other = "one posterior; leave --by out" if request.by else "many Parquet files; leave it out, and see"

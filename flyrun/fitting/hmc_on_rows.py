@@ -99,8 +99,8 @@ class Sampler:
         return float(np.exp(change).mean())
 
     def _jump(self, several: Several) -> None:
-        """Two proposals for every chain: of the mixtures, wherever it is; and as far from another mode as from
-        its own, which suits modes of one shape, whatever that is.
+        """Two proposals for every chain: of the mixtures, wherever it is; then as far from another mode as it
+        is from its own, which suits modes of one shape, whatever that is.
         """
         here = self.centre + self.z @ self.root.T
         there = several.draw(self.rng, len(here))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from flyrun import files
 from flyrun.config.arm import Arm
-from flyrun.errors import FlyrunError, StoreError
+from flyrun.errors import FlyrunError, StoreError, no_digits
 from flyrun.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
 from flyrun.runner import store
 from flyrun.runner.cell import Cell, CellLog, Task
@@ -90,6 +90,7 @@ class Executor(Protocol):
 
 def failed(cell: Cell, error: Exception) -> Outcome:
     """Keep an error's traceback in the cell's log and its one line in `failed`."""
+    error = no_digits(error, getattr(cell.arm.dataset, "standardize", True)) or error
     message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
     if isinstance(error, MemoryError) or any(words in message for words in _TOO_BIG):
         ways = [f"a smaller {key}" for key in _raised(cell.arm)]

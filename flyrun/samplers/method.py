@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from flyrun.config.arm import Arm
-from flyrun.errors import FlyrunError
+from flyrun.errors import FlyrunError, factoring
 
 State = dict[str, np.ndarray]
 """What a checkpoint holds: arrays by name, the random generator's among them."""
@@ -161,9 +161,10 @@ def first_step(method: Method) -> float:
 def prepare(arm: Arm, folder: Path) -> Method:
     """The method of an arm, made by its family: data loaded, what is needed fitted (or recalled from folder).
 
-    Raises DataError or ConfigError, one line each, for what a person can mend.
+    Raises DataError, ConfigError or DensityError, one line each, for what a person can mend.
     """
-    return importlib.import_module(arm.sampler.path_of_family).prepare(arm, folder)
+    with factoring(getattr(arm.dataset, "standardize", True)):
+        return importlib.import_module(arm.sampler.path_of_family).prepare(arm, folder)
 
 
 def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, FlyrunError
+from flyrun.errors import ConfigError, DensityError, FlyrunError, factoring, no_digits
 from flyrun.models.problem import bind, log_densities
 from flyrun.samplers.method import agreed, prepare
 from flyrun.samplers.on_data import OnData
@@ -92,3 +92,40 @@ def test_log_densities_of_stored_draws(tmp_path):
     told = method.trace(theta)
     np.testing.assert_array_equal(told["log_posterior"], prior + likelihood)
     np.testing.assert_array_equal(told["log_likelihood"], likelihood)
+
+
+BIG = (
+    "model=softmax", "dataset=table", "dataset.path=big.csv", "dataset.target=y", "dataset.task=classes",
+    "protocol.iterations=4", "protocol.burn_in=0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ["sampler=hmc bound=local", "sampler=independence", "sampler=prefetching"])
+def test_a_curvature_without_digits_is_one_line_with_a_remedy_that_works(tmp_path, monkeypatch, words):
+    """Columns at 1e10 beside an intercept, as they are: there is no matrix to factor."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([1e10 + rng.normal(size=(60, 3)), np.arange(60) % 3])
+    np.savetxt("big.csv", rows, "%.15g", ",", header="a,b,c,y", comments="")
+
+    def made(*more):
+        return prepare(compose_job([*BIG, *words.split(), *more]).arms[0], tmp_path / "setup")
+
+    with pytest.raises(
+        DensityError, match=r"no digits left .*; leave dataset\.standardize=false out$"
+    ) as told:
+        made("dataset.standardize=false")
+    assert isinstance(told.value.__cause__, np.linalg.LinAlgError)
+    method = made()
+    assert np.isfinite(method.advance(method.init(0), 2)[1]["queries"]).all()
+
+
+def test_only_what_cannot_be_factored_is_told_so():
+    for error in (
+        np.linalg.LinAlgError("Singular matrix"),
+        ValueError("array must not contain infs or NaNs"),
+    ):
+        assert "choose a prior of smaller scale" in str(no_digits(error))
+    assert no_digits(ValueError("another")) is None
+    with pytest.raises(ValueError, match="another"), factoring():
+        raise ValueError("another")
