@@ -161,6 +161,9 @@ bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables again
 	$(VENV)/bin/python -m tools.certificate --out $(MEASURED)/certificate $(ARGS)
 	$(VENV)/bin/python -m tools.certificate.efficiency --out $(MEASURED)/fit_efficiency
 
+bench_combinations: $(VENV)/dev.stamp ## 300 random combinations of model, prior, bound, sampler and rule against quadrature: none wrong without a line (40 minutes)
+	$(VENV)/bin/python -m tools.combinations $(ARGS)
+
 bench_billion: $(VENV)/dev.stamp ## one scan of 10⁶ and 10⁷ generated rows, SGD, Newton and others; into results/measured/billion (minutes, 1.2 GB)
 	$(VENV)/bin/python -m tools.billion --out $(MEASURED)/billion $(ARGS)
 
