@@ -18,7 +18,7 @@ from flyrun.exit_codes import DONE, FAILED, UNTRUSTED
 from flyrun.fitting import coefficients, priors, ratios, second_process
 from flyrun.fitting.choose import PreparedFit
 from flyrun.fitting.request import ELSEWHERE, Clock, Request
-from flyrun.report import document
+from flyrun.report import document, render
 from flyrun.report.summaries import FIT
 from flyrun.runner import progress, store
 from flyrun.runner.cell import cells, run_dir
@@ -282,7 +282,7 @@ class _Rounds:
         worst = max(rows, key=lambda row: row["rhat"])
         least = min(rows, key=lambda row: row["ess_bulk"])
         known = not math.isnan(worst["rhat"])
-        rhat = f"R-hat at most {worst['rhat']:.3f} ({_name(worst)})" if known else "no R-hat"
+        rhat = f"R-hat at most {render.spec(worst['rhat'], '.3f')} ({_name(worst)})" if known else "no R-hat"
         outcome = f"the budget of {self.request.budget} ends" if following is None else f"on to {following:,}"
         outcome = "the chains agree" if good else outcome
         self.say(

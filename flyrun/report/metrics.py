@@ -8,7 +8,7 @@ import numpy as np
 
 from flyrun.diagnostics.psis import HEAVY
 from flyrun.report.arms import ArmResult, Run
-from flyrun.report.render import NOTHING, View, known, measured, plain, seeds_text
+from flyrun.report.render import NOTHING, View, known, measured, plain, seeds_text, spec
 
 Row = dict[str, Any]
 #: of a run's arm: a number or text; or one number a seed, (S,), where the metric has `by_seed`
@@ -100,10 +100,12 @@ def said(value: Any) -> str:
 def per_cent(name: str, places: int) -> Callable[[Row], str]:
     """A share as "12.3 %", with its sd over seeds where the table has one."""
 
+    form = f".{places}f"
+
     def text(row: Row) -> str:
         value, sd = row.get(name), row.get(f"{name}_sd")
-        spread = f" ± {100 * sd:.{places}f}" if known(sd) else ""  # type: ignore[operator]
-        return f"{100 * value:.{places}f}{spread} %" if known(value) else NOTHING  # type: ignore[operator]
+        spread = f" ± {spec(100 * sd, form)}" if known(sd) else ""  # type: ignore[operator]
+        return f"{spec(100 * value, form)}{spread} %" if known(value) else NOTHING  # type: ignore[operator]
 
     return text
 

@@ -5,6 +5,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from rich import box
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+_WIDEST_FIXED = 1e12  # what a format may write in full
 _WIDEST = 1e15  # what is larger, or smaller than 1e-4, is written with a power of ten
 _PIPE = 400
 
@@ -49,6 +51,13 @@ def number(value: Any, digits: int = 3) -> str:
     if abs(value) >= _WIDEST:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(digits - 1 - size, 0)}f}"
+
+
+def spec(value: Any, form: str) -> str:
+    """A number by a format, as ".2f"; as `number` has it where that would be too wide for a page."""
+    if isinstance(value, Real) and not abs(float(value)) < _WIDEST_FIXED:
+        return number(value)
+    return format(value, form)
 
 
 def plus_minus(value: Any, sd: Any) -> str:
@@ -135,7 +144,7 @@ def decimals(name: str, places: int) -> Callable[[dict[str, Any]], str]:
 
     def text(row: dict[str, Any]) -> str:
         value = row[name]
-        return f"{float(value):.{places}f}" if known(value) and abs(value) < _WIDEST else number(value)
+        return spec(float(value), f".{places}f") if known(value) else NOTHING
 
     return text
 

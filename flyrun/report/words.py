@@ -7,7 +7,7 @@ from functools import partial
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from flyrun.report.render import escape_markdown, markdown
+from flyrun.report.render import escape_markdown, markdown, spec
 
 #: only a page of HTML escapes what is put into it; the others escape Markdown where they say so
 TEMPLATES = Environment(
@@ -21,7 +21,7 @@ TEMPLATES.filters |= {
     "as_json": partial(json.dumps, indent=2, ensure_ascii=False),
     "as_text": escape_markdown,
     "as_table": markdown,
-    "spec": format,
+    "spec": spec,
 }
 
 

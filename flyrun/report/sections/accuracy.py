@@ -21,7 +21,7 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, word
-from flyrun.report.render import NOTHING, known, number, plus_minus
+from flyrun.report.render import NOTHING, known, number, plus_minus, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
 
@@ -218,14 +218,16 @@ def _worst(row: Row) -> str:
     if not known(row.get("off_worst_error")):
         return plus_minus(row.get("off_worst"), row.get("off_worst_sd"))
     signed = "" if row.get("judged") == _JUDGED[True] else "+"  # over splits signs would cancel
-    return f"{row['off_worst']:{signed}.2f} ± {row['off_worst_error']:.2f}, {row['off_worst_of']}"
+    ends = spec(row["off_worst"], f"{signed}.2f"), spec(row["off_worst_error"], ".2f")
+    return f"{ends[0]} ± {ends[1]}, {row['off_worst_of']}"
 
 
 def _farthest(row: Row) -> str:
     if not known(row.get("off_z")):
         return NOTHING
     signed = "" if row.get("judged") == _JUDGED[True] else "+"
-    return "off the truth: " * bool(row["off_the_truth"]) + f"{row['off_z']:{signed}.1f}, {row['off_z_of']}"
+    off = spec(row["off_z"], f"{signed}.1f")
+    return "off the truth: " * bool(row["off_the_truth"]) + f"{off}, {row['off_z_of']}"
 
 
 def _ratio(row: Row) -> str:

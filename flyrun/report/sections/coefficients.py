@@ -8,7 +8,7 @@ from flyrun.report import words
 from flyrun.report.arms import Run
 from flyrun.report.gaussian_caveats import about_a_gaussian
 from flyrun.report.metrics import Metric, table
-from flyrun.report.render import NOTHING, View
+from flyrun.report.render import NOTHING, View, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.arms import unfinished
 
@@ -61,8 +61,8 @@ def _unlike(fit: Row, rows: list[Row]) -> list[str]:
     worst = max(unlike, key=lambda row: row["rhat"])
     return [
         f"The chains do not agree yet on {len(unlike)} of {len(rows)} coefficients: R-hat is "
-        f"{worst['rhat']:.3f} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); the "
-        "same command with a longer --budget runs them longer."
+        f"{spec(worst['rhat'], '.3f')} for {_label(worst)} (below 1.01 is asked for, and a bulk ESS of 400); "
+        "the same command with a longer --budget runs them longer."
     ]
 
 
@@ -184,8 +184,8 @@ def _scaled(name: str) -> Callable[[Row], str]:
     return text
 
 
-def _known(value: float, spec: str) -> str:
-    return NOTHING if math.isnan(value) else f"{value:{spec}}"
+def _known(value: float, form: str) -> str:
+    return NOTHING if math.isnan(value) else spec(value, form)
 
 
 def _ratio(name: str) -> Callable[[Row], str]:
@@ -222,8 +222,8 @@ _EFFECT = Metric("of", "of", text=lambda row: row["of"] if isinstance(row["of"],
 _OF_GROUPS = [
     Metric("group"),
     Metric("of"),
-    Metric("rows", "rows", text=lambda row: f"{row['rows']:,.0f}"),
-    Metric("shrinkage", "shrinkage", text=lambda row: f"{row['shrinkage']:.2f}"),
+    Metric("rows", "rows", text=lambda row: spec(row["rows"], ",.0f")),
+    Metric("shrinkage", "shrinkage", text=lambda row: spec(row["shrinkage"], ".2f")),
 ]
 _EFFECTS = [_EFFECT, _OF_GROUPS[2], *_COLUMNS[:4], _OF_GROUPS[3]]
 METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]

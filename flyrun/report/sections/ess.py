@@ -356,7 +356,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
         few=not least >= FEW_DRAWS, several=several,
         mistuned=tuned and abs(rate - target) > ACCEPTANCE_SLACK * target,
         gaussian=about_a_gaussian(arm),
-        rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0),
+        rhat=np.nan_to_num(np.array(pooled.rhat), nan=1.0, posinf=np.inf),
         names=pooled.names, high=ess.HIGH_RHAT, n_runs=arm.done, total=total, worst=worst, rate=rate,
         target=target,
     )  # fmt: skip

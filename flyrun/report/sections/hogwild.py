@@ -7,7 +7,7 @@ import numpy as np
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, Metric, Value, put, table
-from flyrun.report.render import NOTHING, View, known
+from flyrun.report.render import NOTHING, View, known, spec
 from flyrun.report.section import Row, Section
 
 _COUNTS = ("workers", "updates_per_round", "critical_per_round", "bytes_per_worker")
@@ -65,7 +65,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
 def _between(name: str, head: str, means: str) -> Metric:
     def text(row: Row) -> str:
         low, high = row[f"{name}_min"], row[f"{name}_max"]
-        return f"{low:.3f} to {high:.3f}" if known(low) else NOTHING
+        return f"{spec(low, '.3f')} to {spec(high, '.3f')}" if known(low) else NOTHING
 
     return Metric("", head, text=text, means=means)
 

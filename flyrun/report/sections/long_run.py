@@ -16,7 +16,7 @@ from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, Metric, said, table
-from flyrun.report.render import NOTHING, View, known
+from flyrun.report.render import NOTHING, View, known, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections.marginal_error import mean_se, sampler_of
 
@@ -108,7 +108,7 @@ def _off(name: str) -> Metric:
         value = row.get(name)
         if not known(value):
             return NOTHING
-        return f"{value:+.1f} s.e." + (" !" if abs(value) > FAR else "")  # type: ignore[arg-type]
+        return f"{spec(value, '+.1f')} s.e." + (" !" if abs(value) > FAR else "")  # type: ignore[arg-type]
 
     means = "difference to the long run in standard errors, of both together, from the spread over chains"
     return Metric(name, "off", text=text, means=means if name == "energy_off" else "")
@@ -149,7 +149,7 @@ def _legend(run: Run) -> list[str]:
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     row = _row(run, arm)
     far = [
-        f"{what} is {off:+.1f} standard errors off the long Gibbs run"
+        f"{what} is {spec(off, '+.1f')} standard errors off the long Gibbs run"
         for what, name in (("mean energy", "energy"), ("agreement of neighbours", "agreement"))
         if abs(off := row.get(f"{name}_off", 0.0)) > FAR
     ]

@@ -16,7 +16,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, table
-from flyrun.report.render import NOTHING, View, known, number
+from flyrun.report.render import NOTHING, View, known, number, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import accuracy
 
@@ -84,7 +84,8 @@ _FAR = 1.0  # sds: a mean that is further off has ended elsewhere
 
 
 def _far(row: Row) -> str:
-    return f"{row['off_far']:,.0f} of {row['off_told']:,.0f}" if known(row.get("off_far")) else NOTHING
+    counts = (spec(row.get(name, math.nan), ",.0f") for name in ("off_far", "off_told"))
+    return " of ".join(counts) if known(row.get("off_far")) else NOTHING
 
 
 _OF_SEVERAL = ("off_median", "off_worst", "sd_ratio_least", "sd_ratio_most")
