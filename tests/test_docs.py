@@ -8,8 +8,10 @@ import runpy
 import pytest
 
 from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
+from flyrun.config.compose import compose_job
 from flyrun.config.schema import SCHEMAS, typed_fields
 from flyrun.paths import conf_dir
+from flyrun.prove import prove
 
 ROOT = conf_dir().parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -77,3 +79,43 @@ def test_readme_maps_every_package():
 
 def test_the_page_on_ones_own_data_is_short():
     assert len((ROOT / "docs/your-data.md").read_text("utf-8").split()) <= 900
+
+
+_NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+def _arms(experiment):
+    job = compose_job([f"experiment={experiment}"])
+    return len(job.arms), len(job.arms[0].protocol.seed_list)
+
+
+def _commands(target):
+    """How many commands a target of the Makefile runs."""
+    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    return recipe[1].count("$(FLYRUN)")
+
+
+def _counts():
+    """By page, a sentence whose numbers are groups, and what they are."""
+    arms, seeds = _arms("mnist_logreg")
+    yield "docs/start.md", r"runs (\w+) chains, (\w+) of each of (\w+) arms\.", (arms * seeds, seeds, arms)
+    # one more is named beside them, and the last command publishes
+    several = r"the first (\w+) experiments below, and"
+    yield "docs/approximations.md", several, (_commands("approximations") - 2,)
+    # one chain is what they are held against
+    yield "docs/approximations.md", r"(\w+) methods on one posterior", (_arms("mnist_approximations")[0] - 1,)
+    proof = r"(\d+) seeds, least p .*\n.*: (\d+) steps from each of ([\d,]+) exact draws"
+    yield "README.md", proof, (prove.CHAINS, prove.STEPS, prove.STARTS)
+    moments, kept = r"moments of (\d+) seeds against quadrature", r"([\d,]+) exact draws, .* over (\d+) steps"
+    yield "docs/extending.md", moments, (prove.CHAINS,)
+    yield "docs/extending.md", kept, (prove.STARTS, prove.STEPS)
+
+
+@pytest.mark.parametrize(("page", "sentence", "numbers"), list(_counts()))
+def test_numbers_of_what_runs_are_counted(page, sentence, numbers):
+    found = re.search(sentence, (ROOT / page).read_text("utf-8"))
+    assert found, f"{page}: has no more {sentence!r}; count what says so now"
+    said = [
+        _NUMBERS.index(word) if word in _NUMBERS else int(word.replace(",", "")) for word in found.groups()
+    ]
+    assert said == list(numbers)
