@@ -74,5 +74,5 @@ VERB.takes(
 )
 VERB.takes_settings("its settings, as in sampler.step=0.5: the proof holds for these")
 VERB.takes(
-    "--iterations", metavar="N", type=whole(100), default=5_000, help="iterations of each of 24 chains"
+    "--iterations", metavar="N", type=whole(100), default=10_000, help="iterations of each of 24 chains"
 )
