@@ -20,7 +20,7 @@ from flyrun.config.sampler.chain import Hmc
 from flyrun.data import sources
 from flyrun.data.mapped import expect
 from flyrun.data.table import loader as table
-from flyrun.data.table import piece_cache, reading
+from flyrun.data.table import piece_cache, reading, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.seen import Seen
 from flyrun.data.table.text_table import TextTable
@@ -414,3 +414,54 @@ def test_feather_gives_the_rows_of_the_csv(write, tmp_path):
     np.testing.assert_allclose(by_feather.features, by_csv.features, rtol=1e-12)
     np.testing.assert_array_equal(by_feather.target, by_csv.target)
     assert by_feather.feature_names == by_csv.feature_names
+
+
+ODD = {
+    "plain": "a,b,c,d,e\n1,2,3,4,5\n6,7,8,9,10\n",
+    "blanks and nothing": "a, b,c,d,e\n1, 2,,4,5\n\n6,NA,8, 9,10\n",
+    "zeros ahead": "a,b,c,d,e\n01,2,3,4,5\n6,007,8,09,10\n",
+    "carriage returns": "a,b,c,d,e\r\n1,2,3,4,5\r\n6,7,8,9,x\r\n",
+    "a short row": "a,b,c,d,e\n1,2,3,4,5\n6,7\n",
+    "a long row": "a,b,c,d,e\n1,2,3,4,5\n6,7,8,9,10,11\n",
+    "a long first row": "a,b,c,d,e\n1,2,3,4,5,6\n6,7,8,9,10\n",
+    "a long last row": "a,b,c,d,e\n1,2,3,4,5\n6,7,8,9,10,11",
+    "a separator at the end": "a,b,c,d,e\n1,2,3,4,5,\n6,7,8,9,10,\n",
+    "quotes": 'a,b,c,d,e\n1,"2",3,4,5\n6,7,8,"9,9",10\n',
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("text", [(), ("b",)])
+def test_few_columns_of_many_are_read_as_all_would_be(tmp_path, monkeypatch, kind, text):
+    (tmp_path / "odd.csv").write_text(ODD[kind])
+
+    def read(few):
+        monkeypatch.setattr(text_table, "_FEW", few)
+        try:
+            found = list(table_files.pieces(tmp_path / "odd.csv", ["b"], Table(), set(text)))
+        except DataError as error:
+            return str(error)
+        return pd.concat(found), [set(one.attrs.get(text_table.ZEROS, ())) & {"b"} for one in found]
+
+    whole, some = read(0.0), read(1.0)
+    if isinstance(whole, str):
+        assert some == whole
+    else:
+        pd.testing.assert_frame_equal(some[0], whole[0])
+        assert some[1] == whole[1]
+
+
+def test_of_a_wide_table_only_the_columns_asked_for_are_parsed(tmp_path, monkeypatch):
+    frame = pd.DataFrame(np.arange(1200.0).reshape(3, 400), columns=[f"c{k}" for k in range(400)])
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    parsed, read_csv = [], pd.read_csv
+
+    def counted(*args, **how):
+        found = read_csv(*args, **how)
+        parsed.append(found.shape)
+        return found
+
+    monkeypatch.setattr(pd, "read_csv", counted)
+    (found,) = table_files.pieces(tmp_path / "wide.csv", ["c7", "c3"], Table(), set())
+    assert found["c3"].tolist() == [3.0, 403.0, 803.0]
+    assert parsed[-1] == (3, 2)

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ def names(path: Path, options: Table = _USUAL) -> list[str]:
         if frames.find(path) is None:
             refuse_disguised(path)
         found = _reader(path, options).names()
-    repeated = sorted({name for name in found if found.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(found).items() if times > 1)
     if repeated:
         raise DataError(f"{path}: two columns are called {repeated[0]!r}; give each a name of its own")
     return found

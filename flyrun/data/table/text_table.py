@@ -13,6 +13,7 @@ import itertools
 import mmap
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from flyrun.errors import DataError
 from flyrun.threads import in_order
 
 _BYTES = 1 << 22  # of text in a piece that a core parses
+_FEW = 0.25  # of the columns: what others would take is worth a look at all lines
 _BLOCK = 1 << 16  # bytes that are looked at while they are in a cache
 _TOO_LONG = "its rows have more values than the header has names"
 _SEPARATORS = ",;\t|"
@@ -98,19 +100,21 @@ class TextTable:
         how = {"sep": self.separator, "header": None, "nrows": 1, "dtype": str, "na_filter": False}
         head = pd.read_csv(self.path, **how, **self.options)
         found = [str(name).strip() for name in head.iloc[0]]
+        there = Counter(found)
         for k, name in enumerate(found):
             if not name:
                 found[k] = f"Unnamed: {k}"
-                while found.count(found[k]) > 1:
+                while there[found[k]]:
                     found[k] += ".1"
+                there[found[k]] += 1
         return found
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
-        """All columns, those in `text` as strings, about `rows` rows at a time, with attrs[ZEROS].
+        """These columns, or all, those in `text` as strings, about `rows` rows at a time, with attrs[ZEROS].
 
         Raises DataError for a quote that takes in rows, ValueError for rows longer than the header.
         """
-        # All columns are parsed: told to use some, pandas would cut rows that are longer than the header.
+        # Told to use some columns, pandas would cut rows that are longer than the header: see `_parsed`.
         found = self.names()
         how = self.options | self._missing(found)
         how |= {
@@ -127,7 +131,8 @@ class TextTable:
         try:
             with open(self.path, "rb") as file:
                 file.readline()
-                for piece in in_order(partial(_parsed, how), iter(partial(_lines, file), b""), cores()):
+                blocks = iter(partial(_lines, file), b"")
+                for piece in in_order(partial(_parsed, how, columns), blocks, cores()):
                     piece.index = range(first, first + len(piece))
                     first += len(piece)
                     yield piece
@@ -229,17 +234,30 @@ def _lines(file: BinaryIO) -> bytes:
     return file.read(_BYTES) + file.readline()
 
 
-def _parsed(how: dict[str, Any], lines: bytes) -> pd.DataFrame:
-    """Rows without a header. Raises ValueError, also where pandas would only warn and cut the rows."""
+def _parsed(how: dict[str, Any], columns: list[str], lines: bytes) -> pd.DataFrame:
+    """Rows without a header. Raises ValueError, also where pandas would only warn and cut the rows.
+
+    Of few columns among many these alone, where no row is longer than the header.
+    """
     head = lines.lstrip(b"\r\n").partition(b"\n")[0]
     if head.count(how["sep"].encode()) >= len(how["names"]):
         raise ValueError(_TOO_LONG)
     encoding = how["encoding"].removesuffix("-sig")
     how = how | {"encoding": encoding, "skipinitialspace": b" " in lines}  # looked for, they cost a fifth
+    if len(columns) < _FEW * len(how["names"]) and _longest(lines, how["sep"].encode()) <= len(how["names"]):
+        how = how | {"usecols": columns}
     piece = pd.read_csv(io.BytesIO(lines), header=None, **how)
     if zeros := _zero_columns(lines, how["sep"].encode()):
         piece.attrs[ZEROS] = {how["names"][column] for column in zeros}
     return piece
+
+
+def _longest(lines: bytes, separator: bytes) -> int:
+    """Of how many cells the longest line is, without quotes."""
+    text = np.frombuffer(lines, np.uint8)
+    ends = np.flatnonzero(text == 10)
+    places = np.searchsorted(np.flatnonzero(text == separator[0]), np.r_[ends, len(text)])
+    return 1 + int(np.diff(places, prepend=0).max())
 
 
 def _zeros_ahead(lines: bytes, before: bytes) -> np.ndarray:
