@@ -38,7 +38,7 @@ from flyrun.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
-_VARIANCE = 0.1  # relative error of a variance where there are several modes, at most
+_VARIANCE = 0.06  # relative error of a variance where there are several modes, at most
 _FEWEST_DRAWS = 20  # of a chain, of which anything can be said
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000

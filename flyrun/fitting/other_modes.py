@@ -29,6 +29,7 @@ _NARROW = 0.01  # times the residuals' spread: a scale from which a climb begins
 _AWAY = 6.0  # posterior sds, of climbs from far out
 _APART = 1.0  # posterior sds between modes that are different ones
 _EVALUATIONS, _DRAWS = 20_000_000, (50, 2_000)  # rows × draws, and draws about a mode, that tell its share
+_ROUNDS = 3  # of these
 _TELLS = 0.01  # of a variance, below which a mode is left out
 _LEAST_SHARE = 0.1  # of proposals that go to all modes together, in equal parts
 _MATTERS = (
@@ -94,20 +95,40 @@ def several(
 
 
 def _that_count(posterior: Posterior, parts: list[Mixture], rng: np.random.Generator) -> Several:
-    """Of modes, those whose share of the posterior, by importance sampling, tells in its variance."""
+    """Of modes, those whose share of the posterior, by importance sampling, tells in its variance.
+
+    Each round's weighted draws about a mode shape the next round's there (Cappé et al. 2004).
+    """
     many = len(parts)
-    even = Several(tuple(parts), np.full(many, 1.0 / many))
+    found = Several(tuple(parts), np.full(many, 1.0 / many))
     if many == 1:
-        return even
-    x = even.draw(rng, many * int(np.clip(_EVALUATIONS // len(posterior.rows), *_DRAWS)))
-    log_weight = posterior.log_density(x) - even.log_density(x)
-    mass = np.bincount(even.nearest(x), np.exp(log_weight - log_weight.max()), minlength=many)
-    mass = mass / mass.sum()
+        return found
+    count = many * int(np.clip(_EVALUATIONS // len(posterior.rows), *_DRAWS))
+    for _ in range(_ROUNDS):
+        x = found.draw(rng, count)
+        log_weight = posterior.log_density(x) - found.log_density(x)
+        weight, near = np.exp(log_weight - log_weight.max()), found.nearest(x)
+        mass = np.bincount(near, weight, minlength=many) / weight.sum()
+        own = [near == k for k in range(many)]
+        parts = [_shaped(part, x[at], weight[at]) for part, at in zip(found.parts, own, strict=True)]
+        share = np.maximum(mass, _LEAST_SHARE / many)
+        found = Several(tuple(parts), share / share.sum())
     main = int(mass.argmax())
-    away = parts[main].square(even.centres)
+    away = parts[main].square(found.centres)
     kept = np.flatnonzero((mass * np.maximum(away, 1.0) > _TELLS) | (np.arange(many) == main))
-    share = np.maximum(mass[kept] / mass[kept].sum(), _LEAST_SHARE / len(kept))
+    share = found.share[kept]
     return Several(tuple(parts[k] for k in kept), share / share.sum())
+
+
+def _shaped(part: Mixture, x: np.ndarray, weight: np.ndarray) -> Mixture:
+    """About the mean of draws x (S, P) in their covariance; as before where too few are effective."""
+    total, size = weight.sum(), len(part.centre)
+    if not total**2 >= 10.0 * size * (weight**2).sum() or not total > 0.0:
+        return part
+    weight = weight / total
+    centre = weight @ x
+    away = x - centre
+    return Mixture.of(centre, (away * weight[:, None]).T @ away)
 
 
 def _some(posterior: Posterior, share: np.ndarray, rng: np.random.Generator) -> Posterior:

@@ -70,8 +70,9 @@ def test_each_group_of_rows_that_agrees_is_a_mode(controls, values):
     several = found(posterior)
     assert len(several.parts) >= 2
     ends = several.centres[:, 0] * table(controls, values).y.std(ddof=0)
-    assert ends.max() > 0.9 * np.median([v for v in values if v > 0])
-    assert ends.min() < 0.9 * np.median([v for v in values if v < 0])
+    # means about each mode, which is skewed towards 0
+    assert ends.max() > 0.85 * np.median([v for v in values if v > 0])
+    assert ends.min() < 0.85 * np.median([v for v in values if v < 0])
     assert weighted_draws.fit(posterior).modes is not None
 
 

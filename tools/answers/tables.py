@@ -39,6 +39,8 @@ def write(file: Path, model: str, n: int) -> None:
     for begin in range(0, n, _PIECE):
         x = rng.standard_normal((min(_PIECE, n - begin), COLUMNS)).round(6)
         y = family(model).draw(rng, 1, [truth.intercept + x @ beta, *truth.auxiliary])
+        if family(model).target in ("binary", "counts"):
+            y = y.astype(np.int64)
         part = pd.DataFrame(x, columns=[f"x{i}" for i in range(COLUMNS)]).assign(y=np.round(y, 6))
         if file.suffix == ".csv":
             part.to_csv(file, index=False, mode="a" if begin else "w", header=not begin)

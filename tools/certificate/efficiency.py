@@ -88,7 +88,8 @@ def row_of(name: str, n: int) -> dict[str, Any]:
         shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
         if n in ALL_ROWS:
             began = time.process_time()
-            found = weighted_draws.about_mode(posterior, at, shape, rng)
+            doubtful = weighted_draws.in_doubt(posterior, np.zeros(1))
+            found = weighted_draws.about_mode(posterior, at, shape, rng, doubtful)
             row |= {"worth": found.effective / (len(found.x) * DRAWS / ALL_DRAWS), "rounds": found.rounds}
             row |= {"draws": len(found.x), "k_hat": found.k_hat, "cpu_s": time.process_time() - began}
             row["asked"] = _asked(ASKED.get(name), ALL_ROWS, n)
