@@ -1,14 +1,15 @@
 """Work that threads do side by side, its results taken in order; and the threads of BLAS."""
 
+import contextlib
 import functools
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -39,9 +40,35 @@ def ahead(pieces: Iterator[T]) -> Iterator[T]:
             yield piece
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """BLAS on one thread, inside: the last bits of sums and products depend on how many threads add."""
-    return _libraries(len(sys.modules)).limit(limits=1)
+_lock, _limits, _inside = threading.Lock(), contextlib.ExitStack(), [0]
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread, inside: the last bits of sums and products depend on how many threads add.
+
+    The limit is the process's: of threads inside, the last that leaves gives BLAS its own back. One that did
+    so alone would do it under the others.
+    """
+    with _lock:
+        _take_control()
+        # each time: libraries that were loaded meanwhile are limited, too
+        _limits.enter_context(_libraries(len(sys.modules)).limit(limits=1))
+        _inside[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside[0] -= 1
+            if not _inside[0]:
+                _take_control()
+                _limits.close()
+
+
+def _take_control() -> None:
+    """Let this thread set OpenBLAS's threads: threadpoolctl, from 3.8 on, ignores all but one silently."""
+    if free := getattr(OpenBLASController, "clear_controlling_thread", None):
+        free(force=True)
 
 
 @functools.lru_cache(1)

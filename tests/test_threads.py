@@ -1,6 +1,7 @@
 """BLAS on one thread, however often it is asked and whatever is imported in between."""
 
 import sys
+import threading
 import types
 
 import pytest
@@ -42,3 +43,27 @@ def test_libraries_are_looked_for_again_once_something_was_imported(two, monkeyp
     with threads.one_blas_thread():
         assert most() == 1
     assert len(looked) == 2
+
+
+def test_a_thread_that_leaves_does_not_unlimit_the_others(two):
+    """As in a worker of several threads: its neighbour's sums would change their last bits."""
+    inside, left, seen = threading.Barrier(2), threading.Event(), []
+
+    def first():
+        with threads.one_blas_thread():
+            inside.wait()
+        left.set()
+
+    def second():
+        with threads.one_blas_thread():
+            inside.wait()
+            left.wait(10)
+            seen.append(most())
+
+    both = [threading.Thread(target=one) for one in (first, second)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert seen == [1]
+    assert most() == 2

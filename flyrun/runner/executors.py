@@ -195,7 +195,9 @@ def _start(slot: int, writer: Any, flag: Any, environment: dict[str, str]) -> No
     as_here(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker.update(writer=writer, flag=flag, programs={}, limits=one_blas_thread())
+    limits = contextlib.ExitStack()
+    limits.enter_context(one_blas_thread())
+    _worker.update(writer=writer, flag=flag, programs={}, limits=limits)
     _send(writer, {"kind": "worker", "slot": slot, "process": os.getpid()})
 
 

@@ -1,18 +1,23 @@
 """Who looks at row groups in a scan changes no bit; what a dead worker held, and no more, is read again."""
 
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from flyrun.config.executor import Dask
+from flyrun.errors import ConfigError
 from flyrun.fitting.scan import kept_sums, mappers, row_weights, table_files
+from flyrun.fitting.scan.block_sums import SumLook
 from tests.fit import scan_rounds
 from tests.fit.test_scan import scan, table, write
 
 pytest.importorskip("pyarrow")
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 from flyrun.fitting.scan import dask_mapper  # noqa: E402  (which needs distributed)
 from flyrun.runner import dask_executor  # noqa: E402  (as above)
@@ -112,3 +117,76 @@ def test_workers_of_its_own_keep_the_memory_that_they_free(monkeypatch):
         client.wait_for_workers(1)
         assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
     assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
+
+
+def test_float32_rows_give_the_same_bits_on_threads_of_a_worker_not_ours(tmp_path, monkeypatch):
+    """Each look sums with BLAS on one thread, whichever of a worker's threads looks, and beside others.
+
+    threadpoolctl lets one thread of a process limit BLAS, and ignores the others.
+    """
+    rows = table(np.random.default_rng(6), 6_000)
+    narrow = {name: rows[name].astype(np.float32) for name in rows if rows[name].dtype == np.float64}
+    folder = write(tmp_path / "shards", rows | narrow)
+    limits, of = [], SumLook.of
+
+    def watched(self, block, part):
+        time.sleep(0.01)  # so that others begin and end meanwhile
+        limits.append(max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"))
+        return of(self, block, part)
+
+    monkeypatch.setattr(SumLook, "of", watched)
+    with threadpool_limits(2):
+        here = scan(folder)
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=4, processes=False, dashboard_address=None, silence_logs=50
+        ) as cluster:
+            settings = Dask(address=str(cluster.scheduler_address))
+            with dask_mapper.on_dask(settings, None, silent) as run:
+                kept = kept_sums.Kept(tmp_path / "kept")
+                assert same(here, scan(folder, mapper=mappers.Mapper(run, kept, silent)))
+    assert set(limits) == {1}
+
+
+def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path):
+    """A task that it cannot read would end it; with the last worker gone, a scan would wait for ever."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Lacks:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'flyrun':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}')\n"
+        "sys.meta_path.insert(0, Lacks())\n"
+    )
+    environ = {"distributed.nanny.pre-spawn-environ": {"PYTHONPATH": str(tmp_path)}}
+    folder = write(tmp_path / "shards", table(np.random.default_rng(6), 500))
+    with (
+        dask.config.set(environ),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(1, timeout=30)
+        before = list(client.scheduler_info()["workers"])
+        settings = Dask(address=str(cluster.scheduler_address))
+        with dask_mapper.on_dask(settings, None, silent) as run:
+            kept = kept_sums.Kept(tmp_path / "kept")
+            with pytest.raises(ConfigError, match=r"cannot take this work \(ModuleNotFoundError: No module"):
+                scan(folder, mapper=mappers.Mapper(run, kept, silent))
+        assert list(client.scheduler_info()["workers"]) == before
+        dask_executor.refuse_unfit(client, {"plain": 1}, set())  # what it can read is no matter
+
+
+def test_workers_that_have_been_asked_are_not_asked_again():
+    asked = []
+
+    class Client:
+        def scheduler_info(self):
+            return {"workers": {"a": 1, "b": 2}}
+
+        def run(self, function, *arguments, workers, on_error):
+            asked.extend(workers)
+            return {"a": False, "b": OSError("gone meanwhile")}
+
+    known = {"a"}
+    for _ in range(2):
+        dask_executor.refuse_unfit(Client(), None, known)
+    assert asked == ["b"]

@@ -22,7 +22,7 @@ from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import Look, Run, run_group
 from flyrun.fitting.scan.table_files import Block
 from flyrun.runner import slurm
-from flyrun.runner.dask_executor import local_cluster
+from flyrun.runner.dask_executor import local_cluster, refuse_unfit
 
 _PATIENCE_S = 60.0  # without a scheduler, or with one that has no worker
 _LOOK_EVERY_S = 1.0
@@ -105,6 +105,8 @@ class _Session:
     ) -> Iterator[tuple[int, Looked]]:
         """Send what is left once; what ends well leaves `left`."""
         ended, stamp = queue.SimpleQueue[Any](), time.time_ns()
+        asked, work = set[str](), (run_group, look)
+        refuse_unfit(client, work, asked)
         # A task, not client.scatter, which never returns where a worker dies meanwhile (dask.distributed
         # replicates until the dead one has it); and the scheduler makes a task's result again.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
@@ -120,6 +122,7 @@ class _Session:
             try:
                 future = ended.get(timeout=_LOOK_EVERY_S)
             except queue.Empty:
+                refuse_unfit(client, work, asked)
                 self._look(client)
                 continue
             k, _ = waiting.pop(future.key)
