@@ -13,9 +13,12 @@ from flyrun.diagnostics import occupation
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import Metric, Value
+from flyrun.report.metrics import Metric, Value, table
+from flyrun.report.render import View, known
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
+
+_RARE = 0.01  # a share from which a table shows it
 
 
 def summarise(draws: Draws) -> Row:
@@ -57,6 +60,21 @@ def _of(name: str) -> Iterator[Metric]:
     yield Metric(f"{name}_moves", "crossings", value("moves"), "of a chain after burn-in", by_seed=True)
 
 
+def _views(rows: list[Row]) -> list[View]:
+    """Of the stats that are seldom neither: a share of 1e-4 by design tells nothing where no caveat does."""
+    names = dict.fromkeys(
+        key.removesuffix("_design") for row in rows for key in row if key.endswith("_design")
+    )
+
+    def tells(name: str) -> bool:
+        shares: Iterator[Any] = (row.get(key) for row in rows for key in (f"{name}_design", f"{name}_share"))
+        return any(known(share) and _RARE < float(share) < 1.0 - _RARE for share in shares)
+
+    shown = [name for name in names if tells(name)]
+    metrics = [one for name in shown for one in _of(name)]
+    return [table("Where chains are (mean ± sd over seeds)", metrics, rows)] if shown else []
+
+
 _ARM_CAVEATS = """
 {% if stuck %}
 {{ share | spec(".2g") }} of its iterations are {{ what }}, where {{ design | spec(".2g") }} are expected,
@@ -80,7 +98,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "whereabouts", metrics=_metrics, title="Where chains are (mean ± sd over seeds)", reads=("occupied",),
+    "whereabouts", metrics=_metrics, views=_views, reads=("occupied",),
     summarise=summarise, arm_caveats=_arm_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.report.sections.ess"),
 )  # fmt: skip

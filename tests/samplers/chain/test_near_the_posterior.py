@@ -135,3 +135,11 @@ def test_a_report_marks_chains_that_never_cross_though_they_should(tmp_path, mon
     assert "Where chains are" in page
     assert ("no chain has crossed" in page) == held
     assert ("do not trust its means and sds" in page) == held
+
+
+def test_a_report_shows_no_table_of_shares_that_are_rare_by_design(tmp_path):
+    """The usual 1e-4 is nothing to read of an arm that nothing is wrong with; table.csv has it."""
+    assert main([*LOCAL, *RUN, "executor.workers=1", "name=x", f"results_dir={tmp_path}"]) == 0
+    folder = tmp_path / "runs" / "x"
+    assert "Where chains are" not in (folder / "report.md").read_text()
+    assert "outside_design" in (folder / "table.csv").read_text()
