@@ -8,6 +8,7 @@ tasks, events and outcomes travel. A cell whose worker dies goes on elsewhere fr
 import contextlib
 import logging
 import os
+import pkgutil
 import queue
 import signal
 import tempfile
@@ -15,11 +16,10 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-import cloudpickle
 import dask
 import distributed
 
@@ -46,7 +46,6 @@ _WORKERS = {
 _SETTINGS = {"distributed.scheduler.allowed-failures": RESTARTS, **_WORKERS}
 _WORKER = "dask worker {} --nthreads 1"
 _LOGGERS = ("asyncio", "distributed", "tornado")
-_READS = "__import__('pickle').loads(pickled) is None"
 _PATIENCE_S = 30.0
 _REPEAT_S, _CLOSE_S = 1.0, 5.0
 _LOOK_EVERY_S = 1.0
@@ -66,7 +65,7 @@ class DaskPool(Executor):
         self._idle_since, self._told = 0.0, 0.0
         self._why_lost = "its Dask scheduler is gone"
         self._logged: list[str] = []
-        self._asks: Any = None  # what workers must be able to read
+        self._modules = {_work.__module__}  # that workers must have
         self._fit: set[str] = set()  # workers that do
 
     def outcomes(self, tasks: list[Task]) -> Iterator[Outcome]:
@@ -75,8 +74,9 @@ class DaskPool(Executor):
             stack.enter_context(_logged_by_libraries(self._logged))
             client = self._connect(stack)
             stack.callback(self._ended.set)
-            self._asks = _work, {task.cell.arm.name: _absolute(task) for task in tasks}
-            refuse_unfit(client, self._asks, self._fit)
+            for task in tasks:
+                self._modules |= {type(one).__module__ for one in task.cell.arm.choices().values()}
+            refuse_unfit(client, self._modules, self._fit)
             client.subscribe_topic(self._run, self._heard)
             running: dict[str, tuple[Any, int, Task]] = {}
             deaths, ended = Counter[str](), queue.SimpleQueue[Any]()
@@ -109,7 +109,7 @@ class DaskPool(Executor):
     def _look(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
         """While no cell ends: say what is waited for where no worker is there; end what can never come."""
         self._jobs.raise_refusal()
-        refuse_unfit(client, self._asks, self._fit)
+        refuse_unfit(client, self._modules, self._fit)
         if self._stopped.is_set() or client.status != "running" or client.scheduler_info()["workers"]:
             self._idle_since = 0.0
             return
@@ -267,24 +267,22 @@ def _client_at(address: str) -> Any:
     return client
 
 
-def refuse_unfit(client: Any, work: Any, asked: set[str]) -> None:
-    """Raise ConfigError for a worker that cannot read `work`, as for want of a package; asked: those that do.
+def refuse_unfit(client: Any, modules: Collection[str], asked: set[str]) -> None:
+    """Raise ConfigError for a worker that cannot import modules of the work. asked: those that can.
 
     A task that a worker cannot read would end the worker, and the next, until none is left to wait for.
-    Workers are asked in Python's own words, for they may not know ours.
+    Workers are asked by a function of Python's own, for they may not have ours.
     """
     new = [address for address in client.scheduler_info()["workers"] if address not in asked]
-    if not new:
-        return
     asked.update(new)
-    pickled = {"pickled": cloudpickle.dumps(work)}
-    told = client.run(eval, _READS, pickled, workers=new, on_error="return")
-    for address, error in told.items():
-        if isinstance(error, Exception) and not isinstance(error, OSError):  # or it is gone
-            raise ConfigError(
-                f"executor=dask: the worker {address} cannot take this work ({type(error).__name__}: {error})"
-                "; install the same flyrun and packages there as here, or end that worker"
-            )
+    for module in sorted(modules) if new else ():
+        told = client.run(pkgutil.resolve_name, f"{module}:__name__", workers=new, on_error="return")
+        for address, error in told.items():
+            if isinstance(error, Exception) and not isinstance(error, OSError):  # or it is gone
+                raise ConfigError(
+                    f"executor=dask: the worker {address} cannot take this work ({type(error).__name__}: "
+                    f"{error}); install the same flyrun and packages there as here, or end that worker"
+                )
 
 
 def _closed_by(stack: contextlib.ExitStack, client: Any) -> Any:

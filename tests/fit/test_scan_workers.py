@@ -147,7 +147,7 @@ def test_float32_rows_give_the_same_bits_on_threads_of_a_worker_not_ours(tmp_pat
     assert set(limits) == {1}
 
 
-def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path):
+def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path, monkeypatch):
     """A task that it cannot read would end it; with the last worker gone, a scan would wait for ever."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
@@ -157,10 +157,9 @@ def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path):
         "            raise ModuleNotFoundError(f'No module named {name!r}')\n"
         "sys.meta_path.insert(0, Lacks())\n"
     )
-    environ = {"distributed.nanny.pre-spawn-environ": {"PYTHONPATH": str(tmp_path)}}
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # Dask would leave it in this process, too
     folder = write(tmp_path / "shards", table(np.random.default_rng(6), 500))
     with (
-        dask.config.set(environ),
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -172,7 +171,7 @@ def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path):
             with pytest.raises(ConfigError, match=r"cannot take this work \(ModuleNotFoundError: No module"):
                 scan(folder, mapper=mappers.Mapper(run, kept, silent))
         assert list(client.scheduler_info()["workers"]) == before
-        dask_executor.refuse_unfit(client, {"plain": 1}, set())  # what it can read is no matter
+        dask_executor.refuse_unfit(client, {"json"}, set())  # what it has is no matter
 
 
 def test_workers_that_have_been_asked_are_not_asked_again():
@@ -188,5 +187,5 @@ def test_workers_that_have_been_asked_are_not_asked_again():
 
     known = {"a"}
     for _ in range(2):
-        dask_executor.refuse_unfit(Client(), None, known)
+        dask_executor.refuse_unfit(Client(), {"json"}, known)
     assert asked == ["b"]

@@ -105,8 +105,8 @@ class _Session:
     ) -> Iterator[tuple[int, Looked]]:
         """Send what is left once; what ends well leaves `left`."""
         ended, stamp = queue.SimpleQueue[Any](), time.time_ns()
-        asked, work = set[str](), (run_group, look)
-        refuse_unfit(client, work, asked)
+        asked, modules = set[str](), {run_group.__module__, type(look).__module__}
+        refuse_unfit(client, modules, asked)
         # A task, not client.scatter, which never returns where a worker dies meanwhile (dask.distributed
         # replicates until the dead one has it); and the scheduler makes a task's result again.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
@@ -122,7 +122,7 @@ class _Session:
             try:
                 future = ended.get(timeout=_LOOK_EVERY_S)
             except queue.Empty:
-                refuse_unfit(client, work, asked)
+                refuse_unfit(client, modules, asked)
                 self._look(client)
                 continue
             k, _ = waiting.pop(future.key)
