@@ -27,6 +27,8 @@ _ROUNDS = 8
 _MOVES, _MOVED = 3, 0.6  # rounds that move a proposal of few rows at most; effective a draw from which it is
 _ALL_ROWS = 40_000_000  # draws × rows up to which a weight reads all rows
 _AT_MOST = 400_000_000  # the same where few rows a draw do not serve
+_MOST_PICKED = 50_000_000  # draws × rows that are drawn for them, which lie in memory together
+_DEARER = 30  # times what a row costs that is read in its turn, of one that is drawn
 _MOST_DRAWS = 20_000  # of a round, where rows are few
 _PROBES = 6  # points at which remainders of all rows are looked at
 _LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
@@ -137,8 +139,11 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
             drawn = replace(drawn, why=why, unchecked=unchecked)
     else:
         # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
-        drawn = by_few_rows(posterior, Mixture.of(at, shape, 0.0, 0.0), likelihood, rng, ALL_DRAWS)
-        if drawn.why and ALL_DRAWS * len(posterior.rows) <= _AT_MOST:
+        plain = Mixture.of(at, shape, 0.0, 0.0)
+        everything = ALL_DRAWS * len(posterior.rows)
+        most = everything // _DEARER if everything <= _AT_MOST else _MOST_PICKED
+        drawn = by_few_rows(posterior, plain, likelihood, rng, ALL_DRAWS, min(most, _MOST_PICKED), spent)
+        if drawn.why and everything <= _AT_MOST:
             drawn = by_all_rows(posterior, Mixture.of(at, shape), rng, ALL_DRAWS, spent=spent)
     return replace(drawn, unchecked=drawn.unchecked or missed)
 
@@ -257,15 +262,29 @@ def _moved(found: Weighted) -> Mixture:
 
 
 def by_few_rows(
-    posterior: Posterior, proposal: Mixture, likelihood: Expansion, rng: np.random.Generator, draws: int
+    posterior: Posterior,
+    proposal: Mixture,
+    likelihood: Expansion,
+    rng: np.random.Generator,
+    draws: int,
+    most: float = math.inf,
+    spent: Callable[[], bool] = never,
 ) -> Weighted:
-    """Draws whose weights read few rows each. likelihood: to second order about the proposal's centre."""
+    """Draws whose weights read few rows each. likelihood: to second order about the proposal's centre.
+
+    `why` is also that draws × rows exceed `most`, or that the time is spent.
+    """
     share, kappa = _shares(posterior, proposal, likelihood, rng)
     cumulative = np.cumsum(share)
     x, wide = proposal.draw(rng, draws)
     rate = max(_LEAST_RATE, _PER_KAPPA * kappa**2)
     far = np.clip(proposal.square(x) / len(proposal.centre), 1.0, None) ** 1.5
     rates = rate * np.minimum(far, _FARTHEST)
+    known = likelihood.value + likelihood.change(x) + posterior.log_prior(x) - proposal.log_density(x)
+    sign = np.ones(draws)
+    refused = Weighted(x, known, sign, math.inf, 1, proposal, float(rates.mean()), kappa)
+    if rates.sum() > most:
+        return replace(refused, why=f"weights by few rows would read {rates.mean():,.0f} of them a draw")
     count = rng.poisson(rates)
     which = np.repeat(np.arange(draws), count)
     spots = rng.random(count.sum()) * cumulative[-1]
@@ -275,19 +294,20 @@ def by_few_rows(
     left = np.empty(len(picked))
     step = 1 << 15
     for first in range(0, len(picked), step):
+        if spent():
+            return replace(refused, why="the --budget ended before all weights were known")
         part = slice(first, first + step)
         left[part] = _remainders(posterior, likelihood.at, picked[part], x[which[part]])
     term = left / (rates[which] * share[picked])
     factor = 1.0 + term
     with np.errstate(divide="ignore"):
         total = np.bincount(which, np.log(np.abs(factor)), minlength=draws)
-    sign = 1.0 - 2.0 * (np.bincount(which, factor < 0.0, minlength=draws) % 2)
-    known = likelihood.value + likelihood.change(x) + posterior.log_prior(x) - proposal.log_density(x)
+    sign -= 2.0 * (np.bincount(which, factor < 0.0, minlength=draws) % 2)
     log_weight = known + total
     half = rng.random(len(picked)) < 0.5
     sums = [known + 2.0 * np.bincount(which[own], term[own], minlength=draws) for own in (half, ~half)]
     k_hat = shape_by_halves(sums, wide)
-    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, float(count.mean()), kappa)
+    found = replace(refused, log_weight=log_weight, sign=sign, k_hat=k_hat, rate=float(count.mean()))
     return replace(found, why=doubts(found))
 
 

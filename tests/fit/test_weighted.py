@@ -216,6 +216,28 @@ def test_few_rows_move_the_proposal_before_the_draws_that_count():
     assert about.effective < 0.4 * len(about.x)
 
 
+def test_weights_that_would_read_too_many_rows_are_refused_before_they_do():
+    """20 of 20,000 rows, 40 columns: a draw far out would read 16,000 rows picked one by one."""
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.standard_normal((20_000, 40)), np.ones(20_000)])
+    eta = x[:, :40] @ (2.0 * rng.standard_normal(40) / np.sqrt(40)) - 9.0
+    rows = Rows(x, (rng.random(20_000) < 1.0 / (1.0 + np.exp(-eta))).astype(float))
+    made = Posterior(family("logistic"), rows, CoefficientPrior(np.zeros(41), np.full(41, 2.5)))
+    at, likelihood = mode.find(made)
+    shape = mode.covariance(likelihood.curvature + made.prior_at(at).curvature)
+    plain = weighted_draws.Mixture.of(at, shape, 0.0, 0.0)
+
+    def drawn(most, spent):
+        return weighted_draws.by_few_rows(made, plain, likelihood, np.random.default_rng(0), 200, most, spent)
+
+    refused = drawn(100_000, weighted_draws.never)
+    assert "would read" in refused.why
+    assert refused.rate * 200 > 100_000
+    assert "--budget" in drawn(np.inf, lambda: True).why
+    # the control: without a limit as many rows are read
+    assert drawn(np.inf, weighted_draws.never).rate == pytest.approx(refused.rate, rel=0.02)
+
+
 def test_few_rows_a_draw_serve_where_events_are_rare():
     """22 of 20,000: far out the second order says nothing of rows, and a wide t goes there."""
     rng = np.random.default_rng(0)
