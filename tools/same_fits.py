@@ -1,6 +1,6 @@
 """Twenty-two fits and what is asked of them, stored, and held against those that another commit stored.
 
-    python -m tools.same_fits OUT [--against OTHER]
+    python -m tools.same_fits OUT [--against OTHER] [--made]
 
 Fits tables of all families, with groups, weights, offsets, formulas, missing values, scans, levels and modes
 that chains jump between; then predicts, leaves rows out and compares. OUT gets a folder a fit. With --against
@@ -40,12 +40,13 @@ FITS: dict[str, tuple[str, ...]] = {
     "crossed": ("t.csv", "y ~ a + (1 | site) + (1 | g)", "--model", "gaussian"),
     "levels": ("t.csv", "two ~ a + b", "--by", "g"),
     "scan": ("shards", "--target", "two", "--features", "a,b,g", "--workers", "1"),
-    "scan_gaussian": ("shards", "--target", "y", "--features", "a,b", "--model", "gaussian", "--workers", "1"),
+    "scan_gaussian": ("shards", "y ~ a + b", "--model", "gaussian", "--workers", "1"),
     "scan_levels": ("shards", "--target", "two", "--features", "a,b", "--by", "g", "--workers", "1"),
     "scan_folds": ("shards", "two ~ a + C(g)", "--folds", "3", "--workers", "1"),
 }  # fmt: skip
 PREDICTED = ("logistic", "softmax", "ordinal", "poisson", "binomial", "groups", "slopes", "scan", "splines")
 LEFT_OUT = (("logistic", "probit"), ("gaussian", "splines"), ("groups", "groups"), ("poisson", "poisson"))
+_OF_A_RUN = ("| commit ", "| finishe")
 KEPT = ("table.csv", "groups.csv", "levels.csv", "report.md")
 
 
@@ -120,9 +121,11 @@ def _arrays(own: Path, other: Path) -> list[str]:
         mine = found.pop(name, np.empty(0))
         if mine.shape != values.shape:
             told.append(f"{name} has another shape: {mine.shape} for {values.shape}")
-        elif mine.tobytes() != values.tobytes():
-            off = np.abs(mine - values).max() if values.dtype.kind == "f" else np.nan
-            told.append(f"{name} differs by {off / max(values.std(), 1e-300):.2g} sd at most")
+        elif values.dtype.kind != "f" and not np.array_equal(mine, values):
+            told.append(f"{name} differs")
+        elif values.dtype.kind == "f" and mine.tobytes() != values.tobytes():
+            off = np.abs(mine - values).max() / max(values.std(), 1e-300)
+            told.append(f"{name} differs by {off:.2g} sd at most")
     return [*told, *(f"{name} is new" for name in found)]
 
 
@@ -139,7 +142,8 @@ def _lines(own: Path, other: Path) -> list[str]:
         return []
     texts = [one.read_text(encoding="utf-8").splitlines() if one.exists() else [] for one in (other, own)]
     changed = difflib.unified_diff(*texts, n=0, lineterm="")
-    return [f"{own.parent.name}/{own.name}: {line}" for line in changed if line[:3] not in ("---", "+++")]
+    kept = (line for line in changed if line[:3] not in ("---", "+++", "@@ ") and line[1:10] not in _OF_A_RUN)
+    return [f"{own.parent.name}/{own.name}: {line}" for line in kept]
 
 
 def main() -> int:
@@ -147,8 +151,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--against", type=Path)
+    parser.add_argument("--made", action="store_true", help="OUT is made already")
     given = parser.parse_args()
-    make(given.out.resolve())
+    if not given.made:
+        make(given.out.resolve())
     told = differences(given.out, given.against) if given.against else []
     print("\n".join(told) or f"{len(FITS)} fits{', all the same' if given.against else ''}")
     return int(bool(told))

@@ -18,7 +18,7 @@ from flyrun.api.fits import typed_prior
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table import frames
 from flyrun.errors import FlyrunError
-from flyrun.fitting import by_weights, predict, read_table, table_posterior
+from flyrun.fitting import engine, predict, question
 from flyrun.fitting.request import Budget, Clock, Request
 from flyrun.models.family import family, names
 
@@ -77,22 +77,15 @@ class _Regression(BaseEstimator):
         if made.doubt:
             warnings.warn(made.doubt.replace("--budget", "budget"), ConvergenceWarning, stacklevel=3)
 
-    def _answer(self, name: str, aim: str, model: str, table: dict[str, Any]) -> by_weights.Answer:
+    def _answer(self, name: str, aim: str, model: str, table: dict[str, Any]) -> engine.Answer:
         priors = tuple(typed_prior(term, one) for term, one in (self.priors or {}).items())
         settings: dict[str, Any] = {"prior_scale": self.prior_scale, "budget": Budget(self.budget)}
-        request = Request(name, aim, model=model, table=table, priors=priors, **settings)
-        read, one = read_table.read(request), family(model)
-        told = read_table.priors_of(request, read.layout)
-        posterior = table_posterior.posterior_of(read.dataset, one, told)
-        clock = Clock()
-        found = by_weights.draw(posterior, self.seed, clock.spent(request.budget))
-        if found.why:
-            made = by_weights.by_hmc(request, read, posterior, found, clock, self.seed)
-        else:
-            made = by_weights.by_weights(read, posterior, found)
-        fitted = predict.of_draws(read.layout, one.link, one, {"model": model}, made.even)
+        asked = question.of(Request(name, aim, model=model, table=table, priors=priors, **settings))
+        made = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
+        one = asked.family
+        fitted = predict.of_draws(asked.layout, one.link, one, {"model": model}, made.even)
         fitted = fitted.thinned(min(self.draws, len(fitted.beta)))
-        self._layout, self._family = read.layout, model  # a family holds functions, which cannot be stored
+        self._layout, self._family = asked.layout, model  # a family holds functions, which cannot be stored
         self.draws_, self.noise_ = fitted.beta, fitted.aux
         self.how_ = made.how
         return made

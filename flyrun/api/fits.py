@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flyrun import netcdf
+from flyrun import files, netcdf
 from flyrun.config.dataset import ROLES, listed
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import begin, comparisons, finished, loo, predict, priors, ratios, read_table
+from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, question, ratios, stored
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.groups import stored_effects
-from flyrun.fitting.request import LISTS, Budget, Clock, Request
+from flyrun.fitting.request import ELSEWHERE, LISTS, Budget, Clock, Request
+from flyrun.fitting.scan import many_files
 from flyrun.runner import store
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def fit(
     as "died ~ age * C(sex) + (1 | clinic)". model: by the target, if not given.
     priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
     coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
-    name: of the folder in results_dir/runs that keeps report and draws; without one they go as the Fit goes.
+    name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
     fresh: replace what is in that folder.
     table: offset, exposure, trials, weights: names of columns; features, drop, categorical, numeric, na:
     lists of names; reference: by category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows,
@@ -75,8 +76,21 @@ def fit(
             fresh=fresh,
             groups=groups,
         )
-        begin.fit(request, Clock(), _Silent())
-    return Fit(read_table.folder_of(request), data, folder)
+        answer = _answer(request)
+    made = Fit(stored.write(answer), data, folder)
+    if folder is None:  # which may be looked into later
+        made.write_report()
+    if answer.doubt:
+        warnings.warn(f"{answer.doubt}: see checks()", stacklevel=2)
+    return made
+
+
+def _answer(request: Request) -> engine.Answer:
+    """Of one scan, where the table is many files or one too large."""
+    files.refuse_unwritable(request.folder, ELSEWHERE)
+    if many_files.wanted(request):
+        return many_files.answer(request, None)
+    return engine.answer(question.asked(request), Clock().spent(request.budget))
 
 
 def load(folder: str | Path) -> "Fit":
@@ -92,7 +106,7 @@ class Fit:
 
     def __init__(self, folder: Path, data: Any = None, temporary: Any = None):
         self.folder = folder
-        self._about = finished.about(folder)
+        self._about = stored.about(folder)
         self._data = data
         self._temporary = temporary  # removes the folder when it is collected
 
@@ -215,7 +229,15 @@ class Fit:
 
     @property
     def report(self) -> Path:
-        """The page that a browser shows."""
+        """The page that a browser shows, made when it is first asked for."""
+        path = self.folder / "report.html"
+        return path if path.exists() else self.write_report()
+
+    def write_report(self) -> Path:
+        """Make report and table from what is stored; the page that a browser shows."""
+        from flyrun.fitting import page  # late: matplotlib
+
+        page.build(self.folder)
         return self.folder / "report.html"
 
     def __repr__(self) -> str:
@@ -241,25 +263,6 @@ def _warned(found: "pd.DataFrame") -> "pd.DataFrame":
     if note := predict.overflow(found):
         warnings.warn(note, stacklevel=3)
     return found
-
-
-class _Silent:
-    """A screen that shows nothing, and warns."""
-
-    console = tables = None
-
-    def warn(self, text: str) -> None:
-        warnings.warn(text, stacklevel=4)
-
-    def tell(self, event: str, path: Any = None, **values: Any) -> None:
-        pass
-
-    def table(self, folder: Path, **further: Path) -> None:
-        pass
-
-    def failures(self, result: Any) -> None:
-        for cell in result.of("failed", "lost"):
-            self.warn(str(cell))
 
 
 @contextlib.contextmanager

@@ -6,18 +6,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import flyrun.data
 from flyrun import files
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.data.table.quoting import Names
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import read_table
 from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.fitting.scan.one_look import MOST, too_many
 from flyrun.report.render import View
-from flyrun.report.summaries import read_fit
 
 MOST_REPORTS = 20  # levels whose reports are made at once
 _COLUMNS, _LEVELS = 5, 40  # of coefficients beside each other, and levels that are printed
@@ -26,22 +24,12 @@ _OF_BASE = 120  # letters of the table's name in those of its levels
 TABLE = "levels.csv"
 
 
-class Unseen:
-    """A screen that shows nothing."""
+class Fitted(NamedTuple):
+    """Of a level's fit its run's name, a row a coefficient, and why it is not to be trusted yet, if so."""
 
-    console = tables = None
-
-    def warn(self, text: str) -> None:
-        """Nothing, as the others: what a fit is worth is told with its level."""
-
-    def tell(self, event: str, path: Any = None, **values: object) -> None:
-        """Nothing."""
-
-    def table(self, folder: Path, **further: Path) -> None:
-        """Nothing."""
-
-    def failures(self, result: Any) -> None:
-        """Nothing."""
+    run: str
+    rows: list[dict[str, Any]]
+    doubt: str
 
 
 def refuse(request: Request, known: Iterable[str]) -> None:
@@ -50,7 +38,7 @@ def refuse(request: Request, known: Iterable[str]) -> None:
     if by not in known:
         close = did_you_mean(by, known)
         raise ConfigError(f"{given}: no such column{close}; there are {listing(known[:_MOST_NAMED])}")
-    beside = {"target": request.target} | read_table.typed_table(request).beside
+    beside = {"target": request.target} | request.typed_table.beside
     if role := next((role for role, name in beside.items() if name == by), None):
         raise ConfigError(f"{given}: is the {role}; name another column")
     formula = str(request.table.get("formula", ""))
@@ -63,7 +51,7 @@ def refuse(request: Request, known: Iterable[str]) -> None:
 
 def requests(request: Request, levels: Iterable[str]) -> dict[str, Request]:
     """A fit's request a level, named for it."""
-    base, taken, found = read_table.folder_of(request).name[:_OF_BASE], set[str](), {}
+    base, taken, found = request.folder.name[:_OF_BASE], set[str](), {}
     for level in levels:
         name = name_of = f"{base}-" + (re.sub(r"[^A-Za-z0-9._+-]+", "_", level)[:60] or "_")
         number = 2
@@ -83,7 +71,7 @@ def of_table(request: Request) -> dict[str, Request]:
     """A request for each level of one file. DataError where levels are missing, or too many."""
     from flyrun.data.table import pieces  # late: pandas takes half a second
 
-    table, by, path = read_table.typed_table(request), str(request.by), Path(request.file).expanduser()
+    table, by, path = request.typed_table, str(request.by), Path(request.file).expanduser()
     flyrun.data.fingerprint(table)
     refuse(request, pieces.names(path, table))
     count, missing = dict[str, int](), 0
@@ -116,15 +104,15 @@ def in_order(level: str) -> tuple[float, str]:
         return float("inf"), level
 
 
-def write(request: Request, levels: dict[str, Request]) -> Path:
+def write(request: Request, levels: dict[str, Fitted]) -> Path:
     """The coefficients of all levels, a row each; the file's path."""
     stream, kept = io.StringIO(), ("class", "coefficient", "mean", "sd", "q03", "q97", "ess")
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow([request.by, "run", *kept])
     for level, own in levels.items():
-        for row in read_fit(read_table.folder_of(own))["coefficients"]:
-            rows.writerow([level, own.name, *(_cell(row.get(key)) for key in kept)])
-    path = read_table.folder_of(request) / TABLE
+        for row in own.rows:
+            rows.writerow([level, own.run, *(_cell(row.get(key)) for key in kept)])
+    path = request.folder / TABLE
     with files.writing(path.parent, ELSEWHERE):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(path, stream.getvalue())
@@ -135,14 +123,13 @@ def _cell(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def views(request: Request, levels: dict[str, Request]) -> list[View]:
+def views(request: Request, levels: dict[str, Fitted]) -> list[View]:
     """Tables of some coefficients each: a row a level, mean ± sd a coefficient."""
     cells = dict[str, dict[str, str]]()
     for level, own in list(levels.items())[:_LEVELS]:
-        rows = read_fit(read_table.folder_of(own))["coefficients"]
         cells[level] = {
             " ".join(filter(None, (row["class"], row["coefficient"]))): f"{row['mean']:.3g} ± {row['sd']:.2g}"
-            for row in rows
+            for row in own.rows
         }
     names = list(dict.fromkeys(name for own in cells.values() for name in own))
     title = f"The first {_LEVELS} levels; all are in {TABLE}" if len(levels) > _LEVELS else ""

@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flyrun import netcdf
 from flyrun.config.dataset import Table
 from flyrun.config.schema import listing, quoted
 from flyrun.data.table import new_rows
 from flyrun.data.table.encode import design
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
+from flyrun.fitting import stored
 from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
 from flyrun.models.family import Family, family
 from flyrun.numerics.special import sigmoid
-from flyrun.report.summaries import read_fit
 from flyrun.runner.store import POSTERIOR
 
 KINDS = ("mean", "chance", "response")
@@ -87,15 +86,11 @@ class Fitted:
 
 def fitted(folder: Path) -> Fitted:
     """The fit in a run's folder. Raises ConfigError where there is none."""
-    told = read_fit(folder)
-    if not told or not (folder / POSTERIOR).is_file():
-        raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
-    layout = Layout.from_dict(told["layout"])
-    model = family(told["settings"]["model"])
-    with netcdf.read(folder / POSTERIOR) as file:
-        stored = {name: np.asarray(values) for name, values in file["posterior"].items()}
-    effects = stored_effects.read(folder / POSTERIOR, told["settings"])
-    return of_draws(layout, told["link"], model, told["settings"], stored, effects)
+    about = stored.about(folder)
+    layout, model = Layout.from_dict(about["layout"]), family(about["settings"]["model"])
+    even, _ = stored.draws(folder)
+    effects = stored_effects.read(folder / POSTERIOR, about["settings"])
+    return of_draws(layout, about["link"], model, about["settings"], even, effects)
 
 
 def of_draws(
@@ -299,8 +294,8 @@ def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Gener
     if one.aux.shape[1] == 0 and one.family.auxiliary(len(one.levels), 1.0):
         model = quoted(f"{one.settings['model']}")
         raise ConfigError(
-            f"--kind response: chains of model {model} held its noise fixed and kept none; "
-            "fit again without settings of chains, or leave --kind out"
+            f"--kind response: the fit of model {model} is of an older version, which kept no draws of its "
+            "noise; fit again, or leave --kind out"
         )
     others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
     trials, unknown = np.broadcast_to(trials, eta.shape), np.isnan(eta)

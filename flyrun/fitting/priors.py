@@ -10,13 +10,17 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from flyrun.config.schema import did_you_mean, listing, quoted
 from flyrun.data.table.layout import INTERCEPT, Layout
 from flyrun.errors import ConfigError
+from flyrun.models.family import LogGamma
+
+if TYPE_CHECKING:
+    from flyrun.fitting.rows_posterior import Posterior
 
 #: of an intercept's prior, in units of the linear predictor, or in sds of a target that is standardised
 INTERCEPT_SD = 10.0
@@ -99,6 +103,17 @@ def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool =
         for d in (*range(len(names))[len(columns) :], *range(len(columns)))
     ]
     return Priors(mean[: len(names)], sd[: len(names)], table)
+
+
+def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
+    """The priors of a posterior's auxiliary numbers and of its groups', a row each, as a table to read."""
+    table = []
+    for k, one in enumerate(posterior.auxiliary):
+        prior = one.prior
+        if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
+            prior = prior._replace(rate=prior.rate / layout.target.sd)  # of noise, in units of the target
+        table.append({"term": one.name, "prior": f"{prior} {one.of}".rstrip()})
+    return table + posterior.other_priors()
 
 
 def lines(table: Sequence[dict[str, Any]], most: int | None = None) -> list[str]:

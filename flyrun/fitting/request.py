@@ -1,14 +1,20 @@
 """What `flyrun fit` is asked for."""
 
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from glob import has_magic
+from pathlib import Path
 from typing import Any
 
 from flyrun.config.dataset import ROLES, Table, listed
 from flyrun.config.job_keys import folder_name
-from flyrun.config.schema import quoted
+from flyrun.config.model import for_tables
+from flyrun.config.schema import build, quoted, schema
+from flyrun.errors import ConfigError
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
 
@@ -68,7 +74,10 @@ class Clock:
 
 @dataclass(frozen=True)
 class Request:
-    """One command line. words: as typed, without --fresh and the output, for the command that goes on."""
+    """One command line. words: as typed, without --fresh and the output, for the command that goes on.
+
+    overrides: settings as typed, key=value: of dataset, of executor, where many files are scanned, or model.
+    """
 
     file: str
     target: str
@@ -93,6 +102,64 @@ class Request:
         """Raises ConfigError for a name that is no folder's in results/runs."""
         if self.name is not None:
             folder_name(self.name, f"--name {quoted(str(self.name))}")
+
+    @property
+    def folder(self) -> Path:
+        """Where its files go."""
+        name = self.name if self.name is not None else run_name(self.file)
+        return Path(self.results_dir).expanduser() / "runs" / name
+
+    @cached_property
+    def typed(self) -> dict[str, Any]:
+        """The settings that are typed, entries of config/overrides, by key. ConfigError for one of chains."""
+        if not self.overrides:
+            return {}
+        from flyrun.config.overrides import read  # late: Hydra, which few fits need
+
+        entries = {one.key: one for one in read(self.overrides)}
+        for one in entries.values():
+            if one.group not in ("dataset", "executor") and one.key not in ("model", "executor"):
+                table = f"dataset=table dataset.path={quoted(self.file)} dataset.target={quoted(self.target)}"
+                raise ConfigError(
+                    f"{one.text}: fit draws from the posterior itself, and has no such setting; leave it "
+                    f"out, or run an experiment on the table: `flyrun {table} {one.text}`"
+                )
+        return entries
+
+    @property
+    def model_asked(self) -> str | None:
+        """The model that was typed, one way or the other."""
+        return self.model or (str(self.typed["model"].value) if "model" in self.typed else None)
+
+    @cached_property
+    def typed_table(self) -> "TypedTable":
+        """What options and settings say of the table. Raises ConfigError where they do not agree."""
+        given: dict[str, Any] = {"path": self.file, "target": self.target, **self.table}
+        for key in ("dataset", "dataset.name"):
+            if key in self.typed:
+                raise ConfigError(f"{self.typed[key].text}: fit reads the table {self.file}; leave this out")
+        model = self.model_asked
+        if model in for_tables():
+            given["task"] = schema("model", model).task  # type: ignore[attr-defined]
+        values = {
+            key.partition(".")[2]: one.value for key, one in self.typed.items() if one.group == "dataset"
+        }
+        checked = build("dataset", {"name": "table", **values})
+        for key in values:
+            if key in given and getattr(checked, key) != given[key]:
+                other = {"path": self.file, "task": f"--model {model}"}
+                option = other.get(key, TypedTable().say(key))
+                text = self.typed[f"dataset.{key}"].text
+                raise ConfigError(f"fit: {option} and {text} disagree; keep one of them")
+        return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
+
+
+def run_name(file: str) -> str:
+    """Folder's name for a file: its own, without ending or unusual letters."""
+    path = Path(file)
+    named = path.parent if has_magic(path.name) else path  # files by a pattern are named for their folder
+    stem = re.sub(r"(\.(csv|tsv|txt|npz|parquet|pq|gz))+$", "", named.name, flags=re.IGNORECASE)
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", stem).lstrip(".")[:150] or "fit"
 
 
 @dataclass(frozen=True)

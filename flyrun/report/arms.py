@@ -82,7 +82,7 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class Run:
-    """A run's title page (with "fit", what `flyrun fit` found) and its arms, in order. source: where the
+    """A run's title page and its arms, in order. source: where the
     paper's values come from.  paper_settings: arm, or "all" -> {group.key: value} of the paper.
     """
 

@@ -1,13 +1,10 @@
 """A run's stored cells -> table.csv, table.json, report.md, report.html and figures/."""
 
 import contextlib
-import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,13 +17,13 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import Row
 from flyrun.report.render import View
-from flyrun.report.section import Section, import_section, served, shown
+from flyrun.report.section import Section, import_section, shown
 from flyrun.runner import store
 
 _NAMED = 4  # arms that a caveat names
 # What answers an experiment's question comes first, diagnostics last.
 _PARTS = (
-    "arms plausible coefficients arena density held_out quadrature prediction functionals scaling "
+    "arms plausible arena density held_out quadrature prediction functionals scaling "
     "marginal_error long_run hogwild prefetching accuracy shards weights convergence certificates "
     "paper lengths ess whereabouts cost chains"
 )
@@ -56,13 +53,10 @@ def load(run_dir: Path) -> Run:
     return summaries.load(Path(run_dir), SECTIONS)
 
 
-def summarise(folder: Path, **info: object) -> None:
-    """Leave the summary of a cell that has just ended beside its draws, for the reports to come.
-
-    info: what its run.json will say, where that decides what is reported.
-    """
+def summarise(folder: Path) -> None:
+    """Leave the summary of a cell that has just ended beside its draws, for the reports to come."""
     with contextlib.closing(Draws(store.open_folder(folder))) as draws:
-        summaries.of_cell(draws, served(info, SECTIONS) if info else SECTIONS)
+        summaries.of_cell(draws, SECTIONS)
 
 
 class Page:
@@ -137,7 +131,7 @@ def write(
         )
         texts = {
             "table.csv": page.table.to_csv(index=False),
-            "table.json": _as_json(run, page.table, text),
+            "table.json": document.as_json(run, page.table, text),
             "report.md": document.as_markdown(text),
             "report.html": document.as_html(text),
         }
@@ -150,20 +144,6 @@ def write(
     if console is not None:
         document.show(text, folder, console)
     return made
-
-
-def _as_json(run: Run, whole: pd.DataFrame, text: document.Document) -> str:
-    rows = [{key: plain(value) for key, value in row.items()} for row in whole.to_dict("records")]
-    keys = ("name", "experiment", "title", "paper", "reference", "reference_name", "command", "started")
-    meta = {
-        **{key: run.info.get(key) for key in keys},
-        "source": run.source,
-        "environment": text.environment,
-        "warnings": text.caveats,
-        "states": {arm.name: arm.states for arm in run.arms},
-        "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
-    }
-    return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def frame(run: Run, sections: list[Section]) -> pd.DataFrame:
@@ -191,12 +171,3 @@ def _typed(column: pd.Series) -> pd.Series:
         return column
     whole = known and all(isinstance(value, int | np.integer) for value in known)
     return column.astype("Int64" if whole else float)
-
-
-def plain(value: Any) -> Any:
-    """A table's value for JSON, which knows neither NaN nor infinity."""
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
-    return value.item() if hasattr(value, "item") else value

@@ -1,10 +1,12 @@
 """What a report says, before it is a page or a Markdown file."""
 
+import json
+import math
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 from rich.console import Console
@@ -16,6 +18,9 @@ from flyrun.report.colours import BLACK, BLUE
 from flyrun.report.figures import INK
 from flyrun.report.render import View
 from flyrun.report.settings import NONE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _VERSIONS = ("flyrun", "commit", "python", "numpy", "scipy", "numba", "scikit-learn", "arviz-stats")
 _MACHINE = ("cpu", "cores", "platform", "blas", "blas_threads")
@@ -100,6 +105,30 @@ def as_html(document: Document) -> str:
     The template escapes every text that came from a config, a file or a message.
     """
     return words.fill("report.html", **vars(document), inline_svg=inline_svg)
+
+
+def as_json(run: Run, whole: "pd.DataFrame", text: Document) -> str:
+    """The table of a report, and what its numbers come from, as JSON."""
+    rows = [{key: plain(value) for key, value in row.items()} for row in whole.to_dict("records")]
+    keys = ("name", "experiment", "title", "paper", "reference", "reference_name", "command", "started")
+    meta = {
+        **{key: run.info.get(key) for key in keys},
+        "source": run.source,
+        "environment": text.environment,
+        "warnings": text.caveats,
+        "states": {arm.name: arm.states for arm in run.arms},
+        "messages": {arm.name: arm.messages for arm in run.arms if arm.messages},
+    }
+    return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """A table's value for JSON, which knows neither NaN nor infinity."""
+    if value is None or str(value) == "<NA>":
+        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    return value.item() if hasattr(value, "item") else value
 
 
 def inline_svg(svg: str, name: str, label: str) -> Markup:

@@ -57,7 +57,7 @@ def draw(
     """
     title, styles = str(run.info.get("title") or run.info.get("name") or ""), styles_of(run.arms)
     plots: dict[str, partial] = {}
-    left_out, against = [], []
+    left_out = []
     for file in run.info.get("figures") or ():
         if file in illustrations():
             figures = importlib.import_module(f"flyrun.report.illustrations.{file}").FIGURES
@@ -72,15 +72,23 @@ def draw(
             for name, plot in section.figures.items():
                 by_sweep = name in section.by_sweep
                 plots[name] = partial(plot, arms if by_sweep else few, styles, title if by_sweep else some)
-    drawn = {}
+    found, more, against = drawn(plots, folder, each)
+    return found, left_out + more, against
+
+
+def drawn(
+    plots: dict[str, partial], folder: Path, each: Callable[..., Iterable] = map
+) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
+    """As `draw`, of what draws each figure, by name."""
+    texts, left_out, against = dict[str, tuple[str, str]](), list[str](), list[str]()
     outcomes = each(partial(_drawn_or_not, folder), plots.items())
     for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
         against += [f"figure {name}: {fault}" for fault in found]
         if text:
-            drawn[name] = caption(plot.func), text
+            texts[name] = caption(plot.func), text
         if reason:
             left_out.append(reason)
-    return drawn, left_out, against
+    return texts, left_out, against
 
 
 def _few(arms: list[ArmResult]) -> list[ArmResult]:

@@ -40,7 +40,7 @@ class Section:
     caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
     inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
-    this one is.  alone: whether these are not worked out for its runs either.
+    this one is.
     """
 
     name: str
@@ -64,7 +64,6 @@ class Section:
     only: str = ""
     inputs: Callable[[], str] = str
     replaces: tuple[str, ...] = ()
-    alone: bool = False
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         """To another process goes where it stands: functions without a name could not."""
@@ -117,9 +116,7 @@ def import_section(name: str) -> Section:
 
 def served(info: dict[str, Any], sections: tuple[Section, ...]) -> tuple[Section, ...]:
     """The parts that are worked out for a run, by its run.json."""
-    wanted = [section for section in sections if section.serves(info)]
-    idle = {name for section in wanted if section.alone for name in section.replaces}
-    return tuple(section for section in wanted if section.name not in idle)
+    return tuple(section for section in sections if section.serves(info))
 
 
 def shown(run: Run, sections: tuple[Section, ...]) -> list[Section]:

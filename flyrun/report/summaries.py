@@ -25,7 +25,6 @@ from flyrun.runner import environment, proofs, store
 from flyrun.runner.store import StoredCell
 
 CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
-FIT = "fit.json"  # what `flyrun fit` found, in its run's folder
 SCORED = "scored.json"  # what draws of other tools are worth, by file (flyrun arena score)
 #: less than either is sooner read here than processes are started
 _WORTH_BYTES, _WORTH_ARMS = 4 << 20, 16
@@ -34,10 +33,7 @@ Sections = tuple[Section, ...]
 
 def load(run_dir: Path, sections: Sections) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    info, fit = store.read_run(run_dir), read_fit(run_dir)
-    # The file of an earlier fit of this name may lie there still.
-    if fit and fit.get("key") in (None, *(arm["key"] for arm in info["arms"])):
-        info["fit"] = fit
+    info = store.read_run(run_dir)
     info["scored"] = read_scored(run_dir)
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
     for cell in store.open_cells(run_dir):
@@ -54,11 +50,6 @@ def load(run_dir: Path, sections: Sections) -> Run:
         with environment.one_thread(), contextlib.suppress(BrokenProcessPool), Pool(workers) as pool:
             return Run(info, tuple(pool.map(one, listed)), source, theirs)
     return Run(info, tuple(map(one, listed)), source, theirs)
-
-
-def read_fit(run_dir: Path) -> dict[str, Any]:
-    """What `flyrun fit` found in a run's folder; {} where nothing is."""
-    return _read_json(run_dir / FIT)
 
 
 def read_scored(run_dir: Path) -> dict[str, Any]:

@@ -54,7 +54,10 @@ def test_completion_is_fast(monkeypatch):
     [
         ("import flyrun.cli", HEAVY),
         ("from flyrun.cli.main import main; main(['list'])", HEAVY),
-        ("import flyrun.fitting.answer", ("numba", "matplotlib", "xarray", "scipy.optimize", "hydra")),
+        (
+            "import flyrun.fitting.engine",
+            ("numba", "matplotlib", "xarray", "scipy.optimize", "hydra"),
+        ),
     ],
 )
 def test_nothing_heavy_is_imported(line, heavy):

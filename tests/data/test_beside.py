@@ -12,7 +12,6 @@ from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
 from flyrun.data.table import pieces as table_files
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import choose, read_table
 
 N = 40
 
@@ -33,7 +32,7 @@ def frame(**columns):
 def loaded(table, *words):
     """What `flyrun fit` reads of the table."""
     table.to_csv("mine.csv", index=False)
-    return data.load(read_table.typed_table(parse(["mine.csv", "--target", "y", *words])))
+    return data.load(parse(["mine.csv", "--target", "y", *words]).typed_table)
 
 
 def refused(table, *words):
@@ -67,7 +66,7 @@ def test_their_names_are_part_of_what_is_kept(monkeypatch):
     one, other = (loaded(table, "--weights", name) for name in "wv")
     assert (one.weights != other.weights).any()
     assert "v" in one.feature_names
-    settings = read_table.typed_table(parse(["mine.csv", "--target", "y"])).key_settings()
+    settings = parse(["mine.csv", "--target", "y"]).typed_table.key_settings()
     assert not {"offset", "exposure", "trials", "weights"} & settings.keys()
 
 
@@ -138,20 +137,6 @@ def test_a_model_without_them_does_not_fit_as_if_they_were_not_there(capsys):
     assert main([*words, "model=probit", "sampler=mala", "bound=none", "protocol=smoke"]) == 2
     said = capsys.readouterr().err
     assert "dataset.weights: model=probit takes no weights; leave it out: `flyrun fit` takes it\n" in said
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--offset", "years", "sampler=hmc"], r"--offset years: the chains of log.* leave sampler=hmc "),
-        (["--weights", "w", "--model", "probit", "bound=map"], r"--weights w: .* of probit .* bound=map out"),
-        (["--weights", "w", "dataset.ones=1", "sampler.n_steps=4"], r"no weights; leave sampler.n_steps=4 o"),
-    ],
-)  # fmt: skip
-def test_chains_that_do_not_know_them_are_refused_before_they_are_made(words, said):
-    frame().to_csv("mine.csv", index=False)
-    with pytest.raises(ConfigError, match=said):
-        choose.problem(parse(["mine.csv", "--target", "y", *words]))
 
 
 @pytest.mark.parametrize(("role", "of"), [("offset", np.array), ("exposure", np.log)])

@@ -19,7 +19,7 @@ from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.layout import Layout
 from flyrun.errors import FlyrunError
-from flyrun.fitting import read_table
+from flyrun.fitting import lines
 
 N = 60
 RNG = np.random.default_rng(5)
@@ -43,7 +43,7 @@ def write(name="mine.csv", encoding="utf-8", **columns):
 
 def layout(*words):
     """What `flyrun fit` takes a table for."""
-    return Layout.from_dict(data.load(read_table.typed_table(arguments.parse(words))).info["layout"])
+    return Layout.from_dict(data.load(arguments.parse(words).typed_table).info["layout"])
 
 
 def column(name, *words):
@@ -376,7 +376,7 @@ def test_a_reference_is_the_level_that_others_are_held_against():
     assert found.target.levels == ["yes", "no"]
     typed = layout(*words, "dataset.reference=['dose=placebo']")
     assert typed.names == found.names
-    rows = data.load(read_table.typed_table(arguments.parse([*words, "--reference", "dose=placebo"])))
+    rows = data.load(arguments.parse([*words, "--reference", "dose=placebo"]).typed_table)
     np.testing.assert_array_equal(rows.features[:3, 1:3], [[1, 0], [0, 0], [0, 1]])
     for option, said in (
         ("dose=plcebo", "dose has no level 'plcebo' (did you mean placebo?); it has high, low and placebo"),
@@ -395,12 +395,10 @@ def test_check_says_what_each_column_is_taken_for_and_fits_nothing(capsys):
                  "zip: number 1001 … 90210", f"x: number {X.min()} … {X.max()}"):  # fmt: skip
         assert f"  {line}\n" in said
     assert not Path("results").exists()
-    lines = read_table.taken(layout("mine.csv", "--target", "y"), 3)
-    assert lines[-1] == "  and 2 more columns, which --check shows"
+    said = lines.taken(layout("mine.csv", "--target", "y"), 3)
+    assert said[-1] == "  and 2 more columns, which --check shows"
     write(many=[f"level {k % 20:02}" for k in range(N)])
-    assert read_table.taken(layout("mine.csv", "--target", "y"))[2].endswith(
-        ", level 11, level 12 and 7 more"
-    )
+    assert lines.taken(layout("mine.csv", "--target", "y"))[2].endswith(", level 11, level 12 and 7 more")
 
 
 @pytest.mark.parametrize("task", ["", "student_t", "logistic"])

@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 from flyrun import data
-from flyrun.cli.verbs.fit import parse
+from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
-from flyrun.fitting import choose
-from flyrun.fitting.coefficients import Scales
+from flyrun.data.table.layout import Layout
+from flyrun.fitting import engine, question
+from flyrun.fitting.request import Request
+from flyrun.fitting.scales import Scales
 from flyrun.models import problem
-from flyrun.samplers.method import prepare
 
 N = 80
 CODINGS = {
@@ -41,7 +42,7 @@ def test_rows_and_differences_are_those_of_a_category(coding, tmp_path):
     wanted = data.load(coded(tmp_path, "words"))
     found = data.load(coded(tmp_path, coding))
     np.testing.assert_array_equal(found.features, wanted.features)
-    layout = choose.Layout.from_dict(found.info["layout"])
+    layout = Layout.from_dict(found.info["layout"])
     beta = Scales.of(layout).apply(np.array([0.5, -1.0, 0.25]))
     low, high = (float(one) if coding != "words" else one == "yes" for one in CODINGS[coding])
     # what is predicted for an event and for none is the same, on whatever scale the column is
@@ -53,11 +54,8 @@ def test_rows_and_differences_are_those_of_a_category(coding, tmp_path):
 def test_draws_are_the_same_in_every_coding(tmp_path):
     draws = []
     for coding in ("0/1", "truth", "words"):
-        table = coded(tmp_path, coding)
-        words = [table.path, "--target", "y", "--results-dir", str(tmp_path)]
-        arm = choose.problem(parse(words)).job.arms[0]
-        program = prepare(arm, tmp_path / "setup")
-        draws.append(program.advance(program.init(0), 60)[1]["theta"])
+        asked = question.of(Request(coded(tmp_path, coding).path, "y"))
+        draws.append(engine.answer(asked).weighted["beta"])
     np.testing.assert_array_equal(draws[0], draws[1])
     np.testing.assert_array_equal(draws[0], draws[2])
     assert np.ptp(draws[0], axis=0).min() > 0.0
@@ -73,10 +71,9 @@ def test_numbers_of_a_target_and_what_is_not_standardised_keep_their_own_scale(t
 
 def test_a_mode_is_not_recalled_once_tables_are_encoded_otherwise(tmp_path, monkeypatch):
     """What is kept from one version to the next is keyed by the code that made it: here, the loader's."""
-    arm = choose.problem(
-        parse([coded(tmp_path, "0/1").path, "--target", "y", "--results-dir", str(tmp_path)])
-    ).job.arms[0]
+    words = [f"dataset.path={coded(tmp_path, '0/1').path}", "dataset.target=y", "model=logistic"]
+    arm = compose_job(["dataset=table", *words, "sampler=hmc"]).arms[0]
     asked = []
-    monkeypatch.setattr(problem.code_digest, "of_modules", lambda names: asked.extend(names) or "")
+    monkeypatch.setattr(problem.code_digest, "of_modules", lambda names, *_: asked.extend(names) or "")
     problem.bind(arm, tmp_path / "other", needs_map=True)
     assert "flyrun.data.table" in asked

@@ -14,7 +14,7 @@ from flyrun.config.compose import compose_job
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import level_fits
 from flyrun.fitting.request import Request
-from flyrun.report.summaries import read_fit
+from flyrun.fitting.stored import about as read_fit
 from flyrun.runner import store
 from tests.fit.test_fit_tables import apart, refused  # noqa: F401  (a fixture)
 

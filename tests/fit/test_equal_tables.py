@@ -6,9 +6,9 @@ import pytest
 from scipy.special import expit
 
 from flyrun.cli.verbs.fit import parse
-from flyrun.fitting import by_weights, read_table, table_posterior
-from flyrun.fitting.coefficients import Scales
+from flyrun.fitting import engine, question
 from flyrun.fitting.rows_posterior import CoefficientPrior
+from flyrun.fitting.scales import Scales
 from flyrun.models.family import family
 
 
@@ -22,15 +22,13 @@ def posterior(table, name, *words):
     """What a fit of the table would draw from."""
     table.to_csv("mine.csv", index=False)
     task = f"dataset.task={family(name).target}"
-    request = parse(["mine.csv", "--target", "y", *words, task])
-    read = read_table.read(request)
-    told = read_table.priors_of(request, read.layout)
-    return table_posterior.posterior_of(read.dataset, family(name), told), read.layout
+    asked = question.of(parse(["mine.csv", "--target", "y", "--model", name, *words, task]))
+    return asked.posterior, asked.layout
 
 
 def answer(made):
     """Weighted draws and their means and sds."""
-    found = by_weights.draw(made)
+    found = engine.draw(made)
     assert not found.why
     mean, covariance = found.moments()
     return mean, np.sqrt(np.diag(covariance))
@@ -95,7 +93,7 @@ def test_an_offset_of_numbers_is_in_their_unit():
 
     def told(table, *words):
         made, layout = posterior(table, "gaussian", *words)
-        draws = Scales.of(layout).apply(by_weights.draw(made).x[:, : made.n_coefficients])
+        draws = Scales.of(layout).apply(engine.draw(made).x[:, : made.n_coefficients])
         return draws.mean(axis=0), draws.std(axis=0)
 
     (mean, sd), (off, _) = told(table, "--offset", "o"), told(table, "--features", "x,z")
@@ -148,7 +146,7 @@ def test_rare_events_stay_rare(n, events):
     made, _ = posterior(short, "logistic", "--weights", "w")
 
     def ratio():
-        found = by_weights.draw(made)
+        found = engine.draw(made)
         assert not found.why
         chances = expit(made.rows.features @ found.x.T) @ found.weights
         return made.rows.weights @ chances / events

@@ -1,30 +1,32 @@
 """What `flyrun fit` is made of: its words, the noise's scale, coefficients on the columns' own scales."""
 
+import re
+import shlex
+
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from scipy import optimize, stats
 
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
-from flyrun.config.catalogue import options
 from flyrun.config.compose import compose_job
 from flyrun.config.model import for_tables
-from flyrun.config.sampler.chain import ThetaUpdate
-from flyrun.config.schema import SCHEMAS
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import choose, coefficients, read_table
+from flyrun.fitting import coefficients
+from flyrun.fitting.request import run_name
+from flyrun.fitting.scales import Scales
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.report.sections import coefficients as fit_report
 
 
 def test_words_are_read():
     request = arguments.parse(
-        ["a.csv", "--target", "y", "--drop=id, name", "--budget=90s", "--rows", "50", "sampler.n_steps=3"]
+        ["a.csv", "--target", "y", "--drop=id, name", "--budget=90s", "--rows", "50", "dataset.ones=3"]
     )
     assert (request.file, request.target, request.budget.seconds) == ("a.csv", "y", 90.0)
     assert request.table == {"drop": ("id", "name"), "limit": 50}
-    assert request.overrides == ("sampler.n_steps=3",)
+    assert request.overrides == ("dataset.ones=3",)
     assert str(request.budget) == "90 seconds"
     assert str(arguments.parse(["a.csv", "--target", "y"]).budget) == "10 minutes"
     assert arguments.parse(["a.csv", "--target", "y", "--budget", "20000"]).budget.iterations == 20_000
@@ -101,19 +103,9 @@ def test_help_of_fit_is_its_own(capsys, monkeypatch):
     assert "fit FILE FORMULA" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("strength", "sampler"), [(1.0, "firefly_hmc"), (30.0, "hmc")])
-def test_firefly_is_chosen_where_few_rows_would_be_bright(strength, sampler, tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(600, 3))
-    y = rng.random(600) < special.expit(strength * x[:, 0])
-    np.savez(tmp_path / "mine.npz", x=x, y=y.astype(int))
-    words = [str(tmp_path / "mine.npz"), "--target", "y", "--results-dir", str(tmp_path)]
-    assert choose.problem(arguments.parse(words)).job.arms[0].name == sampler
-
-
 def test_a_run_is_named_after_its_file():
-    assert read_table.run_name("/data/my patients (2).csv.gz") == "my_patients_2_"
-    assert read_table.run_name("..csv") == "fit"
+    assert run_name("/data/my patients (2).csv.gz") == "my_patients_2_"
+    assert run_name("..csv") == "fit"
 
 
 def test_noise_scale_is_the_maximum_likelihood_value():
@@ -161,7 +153,7 @@ def test_coefficients_on_their_own_scales_predict_the_same():
     rng = np.random.default_rng(0)
     theta, age, red = rng.normal(size=(4, 3)), rng.normal(40, 10, 6), rng.integers(0, 2, 6)
     standard = np.column_stack([(age - 40.0) / 10.0, red, np.ones(6)])
-    beta = coefficients.Scales.of(LAYOUT).apply(theta)
+    beta = Scales.of(LAYOUT).apply(theta)
     own = np.column_stack([age, red, np.ones(6)])
     np.testing.assert_allclose(beta @ own.T, 5.0 + 2.0 * theta @ standard.T, rtol=1e-12)
 
@@ -169,15 +161,15 @@ def test_coefficients_on_their_own_scales_predict_the_same():
 def test_the_summary_names_and_agrees_only_when_chains_do():
     rng = np.random.default_rng(0)
     beta = rng.normal(size=(4, 500, 3))
-    rows = coefficients.summarise(beta, LAYOUT)
+    rows = coefficients.summarise_chains({"beta": beta}, LAYOUT)
     assert [row["coefficient"] for row in rows] == ["intercept", "age", "colour[red]"]
     assert coefficients.agreed(rows)
     np.testing.assert_allclose(rows[1]["mean"], beta[..., 0].mean())
     np.testing.assert_allclose(rows[1]["effect_mean"], beta[..., 0].mean() * 10.0 / 2.0)
     np.testing.assert_allclose(rows[2]["q97"], np.quantile(beta[..., 1], 0.97))
     beta[0, :, 1] += 0.5
-    assert not coefficients.agreed(coefficients.summarise(beta, LAYOUT))
-    assert not coefficients.agreed(coefficients.summarise(beta[:, :50], LAYOUT))
+    assert not coefficients.agreed(coefficients.summarise_chains({"beta": beta}, LAYOUT))
+    assert not coefficients.agreed(coefficients.summarise_chains({"beta": beta[:, :50]}, LAYOUT))
 
 
 def test_a_table_shows_two_figures_of_every_sd():
@@ -194,43 +186,17 @@ def test_a_table_shows_two_figures_of_every_sd():
     assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")
 
 
-def small(folder, strength=1.0):
+@pytest.mark.parametrize("word", ["sampler=hmc", "sampler.n_steps=8", "bound=none", "experiment=toy_flymc"])
+def test_a_setting_of_chains_is_refused_with_a_command_that_runs_them(word, tmp_path, monkeypatch, capsys):
+    """fit draws from the posterior itself; an experiment on the table takes the setting."""
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(2)
     x = rng.normal(size=120)
-    np.savez(folder / "mine.npz", x=x, y=(strength * x + rng.normal(size=120) > 0).astype(int))
-    return [str(folder / "mine.npz"), "--target", "y", "--results-dir", str(folder)]
-
-
-CHAINS = [name for name, cls in SCHEMAS["sampler"].items() if issubclass(cls, ThetaUpdate)]
-
-
-@pytest.mark.parametrize("name", [*options("sampler"), "nuts"])
-def test_a_method_that_is_no_chain_is_refused_in_a_line_of_those_that_are(name, tmp_path):
-    """A word that fit's machinery cannot serve is refused as a word, not met later as an AttributeError."""
-    words = [*small(tmp_path), f"sampler={name}", "bound=none", "brightness=none"]
-    if name in CHAINS:
-        assert choose.problem(arguments.parse(words)).job.arms[0].sampler.name == name
-        return
-    with pytest.raises(ConfigError, match=r"choose from .*hmc") as told:
-        choose.problem(arguments.parse(words))
-    assert f"sampler={name}" in str(told.value) or f"sampler.name={name}" in str(told.value)
-
-
-@pytest.mark.parametrize("name", ["hmc", "random_walk", "slice"])
-@pytest.mark.parametrize("strength", [1.0, 30.0])
-def test_settings_of_another_update_are_not_forced_on_the_one_typed(name, strength, tmp_path):
-    """Whether Firefly Monte Carlo pays or not."""
-    arm = choose.problem(arguments.parse([*small(tmp_path, strength), f"sampler={name}"])).job.arms[0]
-    assert (arm.sampler.name, arm.bound.firefly) == (name, strength == 1.0)
-
-
-@pytest.mark.parametrize("word", ["bound=none", "brightness=none"])
-def test_all_rows_are_asked_for_with_one_word(word, tmp_path):
-    """What fit adds of its own accord gives way to what is typed: no refusal names a word that was not."""
-    arm = choose.problem(arguments.parse([*small(tmp_path), word])).job.arms[0]
-    assert (arm.bound.name, arm.brightness.name, arm.sampler.metric) == ("none", "none", "hessian")
-
-
-def test_an_experiment_has_no_place_in_a_fit(tmp_path):
-    with pytest.raises(ConfigError, match="fit makes an arm of its own"):
-        choose.problem(arguments.parse([*small(tmp_path), "experiment=toy_flymc"]))
+    np.savez("mine.npz", x=x, y=(x + rng.normal(size=120) > 0).astype(int))
+    assert main(["fit", "mine.npz", "--target", "y", word]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"flyrun: error: {word}: fit draws from the posterior itself")
+    typed = shlex.split(re.search("`flyrun (.*)`", said)[1])
+    assert typed[-1] == word
+    if word == "sampler=hmc":
+        assert main([*typed, "model=logistic", "protocol=smoke", "name=chains"]) == 0

@@ -15,7 +15,7 @@ from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
-from flyrun.fitting import choose, read_table
+from flyrun.fitting import question
 
 N = 60
 
@@ -50,7 +50,7 @@ def refused(capsys, *words):
 
 def loaded(*words):
     """What `flyrun fit` reads."""
-    return data.load(read_table.typed_table(arguments.parse(words)))
+    return data.load(arguments.parse(words).typed_table)
 
 
 def fit(capsys, table, *words, target="y", **how):
@@ -178,7 +178,7 @@ def test_decimal_commas_that_cannot_be_told_are_refused(capsys):
 
 def test_a_file_that_grows_between_the_readings_of_a_fit_is_refused(capsys, monkeypatch):
     """One fact is taken from the world once: rows of a later file under an earlier one's layout."""
-    table = frame(a=np.arange(N) ** 0.5)
+    table = frame(a=np.arange(N) // 8)
     table.to_csv("mine.csv", index=False)
     load = data.load
 
@@ -188,11 +188,11 @@ def test_a_file_that_grows_between_the_readings_of_a_fit_is_refused(capsys, monk
         return found
 
     monkeypatch.setattr(data, "load", grows)
-    words = ("mine.csv", "--target", "y", "sampler=hmc")  # weighted draws read a table once
+    words = ("mine.csv", "y ~ x + (1 | a)")  # whose groups are read after its other columns
     assert "mine.csv: changed while it was in use" in refused(capsys, "fit", *words)
     monkeypatch.setattr(data, "load", load)
     table.to_csv("mine.csv", index=False)
-    assert choose.problem(arguments.parse(["mine.csv", "--target", "y"])).layout.rows == N
+    assert question.of(arguments.parse(list(words))).layout.rows == N
 
 
 def test_a_cell_is_not_run_with_other_data_than_its_key_says(capsys, monkeypatch):
@@ -238,9 +238,7 @@ def test_further_keys_of_the_table_are_taken():
     np.testing.assert_array_equal(loaded(*words).features[:, 1], age[1:10])
     assert loaded(*words, "dataset.categorical=[age]").feature_names[1:3] == ("age[2.0]", "age[3.0]")
     assert loaded(*words, "dataset.task=classes").task == loaded(*words, "model=softmax").task == "classes"
-    task = choose.problem(arguments.parse([*words, "sampler=hmc"]))
-    assert task.job.arms[0].dataset.limit == 9
-    assert any("per unit of a column" in line for line in task.lines)
+    assert question.of(arguments.parse(words)).table.limit == 9
 
 
 @pytest.mark.parametrize(
@@ -332,9 +330,9 @@ def test_row_numbers_without_a_name_are_left_out(name, start):
     table = frame()
     table.insert(0, name, range(start, N + start))
     table.to_csv("mine.csv", index=False)
-    task = choose.problem(arguments.parse(["mine.csv", "--target", "y"]))
+    task = question.of(arguments.parse(["mine.csv", "--target", "y"]))
     assert task.layout.names == ["x", "intercept"]
-    assert "left out: Unnamed: 0, without a name and counting the rows" in task.lines
+    assert "left out: Unnamed: 0, without a name and counting the rows" in task.about
     words = ["mine.csv", "--target", "y", "--features", "x,Unnamed: 0"]
     assert loaded(*words).feature_names == ("x", "Unnamed: 0", "intercept")
 

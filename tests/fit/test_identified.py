@@ -14,7 +14,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
-from flyrun.fitting import choose, identified, read_table
+from flyrun.fitting import engine, identified, question
 from flyrun.report.sections import coefficients as fit_report
 
 N = 150
@@ -40,11 +40,16 @@ def people(rows=N, **columns):
     })  # fmt: skip
 
 
+def caveats(words):
+    """What a fit says before its numbers."""
+    return engine.answer(question.of(parse(words))).caveats
+
+
 def told(frame, target, *words):
     """What is said of a table's coefficients."""
     others = [name for name in TARGETS if name != target and name in frame]
     frame.drop(columns=others).to_csv("mine.csv", index=False)
-    return choose.problem(parse(["mine.csv", "--target", target, *words])).caveats
+    return caveats(["mine.csv", "--target", target, *words])
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -80,7 +85,7 @@ def test_the_remedy_for_terms_of_a_formula_can_be_typed(text, term):
     frame["a:b"] = frame["b-c"] = np.sin(np.arange(N)).round(3)
     frame.to_csv("mine.csv", index=False)
     typed = text.format(term)
-    (*_, line) = choose.problem(parse(["mine.csv", typed])).caveats
+    (*_, line) = caveats(["mine.csv", typed])
     if found := re.search(r"write (.*?\)) for (.*?\))(?: and |$)", line):
         assert found[2] == term
         mended = typed.replace(term, found[1])
@@ -89,7 +94,7 @@ def test_the_remedy_for_terms_of_a_formula_can_be_typed(text, term):
         assert (alone or one_of) == term
         mended = re.sub(rf"\s*[+]?\s*{re.escape(term)}", " 1" if typed.endswith(f"~ {term}") else "", typed)
     assert mended != typed
-    assert not [one for one in choose.problem(parse(["mine.csv", mended])).caveats if "nearly" in one]
+    assert not [one for one in caveats(["mine.csv", mended]) if "nearly" in one]
 
 
 def test_sentences_keep_the_case_of_names():
@@ -238,7 +243,7 @@ def test_an_intercept_alone_is_fitted(capsys):
 @pytest.mark.parametrize("words", [("--drop", "cm,age"), ("--drop", "age,cm", "--missing", "drop")])
 def test_dropping_every_column_leaves_the_intercept(target, words):
     assert told(people(), target, *words) == []
-    rows = data.load(read_table.typed_table(parse(["mine.csv", "--target", target, *words])))
+    rows = data.load(parse(["mine.csv", "--target", target, *words]).typed_table)
     assert rows.feature_names == ("intercept",)
     np.testing.assert_array_equal(rows.features, 1.0)
 
@@ -250,7 +255,7 @@ def cells(change, target, *words, rows=400, **columns):
     frame = pd.DataFrame({"arm": arm, "sex": sex, "t": rng.integers(1, 3, rows), "x": rng.normal(size=rows)})
     frame["y"] = change(frame, rng.poisson(2, rows))
     frame.assign(**columns).to_csv("cell.csv", index=False)
-    read = read_table.read(parse(["cell.csv", *target, *words]))
+    read = question.of(parse(["cell.csv", *target, *words]))
     return identified.empty_cells(read.layout, read.dataset)
 
 

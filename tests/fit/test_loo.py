@@ -11,7 +11,7 @@ from flyrun.api.fits import fit
 from flyrun.api.runs import Run
 from flyrun.data.table import frames
 from flyrun.errors import ConfigError, StoreError
-from flyrun.fitting import by_weights, finished, loo, weighted_draws
+from flyrun.fitting import engine, finished, loo, weighted_draws
 from flyrun.fitting.rows_posterior import Posterior
 from tests.in_process import flyrun
 
@@ -114,4 +114,4 @@ def test_stored_draws_are_read_as_they_were_sampled(model):
     if model == "softmax":
         frame["y"] = frame["y"].map({1: "one", 2: "two", 3: "three"})
     found = read(frame, fit(frame, "y", model=model))
-    assert np.allclose(found.x, by_weights.draw(found.posterior).x, rtol=1e-8, atol=1e-10)
+    assert np.allclose(found.x, engine.draw(found.posterior).x, rtol=1e-8, atol=1e-10)

@@ -16,7 +16,7 @@ from scipy.special import expit, ndtr
 from flyrun.cli.main import main
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import coefficients
+from flyrun.fitting import stored as files_of_fits
 from flyrun.fitting.predict import overflow, predictions, summary
 from flyrun.models.family import family, names
 from flyrun.paths import conf_dir
@@ -44,7 +44,7 @@ def stored(folder, model, beside=None, sd=1.0):
     read = one.read(a) if auxiliary else a
     even = {"beta": beta} | {other.name: read[..., k] for k, other in enumerate(auxiliary)}
     folder.mkdir(exist_ok=True)
-    coefficients.write_draws(folder / "posterior.nc", even, {}, layout, {})
+    files_of_fits._write_draws(folder / "posterior.nc", even, {}, layout, {}, {})
     told = {"layout": asdict(layout), "link": one.link, "settings": {"model": model}}
     (folder / "fit.json").write_text(json.dumps(told))
     return beta.reshape(-1, *width), read.reshape(CHAINS * LENGTH, -1)

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from flyrun.data.table import frames, loader
-from flyrun.fitting import by_weights, predictive_checks, read_table, table_posterior
+from flyrun.fitting import engine, predictive_checks, question
 from flyrun.fitting.request import Request
-from flyrun.models.family import family
 from flyrun.report import figures
 from flyrun.report.illustrations import predictive
 
@@ -18,12 +17,9 @@ def checked(model, prior_scale=2.5, **columns):
     table = {role: role for role in ("weights", "trials") if role in columns}
     with frames.held(pd.DataFrame(columns)) as name:
         request = Request(name, "y", model=model, table=table, prior_scale=prior_scale)
-        read = read_table.read(request)
-    posterior = table_posterior.posterior_of(
-        read.dataset, family(model), read_table.priors_of(request, read.layout)
-    )
-    made = by_weights.by_weights(read, posterior, by_weights.draw(posterior))
-    return predictive_checks.of(read.dataset, read.layout, model, made.even)
+        asked = question.of(request)
+    made = engine.by_weights(asked, engine.draw(asked.posterior))
+    return predictive_checks.of(asked.dataset, asked.layout, model, made.even)
 
 
 def outside(told):

@@ -8,7 +8,6 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.errors import DataError
-from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan import (
@@ -24,8 +23,8 @@ from flyrun.fitting.scan import (
 from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
+from flyrun.fitting.stored import about as read_fit
 from flyrun.models.family import family
-from flyrun.report.summaries import read_fit
 from flyrun.runner import environment
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -82,7 +81,7 @@ def scan(folder, model="logistic", seed=0, mapper=None, said=None, **settings):
         request,
         found,
         columns,
-        typed_table(request),
+        request.typed_table,
         mapper or in_turn,
         ([] if said is None else said).append,
     )

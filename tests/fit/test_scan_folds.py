@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 
 from flyrun.cli.main import main
 from flyrun.config.schema import schema
-from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import folds, mappers, row_weights, table_files
 from flyrun.fitting.scan.pilot import Inputs
@@ -39,7 +38,7 @@ def folded(folder, model):
 
     found, request = table_files.find(str(folder)), Request(str(folder), "y", model, folds=FOLDS)
     columns, one = table_files.chosen(found, "y", None, (), {}), family(model)
-    made = Scan(Inputs(request, found, columns, typed_table(request), in_turn, lambda line: None), 0)
+    made = Scan(Inputs(request, found, columns, request.typed_table, in_turn, lambda line: None), 0)
     pilot = made.pilot()
     rows = [
         np.concatenate([block.first + np.arange(block.rows) for group in made.groups[a:b] for block in group])

@@ -11,14 +11,13 @@ from flyrun.cli.main import main
 from flyrun.config.schema import schema
 from flyrun.errors import ConfigError
 from flyrun.fitting import level_fits
-from flyrun.fitting.read_table import typed_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.one_look import Split
 from flyrun.fitting.scan.pilot import Inputs
+from flyrun.fitting.stored import about as read_fit
 from flyrun.models.family import family
-from flyrun.report.summaries import read_fit
 from tests.fit.test_scan import against_all_rows, all_rows, move_land_to_folders, scan, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -49,7 +48,7 @@ def by_land(rng, n=2_000, model="logistic", order=False, rare=40):
 def scans(folder, model="logistic", mapper=None, **settings):
     """What a scan of a folder found of each level, and how often it read the files."""
     request = Request(str(folder), "y", model, by="land", **settings)
-    found, options = table_files.find(str(folder)), typed_table(request)
+    found, options = table_files.find(str(folder)), request.typed_table
     columns = table_files.chosen(found, "y", None, ("land",), {})
     mapper = mapper or mappers.Mapper(mappers.in_turn, kept_sums.Kept(folder / "kept"), lambda line: None)
     made = LevelScans(Inputs(request, found, columns, options, mapper, lambda line: None), 0)

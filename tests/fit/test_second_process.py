@@ -1,4 +1,4 @@
-"""A second process of a fit: what it gives is what this one would, and its death costs nothing."""
+"""A copy of a fit's process: what it gives is what this one would, and its death costs nothing."""
 
 import os
 import sys
@@ -9,55 +9,11 @@ import pytest
 from flyrun.config.dataset import Table
 from flyrun.data.table import loader
 from flyrun.errors import StoreError
-from flyrun.fitting import answer, begin, second_process
+from flyrun.fitting import command, second_process
 from flyrun.fitting.request import Clock, Request
-from flyrun.fitting.second_process import SecondProcess, _on_two
-from tests.fit.test_fit import fit
+from flyrun.fitting.second_process import _on_two
 
 HERE = os.getpid()
-
-
-def where(message=""):
-    if message:
-        raise StoreError(message)
-    return os.getpid()
-
-
-def dies():
-    """Ends the process that is not the test's."""
-    if os.getpid() != int(os.environ["FLYRUN_TEST_PID"]):
-        os._exit(9)
-    return os.getpid()
-
-
-@pytest.mark.usefixtures("beside")
-def test_work_is_done_there_and_its_error_comes_back_and_where_it_dies_the_work_is_done_here(monkeypatch):
-    monkeypatch.setenv("FLYRUN_TEST_PID", str(HERE))
-    with SecondProcess() as second:
-        assert second.ask(where) != HERE
-        with pytest.raises(StoreError, match="no room"):
-            second.ask(where, "no room")
-        assert second.ask(where) != HERE
-        assert second.ask(dies) == HERE
-        assert second.ask(where) == HERE
-
-
-def test_with_one_core_there_is_none():
-    with SecondProcess() as second:
-        assert second.ask(where) == HERE
-
-
-def test_a_fit_is_the_same_either_way(tmp_path, monkeypatch, beside, capsys):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    there = fit("diabetes", tmp_path / "a", monkeypatch, "--budget", "620", code=(3,))
-    printed = capsys.readouterr().out
-    monkeypatch.setattr("flyrun.fitting.second_process.cores", lambda: 1)
-    here = fit("diabetes", tmp_path / "b", monkeypatch, "--budget", "620", code=(3,))
-    assert "report.html" in printed
-    assert "intercept" in printed
-    told = [name for name in here if not name.endswith("_s") and "second" not in name]
-    assert there[told].equals(here[told])
 
 
 def slow_square(number):
@@ -117,9 +73,9 @@ def test_of_a_long_file_the_digest_and_reports_come_before_what_draws(long, tmp_
 
     monkeypatch.setattr(loader, "_SETTLED_NS", -1)
     monkeypatch.setattr(loader, "_digest", lambda path: digested.append(path) or "0" * 64)
-    monkeypatch.setattr(begin, "_LONG_TO_READ", 0 if long else 1 << 20)
-    monkeypatch.setattr(begin, "reporting", reporting)
-    monkeypatch.setattr(answer, "fit", lambda *_: loader.fingerprint(Table(path=str(path))))
-    assert begin.fit(Request(str(path), "y"), Clock(), None) == "0" * 64
+    monkeypatch.setattr(command, "_LONG_TO_READ", 0 if long else 1 << 20)
+    monkeypatch.setattr(command, "reporting", reporting)
+    monkeypatch.setattr(command, "_fit", lambda *_: loader.fingerprint(Table(path=str(path))))
+    assert command.fit(Request(str(path), "y"), Clock(), None) == "0" * 64
     assert asked == [(long, int(long))]
     assert len(digested) == 1

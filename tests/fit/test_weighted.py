@@ -8,7 +8,6 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from flyrun.cli.main import main
-from flyrun.fitting import by_weights as engine
 from flyrun.fitting import even_draws, gaussian_noise, hmc_check, hmc_on_rows, mode, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.models.family import family, names
@@ -308,7 +307,7 @@ def test_moments_of_even_draws_are_the_weighted_ones(spread):
 def test_so_many_draws_are_stored_that_enough_of_them_are_effective(tmp_path, monkeypatch):
     """Of 200,000 the first 20,000 were, whatever these were worth."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engine, "_MOST_STORED", 100)
+    monkeypatch.setattr("flyrun.fitting.engine._MOST_STORED", 100)
     rng = np.random.default_rng(0)
     pd.DataFrame({"x": rng.normal(size=60), "n": rng.poisson(2.0, 60)}).to_csv("t.csv", index=False)
     assert main(["fit", "t.csv", "n ~ x", "--model", "poisson"]) == 0

@@ -21,8 +21,9 @@ import pandas as pd
 
 from flyrun.data.table import frames
 from flyrun.errors import FlyrunError
-from flyrun.fitting import by_weights, read_table, table_posterior
+from flyrun.fitting import engine, question
 from flyrun.fitting.request import Budget, Clock, Request
+from flyrun.fitting.scales import own_scales
 from flyrun.models.family import family, names
 from tools.certificate import tempered
 
@@ -108,21 +109,14 @@ def row_of(number: int, seed: int, only: list[str]) -> dict[str, Any]:
     began = time.monotonic()
     with frames.held(frame) as path:
         request = Request(path, "y", model=name, table=settings, budget=Budget(_BUDGET_S))
-        read, clock = read_table.read(request), Clock()
-        posterior = table_posterior.posterior_of(
-            read.dataset, family(name), read_table.priors_of(request, read.layout)
-        )
+        asked = question.of(request)
         try:
-            drawn = by_weights.draw(posterior, spent=clock.spent(request.budget))
-            if drawn.why:
-                made = by_weights.by_hmc(request, read, posterior, drawn, clock)
-            else:
-                made = by_weights.by_weights(read, posterior, drawn)
+            made = engine.answer(asked, Clock().spent(request.budget))
         except FlyrunError as error:
             return row | {"outcome": "refused", "why": str(error)}
         row["seconds"] = time.monotonic() - began
-        known = tempered.sample(posterior)
-        truth = by_weights.own_scales(posterior, known.x, read)
+        known = tempered.sample(asked.posterior)
+        truth = own_scales(asked.posterior, known.x, asked.layout)
     values = np.column_stack([np.reshape(one, (len(known.x), -1)) for one in truth.values()])
     even = np.column_stack([np.reshape(one, (one.shape[0] * one.shape[1], -1)) for one in made.even.values()])
     if made.weighted:

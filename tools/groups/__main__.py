@@ -27,7 +27,7 @@ import pandas as pd
 
 from flyrun.cli.main import main as flyrun
 from flyrun.exit_codes import DONE
-from flyrun.fitting import by_weights
+from flyrun.fitting import engine
 from flyrun.models.family import family
 from flyrun.report.render import View, markdown, number
 from flyrun.runner import environment
@@ -91,10 +91,10 @@ def measured(case: Case, folder: Path) -> dict[str, Any]:
         return run
 
     said, words = io.StringIO(), ["--model", case.family, "--results-dir", str(folder), "--fresh", "--quiet"]
-    both = [(name, timed(name, getattr(by_weights, name))) for name in ("draw_groups", "by_groups")]
+    both = [(name, timed(name, getattr(engine, name))) for name in ("draw_groups", "_by_groups")]
     with contextlib.ExitStack() as stack:
         for name, of in both:
-            stack.enter_context(patch.object(by_weights, name, of))
+            stack.enter_context(patch.object(engine, name, of))
         stack.enter_context(contextlib.redirect_stderr(said))
         stack.enter_context(contextlib.redirect_stdout(said))
         began = time.monotonic()
@@ -111,7 +111,7 @@ def measured(case: Case, folder: Path) -> dict[str, Any]:
         "groups": case.groups,
         "asked": case.asked,
         "draws_s": spent["draw_groups"],
-        "effects_s": spent["by_groups"] - spent["draw_groups"],
+        "effects_s": spent["_by_groups"] - spent["draw_groups"],
         "wall": time.monotonic() - began,
         "draws": draws,
         "effective": effective,

@@ -34,11 +34,11 @@ def run(given: argparse.Namespace) -> int:
 
 def _fits(given: argparse.Namespace) -> list[Path]:
     """The folders of both sides, where both are fits; none where neither is. Raises ConfigError for one."""
-    from flyrun.report.summaries import read_fit  # late: NumPy
+    from flyrun.fitting.stored import is_fit  # late: NumPy
 
     sides, runs_dir = (given.a, given.b), Path(given.results_dir) / "runs"
     folders = [Path(side) if Path(side).is_dir() else runs_dir / side for side in sides]
-    fits = [bool(read_fit(folder)) for folder in folders]
+    fits = [is_fit(folder) for folder in folders]
     if any(fits) and not all(fits):
         other, fit = sides[fits.index(False)], sides[fits.index(True)]
         raise ConfigError(f"{other}: is no fit, as {fit} is; name two fits")

@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
         if request.check:
             return _check(request, screen)
         clock = Clock()
-        from flyrun.fitting.begin import fit  # late: errors in the words come at once
+        from flyrun.fitting.command import fit  # late: errors in the words come at once
 
         code = fit(request, clock, screen)
     except Exception as error:
@@ -51,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _check(request: Request, screen: "Screen") -> int:
     """Say what the columns are taken for, and fit nothing."""
-    from flyrun.fitting.read_table import look  # late: NumPy
+    from flyrun.fitting.question import look  # late: NumPy
     from flyrun.runner import progress  # late: rich
 
     for line in look(request):
@@ -99,8 +99,6 @@ def parse(words: Sequence[str]) -> Request:
         target, table, groups = merged(given.formula, table)
     if given.by is not None and given.check:
         raise ConfigError("--by: --check looks at all rows together; leave one of the two out")
-    if groups and given.settings:
-        raise ConfigError(f"{given.settings[0]}: no chains are run with {groups[0]}; leave settings out")
     same = (
         "file",
         "model",
@@ -282,5 +280,5 @@ _takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
 _takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))
 VERB.takes("--quiet", action="store_true", help="print only errors and the table's path")
 VERB.takes("--json", action="store_true", help="print events for machines, one JSON object a line")
-VERB.takes("--fresh", action="store_true", help="begin again; without it chains go on from where they are")
-VERB.takes_settings("any setting of an arm, as sampler.n_steps=8 or dataset.standardize=false")
+VERB.takes("--fresh", action="store_true", help="replace what another fit left in the folder")
+VERB.takes_settings("settings, as dataset.standardize=false or executor=dask")

@@ -9,7 +9,7 @@ from flyrun.runner.store import find_run
 
 def run(given: argparse.Namespace) -> int:
     """Build and show a run's report, or one of several runs together."""
-    from flyrun.report import build as reports  # late
+    from flyrun.fitting import stored  # late
     from flyrun.report.merge import build_of_several  # late
     from flyrun.report.render import screen  # late, as below: help and Tab need no pandas
 
@@ -24,8 +24,14 @@ def run(given: argparse.Namespace) -> int:
     if len(folders) > 1:
         default = given.results_dir / "runs" / "+".join(folder.name for folder in folders)
         build_of_several(folders, given.out or default, console)
+    elif stored.is_fit(folders[0]):
+        from flyrun.fitting import page  # late
+
+        page.build(folders[0], console)
     else:
-        reports.build(folders[0], console)
+        from flyrun.report import build  # late
+
+        build.build(folders[0], console)
     return 0
 
 

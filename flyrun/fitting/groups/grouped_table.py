@@ -1,22 +1,25 @@
 """A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from flyrun.config.dataset import Table
 from flyrun.config.schema import quoted
+from flyrun.data.dataset import Dataset
 from flyrun.data.table import pieces
 from flyrun.data.table.columns import MOST_LEVELS, usable
-from flyrun.data.table.layout import Column
+from flyrun.data.table.layout import Column, Layout
 from flyrun.data.table.new_rows import words
 from flyrun.errors import ConfigError
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import scales, stored_effects
 from flyrun.fitting.groups.crossed import CrossedPosterior
-from flyrun.fitting.read_table import ReadTable
 from flyrun.fitting.rows_posterior import Posterior, Rows
 
 _MOST_CROSSED = 300  # levels of the smaller of two factors
@@ -130,10 +133,12 @@ class OfTable(CrossedPosterior):
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
 
 
-def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTable:
+def posterior_of(
+    table: Table, dataset: Dataset, layout: Layout, one: Posterior, bars: tuple[Bar, ...]
+) -> OfTable:
     """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
-    bar, layout = bars[0], read.layout
-    second = _crossed(read, one, bars) if len(bars) > 1 else None
+    bar, codes = bars[0], partial(_codes, table, layout)
+    second = _crossed(codes, one, bars) if len(bars) > 1 else None
     if second is not None:
         bar = second.first
     if one.family.name not in FAMILIES:
@@ -142,15 +147,15 @@ def posterior_of(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> OfTa
     column = next((each for each in layout.features if each.name == bar.slope), None)
     if bar.slope is not None and (column is None or column.levels is not None):
         raise ConfigError(f"{bar}: write {bar.slope}, a column of numbers, among the terms too")
-    names, code = _codes(read, bar)
+    names, code = codes(bar)
     if len(names) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {names[0]}; leave the group out")
     order = np.argsort(code, kind="stable")
     rows, features = one.rows, np.asarray(one.rows.features)[order]
     target = rows.target[order]
     offset = rows.offset[order] if np.ndim(rows.offset) else rows.offset
-    if read.dataset.folded:  # features stand times the sign of the target: effects do not
-        sign = np.asarray(read.dataset.target)[order]
+    if dataset.folded:  # features stand times the sign of the target: effects do not
+        sign = np.asarray(dataset.target)[order]
         features = features * sign[:, None].astype(features.dtype)
         target, offset = (sign > 0).astype(np.float64), offset * sign if np.ndim(offset) else offset
     others = (value[order] if np.ndim(value) else value for value in (rows.trials, rows.weights))
@@ -187,7 +192,9 @@ class _Crossed(NamedTuple):
     code: np.ndarray
 
 
-def _crossed(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> _Crossed:
+def _crossed(
+    codes_of: Callable[[Bar], tuple[list[str], np.ndarray]], one: Posterior, bars: tuple[Bar, ...]
+) -> _Crossed:
     """Of two factors that of fewer levels. Raises ConfigError for what is not fitted."""
     a, b, *more = bars
     if more:
@@ -195,7 +202,7 @@ def _crossed(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> _Crossed
             f"{more[0]}: at most two groups are fitted; leave one out, or write C({quoted(more[0].group)}) "
             f"instead, which may have {MOST_LEVELS} levels"
         )
-    codes = {bar: _codes(read, bar) for bar in (a, b)}
+    codes = {bar: codes_of(bar) for bar in (a, b)}
     few, many = sorted((a, b), key=lambda bar: (bar.slope is not None, len(codes[bar][0])))
     levels, code = codes[few]
     said, pairs = f"{a} and {b}", len(levels) * len(codes[many][0])
@@ -212,9 +219,9 @@ def _crossed(read: ReadTable, one: Posterior, bars: tuple[Bar, ...]) -> _Crossed
     return _Crossed(many, few, tuple(levels), code)
 
 
-def _codes(read: ReadTable, bar: Bar) -> tuple[list[str], np.ndarray]:
+def _codes(options: Table, layout: Layout, bar: Bar) -> tuple[list[str], np.ndarray]:
     """The levels of a group in order, and each row's, (N,)."""
-    layout, options, path = read.layout, read.table, Path(str(read.table.path)).expanduser()
+    path = Path(str(options.path)).expanduser()
     if bar.group not in (known := pieces.names(path, options)):
         raise ConfigError(f"{bar}: {bar.group} is no column of the table; it has {', '.join(known[:12])}")
     used = [one.name for one in (*layout.columns, *layout.beside.values(), layout.target)]

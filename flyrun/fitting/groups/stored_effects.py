@@ -24,6 +24,8 @@ STORED = "groups"  # of the file of draws
 NEW_GROUPS = ("refuse", "draw", "zero")
 _SHOWN = 10  # levels that a report shows
 INTERVAL = (0.03, 0.97)
+#: of groups.csv: a level's effect in a row, low and high the ends of its 94 % interval
+COLUMNS = ("group", "level", "effect", "mean", "sd", "low", "high", "rows", "shrinkage")
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,19 @@ class Effects:
         axes = {"level": self.levels, "draw": self.draws, "effect": self.names}
         return axes, {"rows": self.rows, "effects": self.values}
 
-    def shown(self) -> dict[str, Any]:
-        """What a report shows: a row a level and effect, of many levels those of the lowest and highest."""
+    def rows_of_levels(self) -> pd.DataFrame:
+        """`table` without an index: group, level, effect, mean, sd, low, high, rows, shrinkage."""
         table = self.table()
         table.index = table.index.set_names(["level", "effect"][: table.index.nlevels])
-        table = table.reset_index()
-        first = table if len(self.names) == 1 else table[table["effect"] == self.names[0]]
+        table = table.reset_index().assign(group=self.bar.group)
+        if "effect" not in table:
+            table["effect"] = self.names[0]
+        return table.rename(columns={"q03": "low", "q97": "high"})[list(COLUMNS)]
+
+    def shown(self) -> dict[str, Any]:
+        """What a report shows: a row a level and effect, of many levels those of the lowest and highest."""
+        table = self.rows_of_levels()
+        first = table[table["effect"] == self.names[0]]
         order = first.sort_values("mean", kind="stable")["level"].tolist()
         ends = [*order[: _SHOWN // 2], *order[len(order) - _SHOWN // 2 :]]
         kept = order if len(order) <= _SHOWN else ends
@@ -109,7 +118,8 @@ class Effects:
         table = table[table["level"].isin(kept)]
         table = table.assign(place=table["level"].map(place)).sort_values("place", kind="stable")
         rows = table.drop(columns="place").to_dict("records")
-        return {"group": self.bar.group, "levels": len(self.levels), "shown": len(kept), "rows": rows}
+        about = {"group": self.bar.group, "effects": self.names, "levels": len(self.levels)}
+        return about | {"shown": len(kept), "rows": rows}
 
     def table(self) -> pd.DataFrame:
         """A row a level and effect: rows, mean, sd, ends of the 94 % interval, and shrinkage.

@@ -11,8 +11,10 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.fitting import by_weights, level_fits, ratios, read_table
+from flyrun.errors import ConfigError, FlyrunError, factoring
+from flyrun.fitting import engine, level_fits, lines, question, ratios
+from flyrun.fitting.engine import Answer
+from flyrun.fitting.question import Question
 from flyrun.fitting.request import Request, TypedTable, dashed
 from flyrun.fitting.scan import kept_sums, mappers, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
@@ -48,7 +50,7 @@ def _too_large(file: str) -> bool:
 
 def _dask(request: Request) -> Dask | None:
     """The cluster that is asked for."""
-    typed = {one.key: one.value for one in read_table.typed_words(request)}
+    typed = {key: one.value for key, one in request.typed.items()}
     if typed.get("executor", "dask" if typed.get("executor.address") else None) != "dask":
         return None
     own: dict[str, Any] = {}
@@ -60,11 +62,9 @@ def _dask(request: Request) -> Dask | None:
     return build("executor", {"name": "dask", **own})  # type: ignore[return-value]
 
 
-Made = tuple[read_table.ReadTable, Any, by_weights.Answer, list[str]]
-
-
-def answer(request: Request, console: Any) -> Made:
-    """The table, posterior, answer and lines that tell of it. FlyrunError in one line."""
+@factoring()
+def answer(request: Request, console: Any) -> Answer:
+    """The answer of one scan. FlyrunError in one line."""
     found, table, columns = _asked(request)
     say = progress.display(console, 0).say
     with _mapper(request, found, len(columns), console) as mapper:
@@ -73,12 +73,14 @@ def answer(request: Request, console: Any) -> Made:
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         task, one = _model(request, table, pilot.y)
-        read = _to_replace(request, table, found, task, one)
+        table = replace(table, task=task, sha256=found.digest)
+        question.refuse_to_replace(request, table, one)
         made = scan.run(pilot, scan.encoding(pilot, task, one), one)
-    return _told(request, found, read, made, _counts(found, made, mapper, len(pilot.y)), one)
+    return _answered(request, found, table, made, _counts(found, made, mapper, len(pilot.y)))
 
 
-def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[str, Made | FlyrunError]]:
+@factoring()
+def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[str, Answer | FlyrunError]]:
     """Requests and answers, or why there is none, of the levels of a column, by one scan."""
     found, table, columns = _asked(request)
     say, by = progress.display(console, 0).say, str(request.by)
@@ -89,19 +91,20 @@ def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[st
         say(f"{len(scans.levels):,} levels of {by}{lost}")
         y = scans.pilot()
         task, one = _model(request, table, y)
-        own, read = level_fits.requests(request, scans.names), {}
+        own, tables = level_fits.requests(request, scans.names), {}
         for level in scans.open:
-            only = replace(table, where=level_fits.where(request, level))
-            read[level] = _to_replace(own[level], only, found, task, one)
+            where = level_fits.where(request, level)
+            tables[level] = replace(table, where=where, task=task, sha256=found.digest)
+            question.refuse_to_replace(own[level], tables[level], one)
         made = scans.run(task, one)
-    told = dict[str, Made | FlyrunError]()
+    told = dict[str, Answer | FlyrunError]()
     for level, one_of_them in made.items():
         if isinstance(one_of_them, FlyrunError):
             told[level] = one_of_them
         else:
             whole = replace(one_of_them, rows_read=scans.rows_read)
             counts = _counts(found, whole, mapper, len(y)) | {"level": level, "levels": len(scans.levels)}
-            told[level] = _told(own[level], found, read[level], whole, counts, one)
+            told[level] = _answered(own[level], found, tables[level], whole, counts)
     times = scans.rows_read / found.rows
     count = sum(not isinstance(one, FlyrunError) for one in told.values())
     say(f"read {times:.2f} times, {count:,} posteriors; {mapper.seconds:,.0f} CPU-seconds")
@@ -111,7 +114,7 @@ def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[st
 def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
-    found, table = table_files.find(request.file), read_table.typed_table(request)
+    found, table = table_files.find(request.file), request.typed_table
     drop, features = table.drop, table.features
     if table.formula is not None:
         table, features = _of_formula(found, table)
@@ -138,39 +141,26 @@ def _of_formula(found: table_files.Shards, table: TypedTable) -> tuple[TypedTabl
     return replace(table, categorical=own), read.columns
 
 
-def _to_replace(
-    request: Request, table: TypedTable, found: table_files.Shards, task: str, one: Family
-) -> read_table.ReadTable:
-    """The table of a fit whose folder may be written. ConfigError where other results are there."""
-    read = read_table.ReadTable(replace(table, task=task, sha256=found.digest), None, None)  # type: ignore[arg-type]
-    if not request.fresh:
-        settings = read_table.settings_of(request, read, one.name)
-        read_table.refuse_to_replace(read_table.folder_of(request), settings)
-    return read
-
-
-def _told(
-    request: Request,
-    found: table_files.Shards,
-    read: read_table.ReadTable,
-    made: Found,
-    counts: dict[str, Any],
-    one: Family,
-) -> Made:
-    """As `answer`; counts: as of `_counts`."""
-    read = read._replace(layout=replace(made.layout, row_numbers=table_files.left_out(found, read.table)))
-    own = by_weights.by_weights(read, made.posterior, made.answer.found)
-    told = replace(own, how=_how(made), scan=counts)
-    lines = [*_lines(request, found, made, one.words), *read_table.left_out(read.layout)]
-    lines += [*_moved(made, counts), *_foretold(counts)]
-    return read, made.posterior, told, lines
+def _answered(
+    request: Request, found: table_files.Shards, table: TypedTable, made: Found, counts: dict[str, Any]
+) -> Answer:
+    """The answer of what a scan found. counts: as of `_counts`."""
+    layout = replace(made.layout, row_numbers=table_files.left_out(found, table))
+    about = [
+        *_lines(request, found, made),
+        *lines.left_out(layout),
+        *_moved(made, counts),
+        *_foretold(counts),
+    ]
+    own = engine.by_weights(Question(request, table, layout, made.posterior, about), made.answer.found)
+    return replace(own, how=_how(made), scan=counts)
 
 
 @contextlib.contextmanager
 def _mapper(
     request: Request, found: table_files.Shards, columns: int, console: Any
 ) -> Iterator[mappers.Mapper]:
-    kept = kept_sums.Kept(read_table.folder_of(request) / "scan")
+    kept = kept_sums.Kept(request.folder / "scan")
     say, show = progress.display(console, 0).say, partial(progress.counted, console)
     if request.fresh:
         kept.clear()
@@ -196,10 +186,9 @@ def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
     return dask_mapper.on_dask(settings, workers, say)
 
 
-def _model(request: Request, table: TypedTable, y: Any) -> tuple[str, Family]:
+def _model(request: Request, table: TypedTable, y: Any) -> tuple[Any, Family]:
     """The model that was asked for and its target's task; of two values the usual one."""
-    typed = next((str(one.value) for one in read_table.typed_words(request) if one.key == "model"), None)
-    model = request.model or typed
+    model = request.model_asked
     if model is None and "trials" in request.table:
         model = "binomial"
     if model is None and len(table.order_of(request.target)) > 2:
@@ -218,7 +207,7 @@ def _model(request: Request, table: TypedTable, y: Any) -> tuple[str, Family]:
     return task, one
 
 
-def _refuse_beside(table: read_table.TypedTable, task: str, one: Family) -> None:
+def _refuse_beside(table: TypedTable, task: str, one: Family) -> None:
     """ConfigError for a column beside the features that a model does not take."""
     if (task == "successes") != (table.trials is not None):
         mend = (
@@ -256,16 +245,16 @@ def _refuse_options(request: Request) -> None:
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"
             )
-    for one in read_table.typed_words(request):
+    for one in request.typed.values():
         if one.key != "model" and one.group != "executor" and one.key != "executor":
             raise ConfigError(f"{one.text}: is not for a scan of many files; leave it out")
 
 
-def _lines(request: Request, found: table_files.Shards, made: Found, words: str) -> list[str]:
+def _lines(request: Request, found: table_files.Shards, made: Found) -> list[str]:
     """What was read and what is fitted to it."""
     layout, target = made.layout, made.layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
-    model = f"{words} of {target.name}"
+    model = f"{made.posterior.family.words} of {target.name}"
     if layout.task == "binary":
         against, one = target.levels or []
         model += f" = {one} ({int(made.counts[max(made.counts)]):,} rows) against {against}"
@@ -362,7 +351,7 @@ def _how(made: Found) -> str:
     if weighted.independent:
         return f"{len(weighted.x):,} independent draws in closed form"
     if not own.travelled:
-        return by_weights.how(made.posterior, weighted)
+        return engine.how(made.posterior, weighted)
     mean, covariance = weighted.moments()
     moved = np.abs(mean - weighted.x.mean(axis=0)) / np.sqrt(np.diag(covariance))
     return (

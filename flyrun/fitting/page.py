@@ -1,59 +1,86 @@
-"""The report of `flyrun fit`: a table with a row per coefficient, from the run's fit.json."""
+"""The page of a fit: a table with a row per coefficient, what to know first, and figures."""
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
-from flyrun.report import words
+import pandas as pd
+from rich.console import Console
+
+from flyrun import files
+from flyrun.fitting import page_figures, stored
+from flyrun.fitting.page_figures import UNITS, effect_per
+from flyrun.report import document, figures, words
 from flyrun.report.arms import Run
-from flyrun.report.gaussian_caveats import about_a_gaussian
-from flyrun.report.metrics import Metric, table
+from flyrun.report.metrics import Metric, Row, table
 from flyrun.report.render import NOTHING, View, spec
-from flyrun.report.section import Row, Section
-from flyrun.report.sections.arms import unfinished
+from flyrun.runner.store import read_run
 
-#: what coefficients add up to, by the scale on which they do
-UNITS = {
-    "identity": "units of the target",
-    "log": "logs of the target's mean",
-    "logit": "log odds",
-    "probit": "units of the probit scale",
-}
 _MOST_FILES = 12  # that are named
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
 
+#: what fit.json holds
+Fit = dict[str, Any]
 
-def views(rows: list[Row]) -> list[View]:
-    """The coefficients as people read them, a table for each class."""
+
+def build(
+    folder: Path, console: Console | None = None, each: Callable[..., Iterable] = map
+) -> document.Document:
+    """Write a fit's report and tables, and print these when a console is given. each: `map` of figures.
+
+    Raises ConfigError where the folder holds no fit, StoreError where it cannot be written.
+    """
+    fit, run = stored.about(folder), Run(read_run(folder), (), "")
+    rows = fit["coefficients"]
+    frame = pd.DataFrame(rows, columns=_columns(rows), dtype=object)
+    with files.writing(folder):
+        drawn, left_out, _ = figures.drawn(page_figures.of(fit, run.info["title"]), folder, each)
+        text = document.compose(
+            run,
+            lead=_lead(fit),
+            views=views(fit),
+            caveats=[*_caveats(fit), *left_out],
+            legend=_legend(fit),
+            figures=drawn,
+        )
+        texts = {
+            "table.csv": frame.to_csv(index=False),
+            "table.json": document.as_json(run, frame, text),
+            "report.md": document.as_markdown(text),
+            "report.html": document.as_html(text),
+        }
+        for name, content in texts.items():
+            files.write_text(folder / name, content)
+    if console is not None:
+        document.show(text, folder, console)
+    return text
+
+
+def views(fit: Fit) -> list[View]:
+    """The coefficients as people read them, a table for each class; and groups' effects, one a factor."""
     classes: dict[str, list[Row]] = {}
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        if isinstance(group := row.get("group"), str):
-            groups.setdefault(group, []).append(row)
-        else:
-            classes.setdefault(str(row["class"]), []).append(row)
-    return [
+    for row in fit["coefficients"]:
+        classes.setdefault(str(row["class"]), []).append(row)
+    tables = [
         table(f"Coefficients of {name}" if name else "Coefficients", _SHOWN, own, _COEFFICIENT)
         for name, own in classes.items()
-    ] + [table(f"Effects of {name}", _EFFECTS, own, _LEVEL) for name, own in groups.items()]
+    ]
+    for one in fit.get("groups", ()):
+        shown = _EFFECTS if len(one["effects"]) > 1 else _EFFECTS[1:]
+        tables.append(table(f"Effects of {one['group']}", shown, one["rows"], _LEVEL))
+    return tables
 
 
-def caveats(run: Run) -> list[str]:
+def _caveats(fit: Fit) -> list[str]:
     """What a reader must know first; empty when the chains agree and the data speak."""
-    fit, rows, lines = run.info["fit"], _rows(run), []
-    for arm in run.arms:
-        lines += unfinished(run, arm)
-        if arm.fact("exact") is False:
-            lines.append("this sampler is biased: its draws do not follow the posterior exactly.")
-    lines += [f"{text}." for text in fit.get("caveats", [])] + _unlike(fit, rows)
-    for arm in run.arms:
-        accepted = [info.get("means", {}).get("accepted", 1.0) for info in arm.infos]
-        lines += about_a_gaussian(arm, [row["rhat"] for row in rows], accepted)
-    lines += _prior_like(rows)
+    rows = fit["coefficients"]
+    lines = [f"{text}." for text in fit["caveats"]] + _unlike(fit, rows) + _prior_like(rows)
     return _sentences(fit, lines)
 
 
-def _unlike(fit: Row, rows: list[Row]) -> list[str]:
+def _unlike(fit: Fit, rows: list[Row]) -> list[str]:
     """That chains do not agree."""
     unlike = [row for row in rows if not (row.get("rhat", 1.0) < 1.01 and row.get("ess_bulk", 400) >= 400)]
     if not unlike or fit["chains"] < 2:
@@ -66,15 +93,14 @@ def _unlike(fit: Row, rows: list[Row]) -> list[str]:
     ]
 
 
-def lead(run: Run) -> list[str]:
+def _lead(fit: Fit) -> list[str]:
     """What was fitted to what, and how the draws came about, a line each."""
-    fit = run.info["fit"]
     lines: list[str] = [*fit["lines"], fit["how"]]
     first, *others = lines
     return [f"{first}.", *_sentences(fit, [f"{line}." for line in others])]
 
 
-def _sentences(fit: Row, lines: list[str]) -> list[str]:
+def _sentences(fit: Fit, lines: list[str]) -> list[str]:
     """The lines with a capital first, but where they begin with a name of the table's."""
     layout = fit.get("layout", {})
     columns = [one for key in ("features", "sources") for one in layout.get(key, ())]
@@ -110,42 +136,27 @@ fit.json has{% endif %}.
 {% endif %}
 posterior.nc holds the draws of these coefficients (beta){% if not chains %}: in `weighted`
 with weights, in `posterior` of even weight by systematic resampling of these{% endif %}. table.csv is this
-table, with effects' intervals.
+table, with effects' intervals{% if groups %}; groups.csv has all groups{% endif %}.
 """
 
 
-def legend(run: Run) -> list[str]:
+def _legend(fit: Fit) -> list[str]:
     """What the columns mean."""
-    unit = UNITS[run.info["fit"]["link"]]
-    regression, chains = run.info["fit"]["link"] == "identity", run.info["fit"]["chains"]
-    about = run.info["fit"]
     more = {
-        "files": about.get("scan", {}).get("files", []),
+        "files": fit["scan"].get("files", []),
         "most": _MOST_FILES,
-        "groups": about.get("groups", []),
-        "ratio": next((one.head for one in _RATIOS if any(one.name in row for row in _rows(run))), ""),
-        "per": effect_per(run),
+        "groups": fit.get("groups", []),
+        "ratio": next((one.head for one in _RATIOS if _has(fit["coefficients"], one)), ""),
+        "per": effect_per(fit),
     }
-    return words.lines(_LEGEND, unit=unit, regression=regression, chains=chains, **more)
+    return words.lines(
+        _LEGEND, unit=UNITS[fit["link"]], regression=fit["link"] == "identity", chains=fit["chains"], **more
+    )
 
 
-def effect_per(run: Run) -> str:
-    """What a number column changes by for an effect: its sd, or a unit."""
-    return "sd" if run.info["fit"]["standardize"] else "unit"
-
-
-def _rows(run: Run) -> list[Row]:
-    return run.info["fit"]["coefficients"]
-
-
-def _all_rows(run: Run) -> list[Row]:
-    """The coefficients, and the groups that are shown."""
-    more = [
-        {**row, "class": "", "coefficient": row["level"], "group": one["group"], "of": row.get("effect")}
-        for one in run.info["fit"].get("groups", [])
-        for row in one["rows"]
-    ]
-    return [*_rows(run), *more]
+def _has(rows: list[Row], metric: Metric) -> bool:
+    """Whether a row has this number."""
+    return any(metric.name in row for row in rows)
 
 
 def _label(row: Row) -> str:
@@ -217,29 +228,19 @@ _RATIOS = [
     for name, head in (("odds_ratio", "odds ratio"), ("rate_ratio", "rate ratio"), ("ratio", "ratio"))
 ]
 _SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
-_LEVEL = Metric("coefficient", "group", text=lambda row: str(row["coefficient"]))
-_EFFECT = Metric("of", "of", text=lambda row: row["of"] if isinstance(row["of"], str) else NOTHING)
-_OF_GROUPS = [
-    Metric("group"),
-    Metric("of"),
+_LEVEL = Metric("level", "group", text=lambda row: str(row["level"]))
+_EFFECTS = [
+    Metric("effect", "of", text=lambda row: str(row["effect"])),
     Metric("rows", "rows", text=lambda row: spec(row["rows"], ",.0f")),
+    *_COLUMNS[:2],
+    Metric("low", "3 %", text=_scaled("low")),
+    Metric("high", "97 %", text=_scaled("high")),
     Metric("shrinkage", "shrinkage", text=lambda row: spec(row["shrinkage"], ".2f")),
 ]
-_EFFECTS = [_EFFECT, _OF_GROUPS[2], *_COLUMNS[:4], _OF_GROUPS[3]]
 METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]
 
 
-def _metrics(run: Run) -> list[Metric]:
-    """Columns of table.csv."""
-    asked = [one.name for one in _RATIOS if any(one.name in row for row in _rows(run))]
-    ratios = [Metric(f"{name}{end}") for name in asked for end in ("", "_q03", "_q97")]
-    return METRICS + ratios + (_OF_GROUPS if run.info["fit"].get("groups") else [])
-
-
-# The chains' ESS and costs are means to an end here; how they ran is still drawn.
-SECTION = Section(
-    "coefficients", metrics=_metrics,
-    only="fit", table=_all_rows, views=views, lead=lead,
-    legend=legend, caveats=caveats, replaces=("arms", "paper", "ess", "cost", "accuracy"),
-    alone=True,
-)  # fmt: skip
+def _columns(rows: list[Row]) -> list[str]:
+    """Those of table.csv."""
+    asked = [one.name for one in _RATIOS if _has(rows, one)]
+    return [one.name for one in METRICS] + [f"{name}{end}" for name in asked for end in ("", "_q03", "_q97")]

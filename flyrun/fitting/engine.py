@@ -1,0 +1,238 @@
+"""A question to its answer: weighted draws or, where these are refused, HMC on all rows.
+
+It knows no screen and no file.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from flyrun.config.schema import listing
+from flyrun.diagnostics import ess
+from flyrun.errors import ConfigError, factoring
+from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, sound, weighted_draws
+from flyrun.fitting.groups.draw import draw as draw_groups
+from flyrun.fitting.groups.grouped_table import OfTable, remedy
+from flyrun.fitting.groups.stored_effects import Effects
+from flyrun.fitting.proposal import Several
+from flyrun.fitting.question import Question
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scales import contrasts, own_scales
+from flyrun.threads import one_blas_thread
+
+_SEED = 0
+_FIRST = 500  # iterations a chain of the first round
+_VARIANCE = 0.06  # relative error of a variance where there are several modes, at most
+_FEWEST_DRAWS = 20  # of a chain, of which anything can be said
+_MOST_STORED = 20_000  # weighted draws
+_MOST_ITERATIONS = 100_000
+_EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
+_ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a slope too fewer
+_FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a fit found. even: draws of even weight, (C, T, ...), by name; weighted: those with weights.
+
+    rows: a row a coefficient and auxiliary number, as of coefficients.py.
+
+    chains: how many there are to compare; 0 of weighted draws. doubt: why the answer is not to be trusted
+    yet; "" where it is.
+    scan: of many files, what was read and moved.
+    groups: their effects, a factor each.
+    """
+
+    question: Question
+    how: str
+    rows: list[dict[str, Any]]
+    even: dict[str, np.ndarray]
+    weighted: dict[str, np.ndarray]
+    chains: int
+    doubt: str
+    caveats: list[str]
+    scan: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[Effects, ...] = ()
+
+
+def answer(
+    question: Question,
+    spent: Callable[[], bool] = weighted_draws.never,
+    say: Callable[[str], None] = lambda line: None,
+    seed: int = _SEED,
+) -> Answer:
+    """The posterior of a table in memory. spent: whether the time is up, as of Clock; say: takes a line.
+
+    Raises FlyrunError, in one line, where nothing that can be written answers.
+    """
+    posterior = question.posterior
+    with factoring(question.table.standardize):
+        if isinstance(posterior, OfTable):
+            return _by_groups(question, posterior, spent, seed)
+        drawn = draw(posterior, seed, spent)
+        if not drawn.why:
+            return by_weights(question, drawn)
+        say(f"weighted draws are not used, because {drawn.why}: chains are run instead")
+        return _by_hmc(question, drawn, spent, seed)
+
+
+def draw(
+    posterior: Posterior, seed: int = _SEED, spent: Callable[[], bool] = weighted_draws.never
+) -> weighted_draws.Weighted:
+    """Weighted draws; their `why` says why they are not to be used, if they are not. spent: as of Clock."""
+    with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
+        return weighted_draws.fit(posterior, seed, spent)
+
+
+def by_weights(question: Question, drawn: weighted_draws.Weighted) -> Answer:
+    """The answer of weighted draws that are to be used. FlyrunError where they can be of no posterior."""
+    return _of_even(question, drawn, _even(drawn))
+
+
+def _even(drawn: weighted_draws.Weighted) -> np.ndarray:
+    """Which of the weighted draws, (C, T), those of even weight are."""
+    return even_draws.resampled(drawn.weights, np.random.default_rng(_SEED + 1))
+
+
+def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarray) -> Answer:
+    """As `by_weights`; even: as of `_even`."""
+    posterior, layout = question.posterior, question.layout
+    sound.refuse_unsound(posterior, layout.names, drawn.x, drawn.weights)
+    draws = own_scales(posterior, drawn.x, layout)
+    rows = coefficients.summarise_weighted(draws, drawn.weights, layout)
+    # any of them stand for all, as long as enough of these are effective
+    most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
+    kept = {name: values[:most] for name, values in draws.items()} | {"log_weight": drawn.log_weight[:most]}
+    if (drawn.sign < 0).any():
+        kept["sign"] = drawn.sign[:most].astype(np.int8)
+    weights = drawn.weights[:most]
+    sound.refuse_few(float(weights.sum() ** 2 / (weights**2).sum()), "weighted")
+    sound.refuse_few(even_draws.effective(even), "even")
+    doubt = drawn.unchecked and f"{drawn.unchecked}; a longer --budget checks them"
+    return Answer(
+        question,
+        how(posterior, drawn),
+        rows,
+        {name: values[even] for name, values in draws.items()},
+        {} if drawn.independent else kept,
+        0,
+        doubt,
+        [*filter(None, [doubt]), *_caveats(question, *drawn.moments())],
+    )
+
+
+def _by_groups(question: Question, posterior: OfTable, spent: Callable[[], bool], seed: int) -> Answer:
+    """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
+    with one_blas_thread():  # as above
+        drawn = draw_groups(posterior, seed, spent)
+    if drawn.weighted.why:
+        raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
+    even = _even(drawn.weighted)
+    made = _of_even(question, drawn.weighted, even)
+    cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
+    most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
+    count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, even.size)
+    which = np.arange(count) * even.size // count
+    with one_blas_thread():
+        effects = posterior.effects_of(drawn.weighted.x[even.ravel()[which]], which, seed + 3)
+    return replace(made, how=f"{made.how}; {drawn.words}", groups=effects)
+
+
+def _by_hmc(
+    question: Question, refused: weighted_draws.Weighted, spent: Callable[[], bool], seed: int
+) -> Answer:
+    """The answer of chains on all rows, which go on until they agree or the budget ends.
+
+    ConfigError where the budget leaves no time for a draw, FlyrunError for draws of no posterior.
+    """
+    posterior, layout, budget = question.posterior, question.layout, question.request.budget
+    most = min(budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
+    centres = refused.proposal.centre[None] if refused.modes is None else refused.modes.centres
+    count, length = max(hmc_on_rows.CHAINS, len(centres)), min(_FIRST, most)
+    x = np.empty((count, 0, posterior.size))
+    with one_blas_thread():
+        rng = np.random.default_rng(seed + 2)
+        chains = hmc_on_rows.Sampler(
+            posterior, centres, refused.proposal.root, rng, count, spent=spent, several=refused.modes
+        )
+        while True:
+            x = np.concatenate([x, chains.draw(length)], axis=1)
+            if x.shape[1] < _FEWEST_DRAWS:
+                raise ConfigError(
+                    f"--budget {budget}: ended before chains made {_FEWEST_DRAWS} draws each, which "
+                    f"are needed because {refused.why}; give a longer --budget"
+                )
+            even = own_scales(posterior, x, layout)
+            rows = coefficients.summarise_chains(even, layout)
+            agreed = coefficients.agreed(rows) and (refused.modes is None or _settled(refused.modes, x))
+            length = min(x.shape[1], most - x.shape[1])
+            if agreed or length < 1 or spent():
+                break
+    flat = x.reshape(-1, posterior.size)
+    sound.refuse_unsound(posterior, layout.names, flat)
+    caveats = _caveats(question, flat.mean(axis=0), np.cov(flat.T))
+    doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
+    if refused.modes is not None:
+        caveats.insert(0, _by_mode(layout.names, refused.modes, flat, even["beta"].reshape(len(flat), -1)))
+        if doubt:
+            doubt = (
+                "the chains have not passed between the posterior's modes often enough to tell their shares"
+            )
+            caveats.insert(1, doubt)
+    how = f"{count} chains of {x.shape[1]:,} draws by Hamiltonian Monte Carlo on all rows"
+    how += "" if refused.modes is None else f", with jumps between {len(centres)} modes"
+    return Answer(question, f"{how}, because {refused.why}", rows, even, {}, count, doubt, caveats)
+
+
+def _settled(modes: Several, x: np.ndarray) -> bool:
+    """Whether chains' draws x (C, T, P) connect all modes and tell each variance, rare ones' part too."""
+    away = (x - x.mean(axis=(0, 1))) ** 2
+    relative = away.std(axis=(0, 1)) / away.mean(axis=(0, 1))
+    worth = ess.summary(x, wanted=("square",)).square
+    return modes.connected(x) and bool((relative**2 < _VARIANCE**2 * worth).all())
+
+
+def _by_mode(names: list[str], modes: Several, x: np.ndarray, beta: np.ndarray) -> str:
+    """That a posterior has several modes, by draws x (S, P) and coefficients (S, D) of these."""
+    near = modes.nearest(x)
+    share = np.bincount(near, minlength=len(modes.parts)) / len(x)
+    means = np.array([beta[near == k].mean(axis=0) for k in np.flatnonzero(share)])
+    most = int((np.ptp(means, axis=0) / beta.std(axis=0)).argmax())
+    name, shares = names[most], share[share > 0]
+    each = listing(f"{means[k, most]:.3g} ({100 * part:.2g} %)" for k, part in enumerate(shares))
+    return f"the posterior has several modes, which a mean does not show: {name} is about {each}"
+
+
+def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> list[str]:
+    """What the table says little of, by the curvature that the draws have."""
+    posterior = question.posterior
+    width, several, n = posterior.width, posterior.linear, posterior.n_coefficients
+    prior, theta = posterior.prior.sd[:width] ** -2.0, mean[:n]
+    if posterior.family.contrasts is not None:  # the first class's are 0
+        theta = np.append(np.zeros(width), contrasts(posterior, theta))
+
+    def by(curvature: np.ndarray) -> list[str]:
+        likelihood = np.einsum("kikj->ij", curvature.reshape(several, width, several, width)) / several
+        own = prior
+        if not posterior.family.intercept:
+            likelihood, own = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
+        return identified.caveats(question.table, question.layout, question.dataset, likelihood, own, theta)
+
+    found = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
+    if found and question.dataset is not None and not isinstance(posterior, OfTable):
+        found = by(posterior.likelihood_at(mean).curvature[:n, :n])  # of which draws have noise
+    return [*found, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
+
+
+def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:
+    """How the draws were made and what they cost, in one line."""
+    if found.independent:
+        return f"{len(found.x):,} independent draws in closed form; every row is read once"
+    cost = f"{found.rate:,.0f} likelihoods a draw"
+    if found.rate == len(posterior.rows):
+        cost = f"all {len(posterior.rows):,} likelihoods a draw"
+    k_hat = f"k̂ {found.k_hat:.2f}" if np.isfinite(found.k_hat) else "even weights"
+    return f"{len(found.x):,} weighted draws, {found.effective:,.0f} effective, {k_hat}; {cost}"

@@ -1,0 +1,63 @@
+"""What a fit says of the table that it read, a line each."""
+
+from pathlib import Path
+
+from flyrun.config.dataset import Table
+from flyrun.data.dataset import Dataset
+from flyrun.data.table.layout import Column, Layout, plain
+from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.rows_posterior import Posterior
+
+MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
+
+
+def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterior) -> list[str]:
+    """What was read and what is fitted to it."""
+    family, target = posterior.family, layout.target
+    model = f"{family.words} of {layout.explained}"
+    if family.target == "ordered":
+        model += f": {' < '.join(target.levels or [])}"
+    elif family.target == "classes":
+        against, *others = target.levels or []
+        model += f": {', '.join(others)}, each against {against}"
+    elif target.levels is not None:
+        against, *others = target.levels
+        model += f" = {others[0]} ({int((dataset.target > 0).sum()):,} rows) against {against}"
+    if isinstance(posterior, OfTable):
+        model += f", with {posterior.words}"
+    return [*shape(table, layout), *taken(layout, MOST_SHOWN), model]
+
+
+def shape(table: Table, layout: Layout) -> list[str]:
+    """How large a table is, and what was left out."""
+    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
+    lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
+    columns = f"{len(layout.columns)} columns, {len(layout.names)} coefficients"
+    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
+    shape += " a class" if layout.task == "classes" else ""
+    return [f"{Path(str(table.path)).name}: {shape}", *left_out(layout)]
+
+
+def left_out(layout: Layout) -> list[str]:
+    """Which columns were left out for they count the rows."""
+    names = ", ".join(layout.row_numbers)
+    return [f"left out: {names}, without a name and counting the rows"] if names else []
+
+
+def taken(layout: Layout, most: int | None = None) -> list[str]:
+    """What each column was taken for, the target first; features in at most so many lines."""
+    columns = [layout.target, *layout.columns]
+    shown = columns if most is None or len(columns) <= most else columns[: most - 1]
+    lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
+    lines[1:1] = [f"{_taken(one)} (the {role}, no feature)" for role, one in layout.beside.items()]
+    if more := len(columns) - len(shown):
+        lines.append(f"  and {more:,} more columns, which --check shows")
+    return lines
+
+
+def _taken(column: Column) -> str:
+    if column.levels is None:
+        return f"  {column.name}: number {plain(column.low)} … {plain(column.high)}"
+    first, *others = column.levels
+    more = f" and {len(others) - MOST_SHOWN:,} more" if len(others) > MOST_SHOWN else ""
+    return f"  {column.name}: {first} (the reference), {', '.join(others[:MOST_SHOWN])}{more}"

@@ -1,0 +1,127 @@
+"""Figures of a fit: its coefficients' intervals, and the fit held against the rows that it was fitted to."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flyrun.report.colours import PALETTE
+from flyrun.report.figures import INK, axes, grid
+
+#: what coefficients add up to, by the scale on which they do
+UNITS = {
+    "identity": "units of the target",
+    "log": "logs of the target's mean",
+    "logit": "log odds",
+    "probit": "units of the probit scale",
+}
+_MOST = 40  # coefficients that are drawn
+_MOST_CLASSES = 6
+
+
+def of(fit: dict[str, Any], title: str) -> dict[str, partial]:
+    """What draws each, by name; fit: what fit.json holds."""
+    plots: dict[str, Callable] = {
+        "coefficients": intervals, "distribution": distribution, "calibration": calibration
+    }  # fmt: skip
+    return {name: partial(plot, fit, title) for name, plot in plots.items()}
+
+
+def effect_per(fit: dict[str, Any]) -> str:
+    """What a number column changes by for an effect: its sd, or a unit."""
+    return "sd" if fit["standardize"] else "unit"
+
+
+def intervals(fit: dict[str, Any], title: str) -> Any:
+    """Effects: posterior means and 94 % intervals of the coefficients, per standard deviation of a column,
+    for a category's level its difference from the first, for a column of two values the other's from the
+    lower; largest first.
+
+    None where there are none.
+    """
+    rows = [row for row in fit["coefficients"] if "effect_mean" in row]
+    if not rows:
+        return None
+    largest: dict[str, float] = {}
+    for row in rows:
+        name = row["coefficient"]
+        largest[name] = max(abs(row["effect_mean"]), largest.get(name, 0.0))
+    shown = sorted(largest, key=lambda name: -largest[name])[:_MOST]
+    classes = list(dict.fromkeys(row["class"] for row in rows))
+    height = 1.1 + 0.2 * len(shown) * max(1.0, 0.6 * len(classes))
+    figure, (axis,) = grid((6.4, height))
+    for k, one in enumerate(classes):
+        mine = {row["coefficient"]: row for row in rows if row["class"] == one}
+        place = np.arange(len(shown)) + (k - (len(classes) - 1) / 2) * 0.7 / len(classes)
+        mean, low, high = (
+            np.array([mine[name][f"effect_{key}"] for name in shown]) for key in ("mean", "q03", "q97")
+        )
+        colour = PALETTE[k % len(PALETTE)]
+        axis.hlines(place, low, high, color=colour, linewidth=1.4)
+        axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
+    axis.axvline(0.0, color=INK, linewidth=0.7)
+    # of long names both ends, for levels of one column differ in the last
+    short = [name if len(name) <= 32 else f"{name[:16]}…{name[-15:]}" for name in shown]
+    axis.set_yticks(np.arange(len(shown)), short, parse_math=False)
+    axis.set_ylim(len(shown) - 0.4, -0.6)
+    layout, link = fit["layout"], fit["link"]
+    per = effect_per(fit)
+    unit = f"{per}s of the target" if link == "identity" else UNITS[link]
+    axis.set_xlabel(f"effect: coefficient per {per} of its column, or of a level ({unit})")
+    left_out = f" (the {_MOST} largest of {len(largest)})" if len(largest) > _MOST else ""
+    axis.set_title(f"{title}{left_out}", parse_math=False, wrap=True)
+    if len(classes) > 1:
+        axis.legend(title=f"against {layout['target']['levels'][0]}", loc="best")
+    return figure
+
+
+def distribution(fit: dict[str, Any], title: str) -> Any:
+    """Posterior predictive check: the table's targets (dots), and the mean (line) and 90 % intervals (band)
+    of targets drawn anew for the same rows. Dots off the band are what the model does not reproduce.
+    """
+    if (told := fit.get("predictive", {}).get("distribution")) is None:
+        return None
+    edges = np.array(told["edges"])
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    figure, (axis,) = axes(1, title)
+    axis.fill_between(middle, told["low"], told["high"], color=PALETTE[0], alpha=0.25, linewidth=0)
+    axis.plot(middle, told["mean"], color=PALETTE[0], linewidth=1.2, label="drawn anew")
+    axis.plot(middle, told["observed"], "o", color=INK, markersize=3.5, label="observed")
+    axis.set_ylim(bottom=0.0)
+    layout = fit["layout"]
+    if layout["task"] == "counts":
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    name = layout["target"]["name"]
+    axis.set_xlabel(f"log({name})" if layout["log_target"] else name, parse_math=False)
+    axis.set_ylabel("share of rows")
+    axis.legend(loc="best")
+    return figure
+
+
+def calibration(fit: dict[str, Any], title: str) -> Any:
+    """Calibration: rows alike in what is predicted of them, and what was observed (dots); the bars hold 90 %
+    of what new rows would show. Dots off their bars are where the model is wrong on rows that it has seen.
+    """
+    if not (told := fit.get("predictive", {}).get("calibration")):
+        return None
+    figure, (axis,) = axes(1, title)
+    for k, one in enumerate(told[:_MOST_CLASSES]):
+        colour = PALETTE[k]
+        axis.vlines(one["predicted"], one["low"], one["high"], color=colour, linewidth=3.0, alpha=0.4)
+        axis.plot(one["predicted"], one["observed"], "o", color=colour, markersize=3.5, label=one["class"])
+    ends = np.array([[min(one["predicted"]), max(one["predicted"])] for one in told[:_MOST_CLASSES]])
+    line = [ends[:, 0].min(), ends[:, 1].max()]
+    axis.plot(line, line, color=INK, linewidth=0.7)
+    target, task = fit["layout"]["target"], fit["layout"]["task"]
+    what = f"log({target['name']})" if fit["layout"]["log_target"] else target["name"]
+    if task == "successes":
+        what = f"{what} a trial"
+    elif task == "binary":
+        what = f"share of {what} = {told[0]['class']}"
+    elif len(told) > 1:
+        what = f"share of each {what}"
+        axis.legend(title=f"the first {_MOST_CLASSES}" if len(told) > _MOST_CLASSES else None, loc="best")
+    axis.set_xlabel(f"predicted {what}", parse_math=False)
+    axis.set_ylabel("observed")
+    return figure

@@ -1,0 +1,116 @@
+"""What a fit is to answer: a request's table, model, priors and posterior, resolved once."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import flyrun.data
+from flyrun.config.dataset import Table
+from flyrun.config.model import for_tables
+from flyrun.config.schema import quoted
+from flyrun.data.dataset import Dataset
+from flyrun.data.table.layout import Layout
+from flyrun.errors import ConfigError
+from flyrun.fitting import lines, priors, ratios, stored, table_posterior
+from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.request import Request
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan import table_files
+from flyrun.models.family import Family, family
+
+
+@dataclass(frozen=True)
+class Question:
+    """A posterior, and the table that it is of.
+
+    table: under the options that name it, its task and digest known; dataset: the rows that were read, None
+    where a scan read them. about: what was read and what is fitted, a line each.
+    """
+
+    request: Request
+    table: Table
+    layout: Layout
+    posterior: Posterior
+    about: list[str]
+    dataset: Dataset | None = None
+
+    @property
+    def family(self) -> Family:
+        """Of the target."""
+        return self.posterior.family
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What tells one fit from another, as JSON gives it back."""
+        return settings(self.request, self.table, self.family)
+
+    @property
+    def priors(self) -> list[dict[str, Any]]:
+        """The prior of each coefficient, then of each auxiliary number, a row each."""
+        return [*priors_of(self.request, self.layout).table, *priors.auxiliary(self.posterior, self.layout)]
+
+
+def asked(request: Request) -> Question:
+    """The question of a request for one table. Raises DataError or ConfigError in one line.
+
+    So it does where another fit's results are in the folder.
+    """
+    made = of(request)
+    if request.exp:
+        ratios.name_of(made.family.link, made.layout.target.name, made.layout.log_target)
+    refuse_to_replace(request, made.table, made.family)
+    return made
+
+
+def of(request: Request) -> Question:
+    """The same, whatever is in the folder."""
+    dataset = flyrun.data.load(request.typed_table)
+    layout = Layout.from_dict(dataset.info["layout"])
+    # all that follows reads the same
+    table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
+    one = family(model_of(request, dataset.task))
+    posterior = table_posterior.posterior_of(dataset, one, priors_of(request, layout))
+    if request.groups:
+        posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
+    return Question(
+        request, table, layout, posterior, lines.of_table(table, dataset, layout, posterior), dataset
+    )
+
+
+def priors_of(request: Request, layout: Layout) -> priors.Priors:
+    """The priors of a table's coefficients. Raises ConfigError for one of a term that there is not."""
+    return priors.priors(layout, request.priors, request.prior_scale, intercept=layout.task != "ordered")
+
+
+def model_of(request: Request, task: str) -> str:
+    """The model that was asked for, or else the usual one of a task."""
+    usual = "gaussian" if request.groups and task == "regression" else for_tables(task)[0]
+    return request.model_asked or usual
+
+
+def settings(request: Request, table: Table, one: Family) -> dict[str, Any]:
+    """As of Question, before its posterior is known."""
+    own = [str(prior) for prior in request.priors]
+    told: dict[str, Any] = {"dataset": table.settings() | {"sha256": table.sha256}, "model": one.name}
+    told |= {"prior_scale": request.prior_scale, "prior": own}
+    return told | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
+
+
+def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
+    """Raise ConfigError where a fit of other settings is in the folder, and is not to be replaced."""
+    if not request.fresh:
+        stored.refuse_to_replace(request.folder, settings(request, table, one))
+
+
+def look(request: Request) -> list[str]:
+    """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
+    if table_files.several(request.file):
+        first = table_files.find(request.file).files[0].path
+        raise ConfigError(
+            f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
+        )
+    dataset = flyrun.data.load(table := request.typed_table)
+    layout = Layout.from_dict(dataset.info["layout"])
+    table = replace(table, task=dataset.task, sha256=dataset.sha256)
+    words = f"for {model_of(request, dataset.task)}; --check fits nothing"
+    told = priors.lines(priors_of(request, layout).table)
+    return [*lines.shape(table, layout), *lines.taken(layout), *told, words]

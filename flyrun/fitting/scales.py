@@ -1,0 +1,82 @@
+"""From the numbers that are sampled, of standardised columns, to those that people read, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flyrun.data.table.layout import Layout
+from flyrun.fitting.rows_posterior import Posterior
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How θ, on standardised columns, becomes β: β = factor·θ, and the intercept takes up means and shift."""
+
+    factor: np.ndarray  # (D,), the intercept last
+    means: np.ndarray  # (D,) of the columns, 0 for levels and the intercept
+    shift: float
+
+    @staticmethod
+    def of(layout: Layout) -> Scales:
+        """The scales of a table."""
+        columns = [column for column in layout.features for _ in column.encoded]
+        sd_y, mean_y = layout.target.sd, layout.target.mean
+        factor = np.array([sd_y / column.sd for column in columns] + [sd_y * layout.ones])
+        means = np.array([column.mean if column.levels is None else 0.0 for column in columns] + [0.0])
+        return Scales(factor, means, mean_y)
+
+    def apply(self, theta: np.ndarray) -> np.ndarray:
+        """β, (..., D), of θ, (..., D)."""
+        beta = theta * self.factor
+        beta[..., -1] += self.shift - beta @ self.means
+        return beta
+
+    def undo(self, beta: np.ndarray) -> np.ndarray:
+        """θ, (..., D), of β, (..., D)."""
+        theta = beta.copy()
+        theta[..., -1] -= self.shift - beta @ self.means
+        return theta / self.factor
+
+
+def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str, np.ndarray]:
+    """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
+    family, n = posterior.family, posterior.n_coefficients
+    theta, aux = x[..., :n].copy(), family.read(x[..., n : n + len(posterior.auxiliary)])
+    if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
+        theta = np.concatenate([theta, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    if family.contrasts is not None:
+        theta = contrasts(posterior, theta)
+    beta = Scales.of(layout).apply(theta)
+    if not family.intercept:
+        beta, aux = beta[..., :-1], aux - beta[..., -1:]
+    if family.link == "identity":
+        aux[..., 0] *= layout.target.sd  # a scale of the noise, in units of the target
+    told = {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
+    return {"beta": beta} | told | posterior.others(x)
+
+
+def contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
+    """What people read, (..., K, D), of the coefficients of K linear predictors, (..., K·D)."""
+    each = theta.reshape(*theta.shape[:-1], posterior.linear, posterior.width)
+    return posterior.family.contrasts(posterior.levels) @ each  # type: ignore[misc]
+
+
+def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
+    """x, (S, P), of coefficients on the columns' own scales, (S, ..., D), and auxiliary numbers, (S, A)."""
+    one, scales = posterior.family, Scales.of(layout)
+    if one.intercept:
+        theta = scales.undo(beta)
+    else:  # cutpoints stand in for it, and took up the columns' means
+        shift = scales.shift - beta @ scales.means[:-1]
+        theta = beta / scales.factor[:-1]
+        aux = None if aux is None else aux + shift[:, None]
+    if one.contrasts is not None:
+        theta = np.linalg.solve(one.contrasts(posterior.levels), theta)
+    parts = [theta.reshape(len(theta), -1)]
+    if aux is not None:
+        if one.link == "identity":
+            aux[:, 0] /= layout.target.sd
+        parts.append(one.unread(aux))
+    return np.concatenate(parts, axis=1)

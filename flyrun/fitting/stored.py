@@ -1,0 +1,179 @@
+"""A fit's folder: fit.json, what it says, and posterior.nc, its draws. Nothing else writes or reads these."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from flyrun import __version__, files, netcdf
+from flyrun.data.table.layout import Layout
+from flyrun.errors import ConfigError
+from flyrun.fitting import predictive_checks, priors, ratios
+from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.stored_effects import stored_as
+from flyrun.fitting.request import ELSEWHERE
+from flyrun.runner import environment, store
+
+if TYPE_CHECKING:
+    from flyrun.fitting.engine import Answer
+
+FIT = "fit.json"  # what a fit found
+GROUPS = "groups.csv"  # groups' effects, all levels of all factors
+#: draws by name
+Draws = dict[str, np.ndarray]
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a fit's fit.json says. Raises ConfigError where no finished fit is there."""
+    if not is_fit(folder) or not (folder / store.POSTERIOR).is_file():
+        raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
+    return _read(folder)
+
+
+def is_fit(folder: Path) -> bool:
+    """Whether a fit is in a folder."""
+    return bool(_read(folder))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """fit.json; nothing where it is damaged or not there, or an experiment of the same name ran later."""
+    if _arms(folder):
+        return {}
+    with contextlib.suppress(OSError, files.DamagedFile):
+        return files.read_json(folder / FIT)
+    return {}
+
+
+def _arms(folder: Path) -> list[Any]:
+    """Of an experiment that is in a folder."""
+    return store.read_run(folder)["arms"] if (folder / store.RUN).exists() else []
+
+
+def draws(folder: Path) -> tuple[Draws, Draws]:
+    """Draws of even weight, (C, T, ...) by name, and those with weights, (S, ...), if there are such."""
+    with netcdf.read(folder / store.POSTERIOR) as file:
+        even, weighted = (
+            {name: np.asarray(values) for name, values in file[group].items()} if group in file else {}
+            for group in ("posterior", "weighted")
+        )
+    return even, weighted
+
+
+def refuse_to_replace(folder: Path, settings: dict[str, Any]) -> None:
+    """Raise ConfigError where a fit of other settings, or an experiment, is in the folder."""
+    if _arms(folder):
+        raise ConfigError(f"{folder}: holds an experiment; --name {store.free_name(folder)} keeps both")
+    before = _read(folder).get("settings")
+    if before and (changes := store.changes(before, settings)):
+        raise ConfigError(
+            f"{folder}: holds finished results with other settings ({changes}); "
+            f"--name {store.free_name(folder)} keeps both, --fresh replaces them"
+        )
+
+
+def write(answer: Answer) -> Path:
+    """Write an answer's posterior.nc, fit.json and run.json, of which the report is made; their folder."""
+    question = answer.question
+    request, layout, posterior = question.request, question.layout, question.posterior
+    folder, family = request.folder, question.family
+    rows = answer.rows
+    if request.exp:
+        rows = ratios.beside(rows, answer.even["beta"], family.link, layout)
+    fit = {
+        "settings": question.settings,
+        "file": str(question.table.path),
+        "lines": question.about,
+        "how": answer.how,
+        "caveats": answer.caveats,
+        "scan": answer.scan,
+        "layout": asdict(layout),
+        "link": family.link,
+        "chains": answer.chains,
+        "agreed": not answer.doubt,
+        "standardize": question.table.standardize,
+        "queries": posterior.queries,
+        "coefficients": priors.beside(rows, question.priors),
+        "predictive": _predictive(answer),
+    }
+    if isinstance(posterior, OfTable):
+        nodes = {"nodes": [posterior.nodes, posterior.steps]}
+        fit["groups"] = [one.shown() | nodes for one in answer.groups]
+    entry = {
+        "name": folder.name,
+        "experiment": folder.name,
+        "title": f"{Path(request.file).name}: {layout.target.name}",
+        "command": shlex.join(["flyrun", "fit", *request.words]),
+        "started": store.now(),
+        "arms": [],
+        "environment": environment.describe() | {"finished": store.now()},
+    }
+    attrs = {"flyrun": __version__, "file": fit["file"], "target": layout.target.name, "model": family.name}
+    with files.writing(folder, ELSEWHERE):
+        folder.mkdir(parents=True, exist_ok=True)
+        further = {stored_as(place): one.stored() for place, one in enumerate(answer.groups)}
+        _write_draws(folder / store.POSTERIOR, answer.even, answer.weighted, layout, attrs, further)
+        files.write_json(folder / FIT, fit)
+        if answer.groups:
+            import pandas as pd  # late: half a second
+
+            tables = pd.concat([one.rows_of_levels() for one in answer.groups])
+            files.write_text(folder / GROUPS, tables.to_csv(index=False, lineterminator="\n"))
+        else:
+            (folder / GROUPS).unlink(missing_ok=True)
+        files.write_json(folder / store.RUN, entry)
+    return folder
+
+
+def _predictive(answer: Answer) -> dict[str, Any]:
+    """What a fit says of its own rows; nothing where these are not at hand, or belong to groups."""
+    question = answer.question
+    if question.dataset is None or answer.groups:
+        return {}
+    return predictive_checks.of(question.dataset, question.layout, question.family.name, answer.even)
+
+
+def _write_draws(
+    path: Path,
+    even: dict[str, np.ndarray],
+    weighted: dict[str, np.ndarray],
+    layout: Layout,
+    attrs: dict[str, Any],
+    further: dict[str, tuple[dict, dict]],
+) -> None:
+    """A netCDF tree: `posterior`, draws (C, T, ...) of even weight, and `weighted`, (S, ...), if any.
+
+    further: other groups of the file, each its axes and its variables over the first of them.
+    """
+    own: dict[str, Any] = {"coefficient": layout.names[: even["beta"].shape[-1]]}
+    if even["beta"].ndim == 4:
+        own = {"class": (layout.target.levels or [])[1:]} | own
+    chains, length = even["beta"].shape[:2]
+    groups = {"posterior": ({"chain": range(chains), "draw": range(length)} | own, even)}
+    if weighted:
+        groups["weighted"] = ({"draw": range(len(weighted["beta"]))} | own, weighted)
+    _write(path, attrs, groups | further)
+
+
+def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict]]) -> None:
+    """A netCDF file of groups, each its axes and its variables over the first of them."""
+    size = sum(values.nbytes for _, variables in groups.values() for values in variables.values())
+    with files.replacing(path) as temporary:
+        files.reserve(path.parent, int(1.2 * size) + (1 << 20))
+        with netcdf.create(temporary) as file:
+            file.attrs.update(attrs)
+            for name, (axes, variables) in groups.items():
+                _write_group(netcdf.group(file, name), axes, variables)
+
+
+def _write_group(group: h5py.Group, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
+    """Variables over as many of these axes as they have, the first ones; each axis with its values."""
+    for name, along in axes.items():
+        netcdf.dimension(group, name, along)
+    for name, values in variables.items():
+        netcdf.variable(group, name, tuple(axes)[: values.ndim], values.dtype)[:] = values
