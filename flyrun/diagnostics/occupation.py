@@ -1,11 +1,12 @@
-"""Whether chains are where they should be: the share of time in a set against a share known by design.
+"""Whether chains are where they should be: the share of time in a set against a share known by design, or a
+count against what is expected of it where the chain is.
 
 A chain that never leaves one side of a border agrees with others that do the same: R-hat, ESS of θ and its
 traces look well. Where a method knows about how often a chain should be in a set, that share tells.
 """
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, gammainc, gammaincc
 
 LEVEL = 1e-4
 """Probability that an arm whose chains move is called stuck, with effective numbers as they are."""
@@ -40,6 +41,26 @@ def stuck(share: np.ndarray, effective: np.ndarray, independent: np.ndarray, des
     p = [_p_of_odds(one, n, design) for one, n in [*asked, (float(share @ size) / together, together)]]
     p += [_p_of_others(share, effective, size, int(c)) for c in np.flatnonzero(effective == 0)]
     return min(p) * len(p) < LEVEL
+
+
+def counts_off(observed: np.ndarray, expected: np.ndarray, effective: np.ndarray) -> bool:
+    """Whether mean counts of chains, (C,), are too far from those expected at the same states, (C,).
+
+    effective: independent draws that a chain's differences are worth, at least 1. Each count is a sum of
+    independent indicators, which vary at most as a Poisson count of this mean does.
+    """
+    size = np.maximum(np.nan_to_num(effective), 1.0)
+    each = np.column_stack([observed * size, expected * size])
+    p = [_p_of_count(*one) for one in (*each, each.sum(axis=0))]
+    return min(p) * len(p) < LEVEL
+
+
+def _p_of_count(count: float, mean: float) -> float:
+    """Two-sided p of a Poisson count, which need not be whole."""
+    if mean <= 0.0:
+        return float(count <= 0.0)
+    low, high = gammaincc(count + 1.0, mean), gammainc(count, mean) if count > 0 else 1.0
+    return float(min(1.0, 2.0 * min(low, high)))
 
 
 def _p_of_odds(share: float, n: float, design: float) -> float:

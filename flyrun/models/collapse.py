@@ -11,7 +11,7 @@ import numpy as np
 from flyrun.models.features import Features, Model, gram
 from flyrun.models.kronecker import kronecker
 from flyrun.models.likelihood import bent, enter, log_bound, quadratic
-from flyrun.models.passes import added, block_predictors, over_blocks
+from flyrun.models.passes import added, block_predictors, over_blocks, values_and_slopes
 from flyrun.numerics.compiled import jit
 
 
@@ -45,6 +45,20 @@ def collapse(bound: Any, model: Model, features: Features, centre: np.ndarray | 
     for_all = len(product) < linear.size  # classes
     made = kronecker(product, linear, constant) if for_all else quadratic(product, linear.ravel(), constant)
     return made._replace(centre=np.array(centre, np.float64))
+
+
+def expected_bright(module: Any, bound: Any, model: Model, features: Features, theta: np.ndarray) -> float:
+    """Σ_n (1 − B_n/L_n), how many data are bright on average at θ, (P,). One pass, N queries."""
+    _enter(bound, theta)
+
+    def work(block: slice) -> tuple[float]:
+        eta = block_predictors(model, features, theta, block)
+        log_b, room = np.zeros(len(eta)), np.zeros(eta.shape)
+        _log_bounds(bound, model, np.arange(block.start, block.stop), eta, log_b, room)
+        log_l, _ = values_and_slopes(module.part(model, block), eta)
+        return (-np.expm1(np.minimum(log_b - log_l, 0.0)).sum(),)
+
+    return float(added(over_blocks(len(features.rows), work))[0])
 
 
 def _gram(features: Features, rows: np.ndarray, weight: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.diagnostics.occupation import stuck
+from flyrun.diagnostics.occupation import counts_off, stuck
 from flyrun.report.sections.ess import sizes
 
 DRAWS = 4_000
@@ -61,3 +61,17 @@ def test_rare_sets_are_not_asked_for():
     assert not verdict(np.zeros((4, DRAWS)), 1e-100, 1e6 * INDEPENDENT)
     # and negative control: a set where a chain should hardly ever be
     assert verdict(np.ones((4, DRAWS)), 1e-4)
+
+
+@pytest.mark.parametrize("mean", [0.02, 3.0, 400.0])
+def test_counts_as_expected_are_not_off_and_others_are(mean):
+    rng, size = np.random.default_rng(2), np.full(4, 200.0)
+    for _ in range(200):
+        expected = mean * rng.uniform(0.5, 1.5, 4)
+        observed = rng.poisson(expected * size) / size
+        assert not counts_off(observed, expected, size)
+    assert counts_off(np.zeros(4), expected, size)
+    assert counts_off(np.append(observed[:3], 8.0 * mean), expected, size)  # one chain of four
+    assert not counts_off(np.zeros(4), np.zeros(4), size)
+    assert counts_off(np.full(4, 0.01), np.zeros(4), size)
+    assert not counts_off(observed, expected, np.full(4, np.nan))

@@ -1,7 +1,8 @@
 """How often chains are where a method knows they should be, against the share that it designs.
 
 A method says so with the fact "occupation", {stat: {"share": by design, "what": in words, "remedy": …}}, and
-stores the stat by iteration, 1 where a chain is there.
+stores the stat by iteration, 1 where a chain is there. A stat without a share is a count,
+whose expectation at stored positions the method's trace has as `<stat>_expected`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +24,16 @@ _RARE = 0.01  # a share from which a table shows it
 
 def summarise(draws: Draws) -> Row:
     """occupied: of each stat, its share of the iterations after burn-in, how many effective draws that is
-    worth, 0 where it never changes, and how often it changes.
+    worth, 0 where it never changes, and how often it changes; of a count its mean, what is expected and how
+    many effective draws their difference is worth.
     """
-    found = {}
-    for name in draws.facts.get("occupation") or {}:
-        if (values := draws.values("sample_stats", name)) is not None:
+    found: Row = {}
+    for name, told in (draws.facts.get("occupation") or {}).items():
+        if (values := draws.values("sample_stats", name)) is None:
+            continue
+        if "share" not in told:
+            found |= _counted(draws, name, values)
+        else:
             inside = np.asarray(values, float)
             moves = int((np.diff(inside) != 0).sum())
             size = float(ess.sizes(inside[:, None])[0]) if moves else 0.0
@@ -35,8 +41,20 @@ def summarise(draws: Draws) -> Row:
     return {"occupied": found} if found else {}
 
 
+def _counted(draws: Draws, name: str, values: np.ndarray) -> Row:
+    grid, expected = (draws.values("trace", key) for key in ("iteration", f"{name}_expected"))
+    if grid is None or expected is None:
+        return {}
+    after = grid >= draws.info["burn_in"]
+    observed, expected = values[grid[after] - draws.info["burn_in"]].astype(float), expected[after]
+    if not len(observed):
+        return {}
+    size = float(np.clip(np.nan_to_num(ess.sizes((observed - expected)[:, None])[0]), 1, len(observed)))
+    return {name: {"count": float(observed.mean()), "expected": float(expected.mean()), "effective": size}}
+
+
 def _told(arm: ArmResult) -> dict[str, dict[str, Any]]:
-    return arm.fact("occupation") or {}
+    return {name: told for name, told in (arm.fact("occupation") or {}).items() if "share" in told}
 
 
 def _each(arm: ArmResult, name: str, what: str) -> np.ndarray:
@@ -76,7 +94,10 @@ def _views(rows: list[Row]) -> list[View]:
 
 
 _ARM_CAVEATS = """
-{% if stuck %}
+{% if off %}
+{{ count | spec(".3g") }} rows are bright on average, where {{ expected | spec(".3g") }} are expected at the
+same positions: brightness does not follow them, so do not trust its means and sds; {{ remedy }}.
+{% elif stuck %}
 {{ share | spec(".2g") }} of its iterations are {{ what }}, where {{ design | spec(".2g") }} are expected,
 {{ "and no chain has crossed" if not most else "and chains have crossed %d to %d times" % (least, most) }}:
 they have not been everywhere, so do not trust its means and sds; {{ remedy }}.
@@ -85,15 +106,24 @@ they have not been everywhere, so do not trust its means and sds; {{ remedy }}.
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
-    lines = []
+    lines, least = [], np.full(arm.done, np.nan)
+    if arm.has("ess"):
+        least = np.array([min(cell.ess, default=np.nan) for cell in arm.cells])
     for name, told in _told(arm).items():
         share, size, moves = (_each(arm, name, what) for what in ("share", "effective", "moves"))
-        least = np.array([min(cell.ess, default=np.nan) for cell in arm.cells]) if arm.has("ess") else size
         stuck = occupation.stuck(share, size, least, told["share"])
         lines += words.lines(
-            _ARM_CAVEATS, stuck=stuck, share=share.mean(), what=told["what"], design=told["share"],
+            _ARM_CAVEATS, off=False, stuck=stuck, share=share.mean(), what=told["what"], design=told["share"],
             least=int(moves.min()), most=int(moves.max()), remedy=told["remedy"],
         )  # fmt: skip
+    for name, told in (arm.fact("occupation") or {}).items():
+        if "share" not in told and all(name in cell.occupied for cell in arm.cells):
+            count, expected, size = (_each(arm, name, what) for what in ("count", "expected", "effective"))
+            off = occupation.counts_off(count, expected, np.fmin(size, least))
+            lines += words.lines(
+                _ARM_CAVEATS, off=off, stuck=False, count=count.mean(), expected=expected.mean(),
+                remedy=told["remedy"],
+            )  # fmt: skip
     return lines
 
 

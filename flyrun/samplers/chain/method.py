@@ -9,6 +9,7 @@ import numpy as np
 
 from flyrun.data import mapped
 from flyrun.models.base_density import draw_base
+from flyrun.models.collapse import expected_bright
 from flyrun.models.local_bounds import brought_in, outside
 from flyrun.models.problem import Problem, bind
 from flyrun.numerics.compiled import outer_jit
@@ -16,7 +17,7 @@ from flyrun.numerics.state import arrays_of, generator, generator_state, seeded,
 from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
 from flyrun.samplers.chain.metric import reference_at, reference_of
 from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.samplers.chain.targets.firefly import Firefly, firefly
 from flyrun.samplers.chain.targets.full_data import FullData, full_data
 from flyrun.samplers.chain.update import StepSize
 from flyrun.samplers.method import Arm, Facts, Method, Records, State
@@ -211,6 +212,13 @@ class Chain(OnData):
             records["outside"], after["outside"] = places[kept], places[-1:]
         return after, records
 
+    def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        found, target = super().trace(theta), self._target
+        if isinstance(target, Firefly):
+            of = self.setup.module, target.bound, target.model, target.features
+            found["bright_expected"] = np.array([expected_bright(*of, place) for place in theta], float)
+        return found
+
     def notes(self) -> list[str]:
         fit, lines = self.problem.fit, []
         for key, chosen, scores in (
@@ -250,11 +258,21 @@ class Chain(OnData):
         }
 
     def _occupation(self) -> dict[str, Any]:
-        """Of bounds of two levels, how often chains should be beyond their border."""
-        if self._region is None:
-            return {}
-        told = {"what": "beyond the bounds' border", "remedy": "take bound.mass_outside=0.0001, or bound=map"}
-        return {"occupation": {"outside": {"share": self.arm.bound.mass_outside, **told}}}
+        """How often chains should be beyond the border of bounds of two levels; that bright data are known.
+
+        Given θ each datum is bright with probability 1 − B/L, whatever moves z, which `trace` adds up.
+        """
+        known: dict[str, Any] = {}
+        if isinstance(self._target, Firefly) and self.exact:
+            apart = "brightness=explicit brightness.fraction=1"
+            together = "acceptance=exact bound=map brightness=implicit"
+            remedy = apart if self.arm.brightness.firefly else together
+            known["bright"] = {"remedy": f"take {remedy}, or more iterations"}
+        if self._region is not None:
+            remedy = "take bound.mass_outside=0.0001, or bound=map"
+            share = self.arm.bound.mass_outside
+            known["outside"] = {"share": share, "what": "beyond the bounds' border", "remedy": remedy}
+        return {"occupation": known} if known else {}
 
     def _read(self, state: State | None) -> dict[str, int]:
         """What a rule that draws data by bounds has read so far; one beyond its bound ends a run."""
