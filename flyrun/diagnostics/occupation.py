@@ -18,6 +18,9 @@ A set that this Gaussian seldom enters may be entered more often by far: tails a
 1e-4 may be one of .04. So odds may go to their cube root, where that is farther towards even ones.
 """
 
+LAG = 0.1
+"""Share by which a count may be off what is expected: it follows a chain that is on its way with a delay."""
+
 FEW = 20.0
 """Effective visits of all chains together, below which a share is not known."""
 
@@ -56,10 +59,11 @@ def counts_off(observed: np.ndarray, expected: np.ndarray, effective: np.ndarray
 
 
 def _p_of_count(count: float, mean: float) -> float:
-    """Two-sided p of a Poisson count, which need not be whole."""
+    """Two-sided p of a Poisson count, which need not be whole, of a mean within LAG of this one."""
     if mean <= 0.0:
         return float(count <= 0.0)
-    low, high = gammaincc(count + 1.0, mean), gammainc(count, mean) if count > 0 else 1.0
+    low = gammaincc(count + 1.0, (1.0 - LAG) * mean)
+    high = gammainc(count, (1.0 + LAG) * mean) if count > 0 else 1.0
     return float(min(1.0, 2.0 * min(low, high)))
 
 
