@@ -148,6 +148,10 @@ def separating(dataset: Dataset, n_classes: int) -> dict[int, tuple[int, ...]]:
     return {int(d): tuple(np.flatnonzero(apart[:, d]).tolist()) for d in np.flatnonzero(apart.any(axis=0))}
 
 
+#: what all rows of a level may have, in words, and whether rows of targets and trials (n,) differ
+Ends = list[tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]]
+
+
 class _Cells(NamedTuple):
     """Cells that each row is in one of. columns: of two values, of which at most one is on in a row; labels:
     of the cell where none is, then by column; None of a cell that is no level."""
@@ -167,37 +171,73 @@ def empty_cells(layout: Layout, dataset: Dataset) -> list[str]:
     There the likelihood grows as a coefficient does, without end. Levels of categories, both values of
     columns of two, and pairs of these whose product is a column.
     """
-    ends = _ends(layout)
-    cells, pairs = _cells(layout, dataset) if ends else ({}, [])
+    ends = end_values(layout)
+    cells, pairs = _cells(layout, _of_two_values(layout, dataset)) if ends else ({}, [])
     if not cells:
         return []
-    keys: list[tuple[str, ...]] = [*((name,) for name in cells), *pairs]
-    sizes = {key: math.prod(len(cells[name].labels) for name in key) for key in keys}
-    there, other = ({key: np.zeros((k, size)) for key, size in sizes.items()} for k in (1, len(ends)))
+    sizes = {
+        key: math.prod(len(cells[name].labels) for name in key)
+        for key in [*((name,) for name in cells), *pairs]
+    }
+    counted = {key: np.zeros((1 + len(ends), size)) for key, size in sizes.items()}
     first = 0
     for rows, target in _blocks(dataset):
         block = slice(first, first := first + len(rows))
         trials = np.ones(len(rows)) if dataset.trials is None else dataset.trials[block]
-        counts = trials > 0 if dataset.weights is None else (trials > 0) & (dataset.weights[block] > 0)
+        weights = 1.0 if dataset.weights is None else dataset.weights[block]
+        marked = marks(ends, target, trials, trials * weights)
         on = _away(layout, rows)[0] > 0.0
         own = {name: one.of(on) for name, one in cells.items()}
-        for key in keys:
+        for key, size in sizes.items():
             code = np.ravel_multi_index(
                 [own[name] for name in key], [len(cells[name].labels) for name in key]
             )
-            there[key][0] += np.bincount(code, counts, sizes[key])
-            for k, (_, differs) in enumerate(ends):
-                other[key][k] += np.bincount(code, counts & differs(target, trials), sizes[key])
-        if all(values.all() for values in other.values()):
+            counted[key] += [np.bincount(code, mark, size) for mark in marked]
+        if all(values[1:].all() for values in counted.values()):
             return []
+    return _empty(layout, ends, cells, counted)
+
+
+def empty_in_sums(layout: Layout, two: np.ndarray, sums: np.ndarray) -> list[str]:
+    """As `empty_cells`, of a table that is not at hand.
+
+    two: (D,), which columns hold two values; sums: over rows, (1 + E, D + 1), of `marks`, by column of those
+    where it is on and, the last, of all.
+    """
+    ends = end_values(layout)
+    if not ends or not len(sums):
+        return []
+    cells, pairs = _cells(layout, np.flatnonzero(two).tolist())
+    names, total = layout.names, sums[:, -1:]
+    place = {name: d for d, name in enumerate(names)}
+    counted: dict[tuple[str, ...], np.ndarray] = {}
+    for name, cell in cells.items():
+        on = sums[:, cell.columns]
+        counted[name,] = np.column_stack([total - on.sum(axis=1, keepdims=True), on])
+    for pair in pairs:
+        one, other = (cells[name].columns for name in pair)
+        products = [[place.get(f"{names[a]}:{names[b]}", -1) for b in other] for a in one]
+        both = sums[:, products]
+        if np.min(products) < 0 or any(_low(layout, d) != 0.0 for d in (*one, *other)):
+            continue  # a product may be on where neither column is
+        rows = np.concatenate([(counted[pair[1],][:, 1:] - both.sum(axis=1))[:, None], both], axis=1)
+        first = counted[pair[0],] - rows.sum(axis=2)
+        counted[pair] = np.concatenate([first[:, :, None], rows], axis=2).reshape(len(sums), -1)
+    return _empty(layout, ends, cells, counted)
+
+
+def _empty(
+    layout: Layout, ends: Ends, cells: dict[str, _Cells], counted: dict[tuple[str, ...], np.ndarray]
+) -> list[str]:
+    """The lines. counted: by key, (1 + E, C), each cell's rows, and those whose target is not at each end."""
     lines = []
     for k, (said, _) in enumerate(ends):
         found: list[str] = []
-        for key in keys:
-            rows_of = there[key][0]
+        for key, (rows_of, *others) in counted.items():
+            other = others[k]
             if layout.task == "classes":  # of many classes few rows lack some
-                rows_of = rows_of * (other[key][k].sum() / rows_of.sum())
-            for cell in np.flatnonzero((rows_of >= _FEWEST) & (other[key][k] == 0)):
+                rows_of = rows_of * (other.sum() / rows_of.sum())
+            for cell in np.flatnonzero((rows_of >= _FEWEST) & (other == 0)):
                 places = np.unravel_index(cell, [len(cells[name].labels) for name in key])
                 labels = [cells[name].labels[place] for name, place in zip(key, places, strict=True)]
                 if None not in labels and not set(labels) & set(found):
@@ -210,8 +250,17 @@ def empty_cells(layout: Layout, dataset: Dataset) -> list[str]:
     return lines
 
 
-def _ends(layout: Layout) -> list[tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]]:
-    """What all rows of a level may have, in words, and whether rows of targets and trials (n,) differ."""
+def marks(ends: Ends, y: np.ndarray, trials: Any, counts: Any) -> np.ndarray:
+    """Rows that count, and of these those whose target y (n,) differs from each end, (1 + E, n) bool.
+
+    trials, counts: (n,), or a number of all; rows count where counts are above 0.
+    """
+    there = np.broadcast_to(counts, y.shape) > 0
+    return np.array([there, *(there & differs(y, trials) for _, differs in ends)])
+
+
+def end_values(layout: Layout) -> Ends:
+    """The values of a target beyond which, or within which, a likelihood grows without end."""
     name, levels = layout.explained, layout.target.levels or []
     least = (f"{name} is {levels[0] if levels else 0} in every row", lambda y, trials: y > 0)
     if layout.task == "counts":
@@ -230,11 +279,14 @@ def _is(k: int, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
     return y == k
 
 
-def _cells(layout: Layout, dataset: Dataset) -> tuple[dict[str, _Cells], list[tuple[str, str]]]:
-    """Levels by the category or column of two values, and pairs of these whose product is a column."""
+def _cells(layout: Layout, two: list[int]) -> tuple[dict[str, _Cells], list[tuple[str, str]]]:
+    """Levels by the category or column of two values, and pairs of these whose product is a column.
+
+    two: which encoded columns hold two values.
+    """
     names, origins = layout.names[:-1], [one for one in layout.features for _ in one.encoded]
     found: dict[str, _Cells] = {}
-    for d in _of_two_values(layout, dataset):
+    for d in two:
         name, column = names[d], origins[d]
         whole, base, own = name, f"{name} = {plain(column.low)}", f"{name} = {plain(column.high)}"
         if name.endswith("]"):
@@ -255,6 +307,12 @@ def _cells(layout: Layout, dataset: Dataset) -> tuple[dict[str, _Cells], list[tu
             pairs[whole_of[one], whole_of[more[0]]] = None
             del found[name]
     return found, [*pairs]
+
+
+def _low(layout: Layout, d: int) -> float:
+    """The lesser value of encoded column d of two."""
+    origin = [one for one in layout.features for _ in one.encoded][d]
+    return 0.0 if origin.levels else origin.low
 
 
 def _of_two_values(layout: Layout, dataset: Dataset) -> list[int]:

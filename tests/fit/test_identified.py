@@ -1,5 +1,6 @@
 """Where the prior decides and not the table, a line says so and names the columns."""
 
+import json
 import re
 import shlex
 
@@ -331,6 +332,66 @@ def test_an_empty_cell_is_told_by_each_way_to_fit():
     for formula in ("y ~ arm", "y ~ arm + (1 | site)"):
         made = flyrun.fit("mine.csv", formula, model="poisson", name="t", fresh=True)
         assert [line[:23] for line in made.checks()["caveats"]] == ["arm[d]: y is 0 in every"]
+
+
+def one_row_else(frame, y):
+    """A cell that but for one of the last rows is empty."""
+    y = np.where(frame.arm == "b", 0, y)
+    y[np.flatnonzero(frame.arm == "b")[-1]] = 1
+    return y
+
+
+HALVES = np.tile([9, 9, 9, 0], 225)  # rows without trials, or of weight 0, say nothing
+SCANS = {
+    "level": (PLAIN, "poisson", lambda f, y: np.where(f.arm == "b", 0, y), {}),
+    "reference": (PLAIN, "logistic", lambda f, y: np.where(f.arm == "a", 1, y > 1), {}),
+    "number": (PLAIN, "poisson", lambda f, y: np.where(f.t == 1, 0, y), {}),
+    "product": (CROSSED, "poisson", lambda f, y: np.where((f.arm == "a") & (f.sex == "m"), 0, y), {}),
+    "both references": (CROSSED, "poisson", lambda f, y: np.where((f.arm == "a") & (f.sex == "f"), 0, y), {}),
+    "classes": (PLAIN, "softmax", lambda f, y: np.where(f.arm == "c", "u", np.array([*"uvw"])[y % 3]), {}),
+    "order": (PLAIN, "ordinal", lambda f, y: np.where(f.arm == "c", 1, 1 + y % 3), {}),
+    "trials": (
+        (*PLAIN, "--trials", "n"), "binomial",
+        lambda f, y: np.where(f.arm == "c", f.n, np.minimum(y, f.n)), {"n": HALVES},
+    ),
+    "weights": (
+        (*PLAIN, "--weights", "w"), "poisson",
+        lambda f, y: np.where((f.arm == "b") & (f.w > 0), 0, y), {"w": HALVES},
+    ),
+    "levels": ((*PLAIN, "--by", "sex"), "poisson", lambda f, y: np.where(f.arm == "b", 0, y), {}),
+    "none": (PLAIN, "poisson", lambda f, y: y, {}),
+    "one row": (PLAIN, "poisson", one_row_else, {}),
+    "normal noise": (PLAIN, "gaussian", lambda f, y: np.where(f.arm == "b", 0, y), {}),
+}  # fmt: skip
+
+
+SLOW = ("order", "classes")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in SCANS]
+)
+def test_a_scan_says_of_empty_cells_what_a_fit_of_one_table_says(case, tmp_path):
+    """By sums over rows, a level with few rows by these: every door has the line, word for word."""
+    pytest.importorskip("pyarrow")
+    target, model, change, columns = SCANS[case]
+    rng = np.random.default_rng(8)
+    arm, sex = rng.choice([*"abc"], 900), rng.choice([*"fm"], 900)
+    frame = pd.DataFrame({"arm": arm, "sex": sex, "t": rng.integers(1, 3, 900), "x": rng.normal(size=900)})
+    frame = frame.assign(**columns)
+    frame["y"] = change(frame, rng.poisson(2, 900))
+    frame.to_csv("mine.csv", index=False)
+    (tmp_path / "shards").mkdir()
+    for k in range(3):
+        frame.iloc[300 * k : 300 * (k + 1)].to_parquet(f"shards/{k}.parquet", row_group_size=100)
+    said = []
+    for file in ("shards", "mine.csv"):
+        assert main(["fit", file, *target, "--model", model, "--name", "x", "--fresh", "--quiet"]) == 0
+        fits = sorted(tmp_path.glob("results/runs/**/fit.json"))
+        each = [json.loads(path.read_text())["caveats"] for path in fits]
+        said.append([[line for line in lines if "so that only" in line] for lines in each])
+    assert said[0] == said[1]
+    assert all(said[0]) == (case not in ("none", "one row", "normal noise"))
 
 
 def test_a_row_a_group_leaves_two_sds_to_their_priors():

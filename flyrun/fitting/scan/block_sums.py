@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
+from flyrun.fitting import identified
+from flyrun.fitting.scan.encoded_rows import Encoding, as_rows, layout_of
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.fitting.scan.table_files import Block
@@ -70,7 +71,8 @@ class Sums(NamedTuple):
     copies: how many rows these stand for, with trials; so often a row counts in x, square and y.
     kappa: Σ of the remainders' sizes. x, square: Σ of features and of their squares, (D,); other: whether a
     column taken for one of two values has others. y: Σ of targets and of their squares. successes: of 0-1
-    targets. travelled: in parts, which are never joined: they may be most of what the command holds.
+    targets. ends: as of identified.empty_in_sums. travelled: in parts, which are never joined: they may be
+    most of what the command holds.
     """
 
     rows: int
@@ -83,6 +85,7 @@ class Sums(NamedTuple):
     square: np.ndarray
     other: np.ndarray
     y: np.ndarray
+    ends: np.ndarray
     travelled: tuple[Travelled, ...]
 
     def plus(self, other: "Sums") -> "Sums":
@@ -158,7 +161,8 @@ class SumLook(Look):
         slope, curvature, kappa = np.zeros(size), np.zeros((size, size)), 0.0
         total, square, other = np.zeros(width), np.zeros(width), np.zeros(width, bool)
         y_sums, n, dropped, copies = np.zeros(2), 0, 0, 0.0
-        two = np.flatnonzero(self.encoding.two)
+        two, at_ends = np.flatnonzero(self.encoding.two), AtEnds(self.encoding)
+        ends = at_ends.none()
         key = [self.seed, 1 + self.centre.stage, block.number, part.number]
         rng = np.random.default_rng(key if part.number else key[:3])
         found = []
@@ -183,14 +187,16 @@ class SumLook(Look):
                 square += (x * x) @ each
                 y_sums += y @ each, (y * y) @ each
                 copies += float(each.sum())
-            other[two] |= _other(x[two])
+            of_two = x[two]
+            other[two] |= _other(of_two)
+            ends += at_ends.of(of_two, y, self.encoding.trials(beside), each)
             n, dropped = n + len(y), dropped + lost
         shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
         columns = zip(*found, strict=True) if found else ([np.empty(shape)] for shape in shapes)
         rows = [_packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
-        sums = (slope, curvature, kappa, total, square, other, y_sums)
+        sums = (slope, curvature, kappa, total, square, other, y_sums, ends)
         return Sums(n, dropped, copies, *sums, (Travelled(*rows),))
 
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -211,6 +217,30 @@ class SumLook(Look):
         counts = np.concatenate([np.zeros(len(own), int), count])[order]
         rates = np.concatenate([np.zeros(len(own)), intensity[drawn]])[order]
         return index[order], counts, rates, core
+
+
+class AtEnds:
+    """Counts, by column of two values, of rows and of those whose target is not at an end of its range."""
+
+    def __init__(self, encoding: Encoding):
+        self.ends = identified.end_values(layout_of(encoding, 0))
+        self.two, self.width = np.flatnonzero(encoding.two), len(encoding.two)
+
+    def none(self) -> np.ndarray:
+        """Of no rows, (1 + E, D + 1), the last column of all rows; (0, D + 1) where a target has no ends."""
+        return np.zeros((1 + len(self.ends) if self.ends else 0, self.width + 1))
+
+    def of(self, x: np.ndarray, y: np.ndarray, trials: Any, copies: np.ndarray | None) -> np.ndarray:
+        """Of some rows. x (T, n): their columns of two values, 0 or 1; trials: (n,) or a number; copies (n,):
+        None where all count.
+        """
+        found = self.none()
+        if self.ends:
+            marked = identified.marks(self.ends, y, trials, 1.0 if copies is None else copies)
+            marked = marked.astype(np.float32)
+            found[:, self.two] = marked @ (x > 0.5).astype(np.float32).T
+            found[:, -1] = marked.sum(axis=1)
+        return found
 
 
 def _packed(values: np.ndarray, kinds: tuple[Any, ...]) -> np.ndarray:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -133,6 +133,10 @@ class Encoding(NamedTuple):
         counts = [one for part, one in zip(self.parts, beside, strict=True) if part in ("trials", "weights")]
         return np.prod(counts, axis=0) if counts else None
 
+    def trials(self, beside: np.ndarray) -> Any:
+        """Trials of each row, (n,), or 1 of all."""
+        return beside[self.parts.index("trials")] if "trials" in self.parts else 1.0
+
     def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
         if self.values:
@@ -146,8 +150,7 @@ class Encoding(NamedTuple):
             if self.task == "counts":
                 bad, said = (y < 0) | (y != np.floor(y)), "is no count"
             elif self.task == "successes":
-                trials = beside[self.parts.index("trials")]
-                bad = (y < 0) | (y != np.floor(y)) | (y > trials)
+                bad = (y < 0) | (y != np.floor(y)) | (y > self.trials(beside))
                 said = "is no whole number from 0 to the trials"
             elif self.task == "positive":
                 bad, said = y <= 0, "is not above 0"

@@ -12,7 +12,7 @@ from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
 from flyrun.errors import ConfigError, FlyrunError, factoring
-from flyrun.fitting import engine, level_fits, lines, question, ratios
+from flyrun.fitting import engine, identified, level_fits, lines, question, ratios
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Request, TypedTable, dashed
@@ -153,7 +153,8 @@ def _answered(
         *_foretold(counts),
     ]
     own = engine.by_weights(Question(request, table, layout, made.posterior, about), made.answer.found)
-    return replace(own, how=_how(made), scan=counts)
+    empty = identified.empty_in_sums(layout, made.encoding.two, made.ends)
+    return replace(own, how=_how(made), scan=counts, caveats=[*own.caveats, *empty])
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior
 from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
+    AtEnds,
     GramLook,
     Intensity,
     Products,
@@ -49,7 +50,8 @@ Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
 @dataclass
 class Found:
     """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre; encoding:
-    by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's.
+    by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's;
+    ends: as of Sums.
     """
 
     layout: Layout
@@ -62,6 +64,7 @@ class Found:
     encoding: Encoding
     without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
     foretold: list[folds.HeldOut] = field(default_factory=list)
+    ends: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
 
 
 class Stage(NamedTuple):
@@ -261,7 +264,8 @@ class Scan(Table):
         for k in range(len(self.folds)):
             others = zip(centres, folds.without(k, apart), strict=True)
             without.append(drawn([(at, sums) for at, own in others for sums in own], self.seed + 1 + k))
-        return Found(layout, post, answer, counts, self.rows_read, 1, self.moved, exact, without)
+        read, moved, ends = self.rows_read, self.moved, whole.ends
+        return Found(layout, post, answer, counts, read, 1, moved, exact, without, ends=ends)
 
     def _by_sums(self, encoding: Encoding, one: Family) -> Steps:
         """Of normal noise: sums of products are all that the posterior needs."""
@@ -315,8 +319,9 @@ class Scan(Table):
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
+        ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
         lost = sample.read - len(y)
-        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ())
+        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(one, encoding, whole)
         rows = pilot_rows.rows_of(sample, exact, self.given)
         prior = coefficient_prior(one, levels, self._priors(layout))
@@ -332,7 +337,7 @@ class Scan(Table):
             raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
         values, count = np.unique(sample.y, return_counts=True)
         counts = dict(zip(values.tolist(), count.tolist(), strict=True))
-        return Found(layout, post, answer, counts, sample.read, 1, [], exact)
+        return Found(layout, post, answer, counts, sample.read, 1, [], exact, ends=ends)
 
     def _exact(
         self, one: Family, encoding: Encoding, whole: Sums | Products
