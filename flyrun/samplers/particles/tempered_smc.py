@@ -31,15 +31,14 @@ class Tempered(Weighted):
         self.config, self.all = arm.sampler, np.arange(target.n_data)
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
-        """Draws from the prior, with their likelihoods."""
+        """Draws from the prior; their likelihoods are the first stage's, which tells of these queries."""
         rng = seeded(seed, self.arm.method())
         theta = self.target.draw(rng, self.config.particles)
-        likelihood = self.target.log_likelihood(theta, self.all)
         return {
             "step": np.zeros(1, np.int64),
             "theta": theta,
-            "likelihood": likelihood,
-            "log_weight": likelihood - likelihood.max(),
+            "likelihood": np.zeros(len(theta)),
+            "log_weight": np.zeros(len(theta)),
             "power": np.zeros(1),
             "rng": generator_state(rng),
         }
@@ -63,6 +62,8 @@ class Tempered(Weighted):
     def _stage(self, rng: np.random.Generator, state: State) -> tuple[State, float]:
         theta, likelihood = state["theta"], state["likelihood"]
         power, step = float(state["power"][0]), int(state["step"][0]) + 1
+        if step == 1:
+            likelihood = self.target.log_likelihood(theta, self.all)
         least, under = self.config.ess * len(theta), likelihood - likelihood.max()
         after = longest(lambda to: (to - power) * under, power, 1.0, least, _BISECTIONS)
         weight = normalised((after - power) * likelihood, step, self.remedy)

@@ -8,6 +8,9 @@ from scipy.special import softmax
 
 from flyrun.config.sampler.particles import OnePassSmc, TemperedSmc
 from flyrun.numerics.resampling import effective, systematic
+from flyrun.prove import posteriors
+from flyrun.prove.counted import COUNT
+from flyrun.samplers.method import prepare
 from flyrun.samplers.particles import one_pass_smc, tempered_smc
 from flyrun.samplers.particles.weights import normalised
 from tests.samplers.particles.toys import Normal, same_bits
@@ -106,3 +109,14 @@ def test_weights_and_their_effective_number():
     weight = normalised(np.array([0.0, np.log(3.0), -np.inf]), 1, "")
     assert weight == pytest.approx([0.25, 0.75, 0])
     assert effective(weight) == pytest.approx(1 / 0.625)
+
+
+@pytest.mark.parametrize("sampler", [OnePassSmc(particles=20), TemperedSmc(particles=20)])
+def test_the_queries_told_of_are_those_that_the_steps_make(tmp_path, sampler):
+    """The first likelihoods too: a proof counts what `advance` evaluates."""
+    arm = posteriors.arms(sampler, 100)["logistic"]
+    method = prepare(arm, tmp_path)
+    state = method.init(0)
+    COUNT[0] = 0
+    records = method.advance(state, 100)[1]
+    assert records["queries"].sum() == COUNT[0] > 0
