@@ -277,6 +277,8 @@ class _Composer:
             _shorten(config, self.limits)
         _update(config, [*typed, *alone_values])
         plain = _resolved(config)
+        for group in ARM_GROUPS:
+            plugins.refuse_taken(group, (plain.get(group) or {}).get("name"))
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
     @staticmethod

@@ -47,6 +47,15 @@ def register() -> None:
             option(group, point.name)(type("_Broken", (_Broken,), about))
 
 
+def refuse_taken(group: str, name: Any) -> None:
+    """ConfigError where a choice of flyrun's own is one that a package has tried to take: which is meant?"""
+    if package := TAKEN.get((group, name)):
+        raise ConfigError(
+            f"{group}={name}: is flyrun's own, and the package {package} brings another of this name; give "
+            "that one another name, in its entry point and in @option, or remove the package"
+        )
+
+
 def names(group: str) -> list[str]:
     """Names of a group's choices that other packages bring."""
     return [name for name, cls in SCHEMAS[group].items() if not _is_own(cls)] if group in GROUPS else []

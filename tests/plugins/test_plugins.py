@@ -191,6 +191,12 @@ def test_none_takes_the_place_of_flyruns_own(copy, site):
         "[flyrun.samplers]\nhmc = flyrun_barker:Barker\n"
     )
     assert "Duane et al. 1987" in copy.flyrun(site, "info", "hmc").stdout
+    chosen = [word.replace("barker", "hmc") for word in ARM]
+    for words in (chosen, ["prove", "hmc"], ["experiment=toy_flymc", "sampler=hmc"]):
+        done = copy.flyrun(site, *words)
+        assert "sampler=hmc: is flyrun's own, and the package flyrun-barker brings another" in done.stderr
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert copy.flyrun(site, "prove", "hmc.x").stderr.count("no sampler, model or prior has this name") == 1
 
 
 MOMENTS = """

@@ -193,7 +193,7 @@ def test_a_name_of_flyruns_own_is_refused(cache, capsys, monkeypatch):
     monkeypatch.setitem(plugins.TAKEN, ("sampler", "hmc"), "flyrun-other")
     assert main(["prove", "hmc"]) == 2
     said = capsys.readouterr().err
-    assert "is flyrun's own sampler, so that of the package flyrun-other is never used" in said
+    assert "sampler=hmc: is flyrun's own, and the package flyrun-other brings another of this name" in said
     assert said.count("\n") == 1
 
 

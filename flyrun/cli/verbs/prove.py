@@ -42,11 +42,7 @@ def _choice(word: str) -> tuple[str, str]:
     if len(groups) > 1:
         which = listing((f"`flyrun prove {one}={name}`" for one in groups), "or")
         raise ConfigError(f"prove {name}: is several; say {which}")
-    if package := plugins.TAKEN.get((groups[0], name)):
-        raise ConfigError(
-            f"prove {name}: is flyrun's own {groups[0]}, so that of the package {package} is never used; "
-            "give it another name, in its entry point and in @option"
-        )
+    plugins.refuse_taken(groups[0], name)
     return groups[0], name
 
 
