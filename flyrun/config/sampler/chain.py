@@ -27,14 +27,6 @@ class ThetaUpdate(Sampler):
         wanted = "ep" in (self.metric, arm.protocol.init)
         return (with_sampler(arm, "ep"),) if wanted else ()
 
-    def unfit(self, arm: Any) -> str:
-        """As in the base class; bounds that shape its steps must be the model's."""
-        if self.metric == "bound" and arm.model.climbs and not arm.model.bounds:
-            return (
-                f"sampler.metric=bound: model={arm.model.name} has no bounds; choose sampler.metric=hessian"
-            )
-        return super().unfit(arm)
-
 
 class Proposer(ThetaUpdate):
     """An update whose proposals any rule can accept: they are made without a look at the data."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.data import mapped
+from flyrun.errors import ConfigError
 from flyrun.models.base_density import draw_base
 from flyrun.models.collapse import expected_bright
 from flyrun.models.local_bounds import brought_in, outside
@@ -30,6 +31,10 @@ def prepare(arm: Arm, folder: Path) -> "Chain":
 
     Raises DataError or ConfigError, one line each, for what a person can mend.
     """
+    if arm.sampler.metric == "bound" and arm.model.climbs and not arm.model.bounds:
+        raise ConfigError(
+            f"sampler.metric=bound: model={arm.model.name} has no bounds; choose sampler.metric=hessian"
+        )
     shaped = arm.sampler.metric != "identity"
     at_map = arm.bound.at_map or (arm.acceptance is not None and arm.acceptance.at_map)
     needs_map = at_map or arm.protocol.init in ("map", "ep") or shaped
