@@ -141,3 +141,23 @@ def test_what_disagrees_is_refused(table):
         fit(table, "rank ~ x", order="rank=30,10,20", numeric="rank")
     with pytest.raises(DataError, match="no such column is fitted"):
         fit(table, "pain ~ x", order=[ORDER, "dose=low,mid,high"])
+
+
+@pytest.mark.parametrize(
+    "words", [("--drop", "dose"), ("--features", "x"), ("formula",)], ids=["dropped", "not named", "formula"]
+)
+def test_an_order_of_a_column_that_is_not_fitted_is_refused_by_every_door(words, table, capsys):
+    """A scan took it without a word, and a misspelt one of `--numeric` too."""
+    pytest.importorskip("pyarrow")
+    Path("many").mkdir()
+    table.to_parquet("many/0.parquet")
+    for given in ("mine.csv", "many"):
+        asked = (
+            ["fit", given, "rank ~ x"]
+            if words == ("formula",)
+            else ["fit", given, "--target", "rank", *words]
+        )
+        error = refused(capsys, *asked, "--model", "ordinal", "--order", "dose=low,mid,high")
+        assert "--order: dose=low,mid,high: no such column is fitted; leave it out" in error
+    error = refused(capsys, "fit", "many", "--target", "rank", "--numeric", "rnak")
+    assert "--numeric rnak: no such column (did you mean rank?)" in error

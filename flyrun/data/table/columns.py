@@ -21,7 +21,7 @@ from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import INTERCEPT, Column, Layout, is_nameless, plain
-from flyrun.data.table.order import are_numbers, not_in_order, typed_order
+from flyrun.data.table.order import are_numbers, not_in_order, refuse_unfitted, typed_order
 from flyrun.data.table.possible import refuse_impossible
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
@@ -132,10 +132,7 @@ def scan(
 
 def _refuse_other_levels(seen: dict[str, Seen], in_order: dict[str, list[str]], options: Table) -> None:
     """Take the orders that are typed. DataError for a level, or a column, that is not as typed."""
-    for entry in options.order:
-        if not any(entry.startswith(f"{name}=") for name in seen):
-            close = did_you_mean(entry.partition("=")[0], seen)
-            raise DataError(f"{options.say('order')}: {entry}: no such column is fitted{close}; leave it out")
+    refuse_unfitted(options, seen)
     for name, order in in_order.items():
         if said := not_in_order({*map(str, seen[name].values)}, name, options):
             raise seen[name].error(said)

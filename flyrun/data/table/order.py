@@ -3,10 +3,11 @@
 import contextlib
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from flyrun.config.dataset import Table, listed
-from flyrun.config.schema import closest
+from flyrun.config.schema import closest, did_you_mean
+from flyrun.errors import DataError
 
 _MOST_SHOWN = 100
 
@@ -24,6 +25,14 @@ def typed_order(levels: Sequence[str], name: str, options: Table) -> str:
     if len(numbers) == len(levels):
         levels = sorted(levels, key=lambda level: int(numbers[level]))
     return options.say("order", f"{name}={','.join(map(listed, levels))}")
+
+
+def refuse_unfitted(options: Table, fitted: Iterable[str]) -> None:
+    """DataError for an order that is typed of a column that is not among those fitted."""
+    for entry in options.order:
+        if not any(entry.startswith(f"{name}=") for name in fitted):
+            close = did_you_mean(entry.partition("=")[0], fitted)
+            raise DataError(f"{options.say('order')}: {entry}: no such column is fitted{close}; leave it out")
 
 
 def not_in_order(levels: set[str], name: str, options: Table) -> str:

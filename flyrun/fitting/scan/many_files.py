@@ -11,6 +11,7 @@ import numpy as np
 from flyrun.config.dataset import ROLES
 from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
+from flyrun.data.table.order import refuse_unfitted
 from flyrun.errors import ConfigError, FlyrunError, factoring
 from flyrun.fitting import engine, identified, level_fits, lines, question, ratios
 from flyrun.fitting.engine import Answer
@@ -125,7 +126,9 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
             raise ConfigError(f"--by {request.by}: holds neither text nor numbers; name another column")
         drop = (*drop, request.by)
     columns = table_files.chosen(found, request.target, features, drop, table.beside)
-    if text := [name for name in table.numeric if found.kinds.get(name) == "text"]:
+    fitted = (*columns, request.target, *table.beside.values())
+    refuse_unfitted(table, fitted)
+    if text := [name for name in table.numeric if name in fitted and found.kinds[name] == "text"]:
         raise ConfigError(f"--numeric {text[0]}: the files hold text there; write numbers, or leave it out")
     return found, table, columns
 

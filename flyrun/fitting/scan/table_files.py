@@ -264,10 +264,9 @@ def with_categories(shards: Shards, table: TypedTable) -> Shards:
         if (kind := shards.kinds[name]) in ("boolean", "other"):
             said = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
             raise DataError(f"--categorical {quoted(name)}: holds {said}; leave it out there")
+    for name in table.numeric:
+        _refuse_unknown(shards, "numeric", name)
     in_order = [name for name in shards.kinds if table.order_of(name)]
-    for entry in table.order:
-        if not any(entry.startswith(f"{name}=") for name in in_order):
-            _refuse_unknown(shards, "order", entry.partition("=")[0])
     numbers = [name for name in (*table.categorical, *in_order) if shards.kinds[name] == "number"]
     return shards._replace(kinds=shards.kinds | dict.fromkeys(numbers, "category"))
 

@@ -83,8 +83,9 @@ def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTabl
     """DataError for a reference of what is no column of text."""
     for said in options.reference:
         if not any(said.startswith(f"{name}=") for name in names):
-            held = " holds numbers" if said.partition("=")[0] in shards.kinds else ": no such column"
             name = said.partition("=")[0]
+            known = " is not fitted" if shards.kinds.get(name) in ("text", "category") else " holds numbers"
+            held = known if name in shards.kinds else ": no such column"
             raise DataError(f"--reference {said}: {name}{held}; name a category, or leave it out")
 
 
