@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from flyrun.api.fits import typed_prior
 from flyrun.config.schema import did_you_mean, listing
+from flyrun.data.domains import Domain
 from flyrun.data.table import frames
 from flyrun.errors import FlyrunError
 from flyrun.fitting import engine, predict, question
@@ -26,7 +27,7 @@ from flyrun.models.family import family, names
 class _Regression(BaseEstimator):
     """What both have in common."""
 
-    _targets: ClassVar[tuple[str, ...]]
+    _classes: ClassVar[bool]
 
     def __init__(
         self,
@@ -46,11 +47,14 @@ class _Regression(BaseEstimator):
         self.seed = seed
 
     def _model(self, usual: str) -> str:
-        known = [name for name in names() if family(name).target in self._targets]
+        known = [name for name in names() if self._takes(family(name).domain)]
         if self.model is not None and self.model not in known:
             close = did_you_mean(str(self.model), known)
             raise ValueError(f"model={self.model!r}: no such model here{close}; choose from {listing(known)}")
         return self.model or usual
+
+    def _takes(self, domain: Domain) -> bool:
+        return domain.classes > 0 if self._classes else not domain.has_chance
 
     def _draw(self, x: np.ndarray, target: Any, model: str, sample_weight: Any) -> None:
         """Draw from the posterior of features (N, D) and a column of targets."""
@@ -127,7 +131,7 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
     draws_: (S, ..., D + 1) of the columns that were kept, the intercept last; how_: what vouches for them.
     """
 
-    _targets = ("binary", "classes", "ordered")
+    _classes = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Draw. X: (N, D) numbers; y: (N,) classes; sample_weight: (N,), how many rows each stands for.
@@ -173,7 +177,7 @@ class FlyrunRegressor(RegressorMixin, _Regression):
     model's link.
     """
 
-    _targets = ("regression", "counts", "positive")
+    _classes = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Draw. X: (N, D) numbers; y: (N,) targets; sample_weight: (N,), how many rows each stands for.

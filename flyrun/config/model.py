@@ -50,9 +50,17 @@ class Likelihood(Model):
 
 def for_tables(task: str | None = None) -> list[str]:
     """Names of the regressions that `flyrun fit` offers, of one task or of all."""
-    found = SCHEMAS["model"].items()
-    fitting = {name: cls.task for name, cls in found if getattr(cls, "for_tables", False)}  # type: ignore[attr-defined]
-    return [name for name, its in fitting.items() if task in (None, its)]
+    return [name for name, its in _tasks().items() if task in (None, its)]
+
+
+def tasks() -> list[str]:
+    """The tasks of these regressions."""
+    return list(dict.fromkeys(_tasks().values()))
+
+
+def _tasks() -> dict[str, str]:
+    fitting = {name: cls for name, cls in SCHEMAS["model"].items() if getattr(cls, "for_tables", False)}
+    return {name: cls.task for name, cls in fitting.items()}  # type: ignore[attr-defined]
 
 
 def _unmoved(model: Model, arm: Any) -> str:

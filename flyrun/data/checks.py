@@ -84,7 +84,7 @@ def prepared(data: Dataset) -> Dataset:
     treats any other kind of array as another type. Features mapped from a file stay there, in the
     precision that they have there.
     """
-    what, kind = f"dataset {data.name}", np.int64 if data.task in ("classes", "ordered") else np.float64
+    what, kind = f"dataset {data.name}", np.int64 if data.domain.classes > 2 else np.float64
     for part, features, target in (
         ("", data.features, data.target),
         (", test rows", data.test_features, data.test_target),
@@ -97,13 +97,13 @@ def prepared(data: Dataset) -> Dataset:
     widths = {data.features.shape[1], data.test_features.shape[1], len(data.feature_names)}
     if len(widths) != 1:
         raise DataError(f"{what}: training rows, test rows and feature names differ in number of columns")
-    if data.task == "binary":
+    if data.domain.classes == 2:
         plus_minus_one(data.target, what)
         plus_minus_one(data.test_target, f"{what}, test rows")
     for name, values in data.beside.items():
         same_length(data.features, values, f"{what}, {name}")
         finite(values, f"{what}, {name}")
-    if data.task in ("classes", "ordered"):
+    if kind is np.int64:
         classes_from_zero(data.target, what)
         if not np.isin(data.test_target, data.target).all():
             raise DataError(f"{what}: the test rows hold a class that no training row has")

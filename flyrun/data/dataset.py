@@ -1,15 +1,13 @@
 """What every loader returns."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-#: what a target is: two labels, classes, numbers, whole numbers from 0, successes of some trials, numbers
-#: above 0, or classes in order
-Task = Literal["binary", "classes", "regression", "counts", "successes", "positive", "ordered"]
-#: tasks whose target is a class
-LABELS = ("binary", "classes", "ordered")
+from flyrun.data import domains
+from flyrun.data.domains import Domain
+
 #: what a dataset may know of each of its rows besides features and target
 BESIDE = ("offset", "trials", "weights")
 
@@ -21,6 +19,7 @@ class Dataset:
     features: (N, D) float64, C-contiguous, writeable; a loader that adds a bias has it as the last column.
     A loader of rows too many for the memory gives them as a np.memmap of float32, and they stay float32;
     a config's dtype=float32 rounds those of other loaders once they are loaded.
+    task: the name of the target's domain, as domains.py has it.
     target: (N,) float64 ±1 (task "binary"), int64 0..K-1 ("classes", "ordered") or float64 (others).
     test_features, test_target: the same for M held-out rows; M may be 0.
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
@@ -38,18 +37,22 @@ class Dataset:
     feature_names: tuple[str, ...]
     sha256: str
     info: dict[str, Any] = field(default_factory=dict)
-    task: Task = "binary"
+    task: str = "binary"
     folded: bool = False
     offset: np.ndarray | None = None
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
 
     @property
+    def domain(self) -> Domain:
+        """What its target may hold."""
+        return domains.of(self.task)
+
+    @property
     def n_classes(self) -> int:
         """Number of classes; 0 where the target is a number."""
-        if self.task not in LABELS:
-            return 0
-        return 2 if self.task == "binary" else int(self.target.max()) + 1
+        classes = self.domain.classes
+        return int(classes) if classes <= 2 else int(self.target.max()) + 1
 
     @property
     def beside(self) -> dict[str, np.ndarray]:

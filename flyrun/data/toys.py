@@ -7,13 +7,13 @@ import numpy as np
 
 from flyrun.config.dataset import row_data as options
 from flyrun.data import archive
-from flyrun.data.dataset import Dataset, Task
+from flyrun.data.dataset import Dataset
 from flyrun.data.feature_cache import with_bias
 
 #: features (N, D), target (N,), names of the features, and fields of the dataset that it has besides
 Drawn = tuple[np.ndarray, np.ndarray, tuple[str, ...], dict[str, Any]]
 #: name -> title, task, what its fingerprint digests (constants, and names of settings), what draws it
-_RECIPES: dict[str, tuple[str, Task, tuple[Any, ...], tuple[str, ...], Callable[..., Drawn]]] = {}
+_RECIPES: dict[str, tuple[str, str, tuple[Any, ...], tuple[str, ...], Callable[..., Drawn]]] = {}
 
 
 def load(config: options.Toy) -> Dataset:
@@ -31,7 +31,7 @@ def fingerprint(config: options.Toy) -> str:
     return archive.recipe(config.name, *constants, *(getattr(config, one) for one in settings))
 
 
-def _recipe(title: str, task: Task, *settings: str, constants: tuple[Any, ...] = ()) -> Callable:
+def _recipe(title: str, task: str, *settings: str, constants: tuple[Any, ...] = ()) -> Callable:
     def register(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
         _RECIPES[draw.__name__] = title, task, constants, settings, draw
         return draw

@@ -119,10 +119,11 @@ def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float, ki
 def _unit(one: predict.Fitted, kind: str) -> str:
     """What an expectation is of."""
     name, beside = one.layout.explained, one.layout.beside
-    if one.layout.task in ("binary", "classes", "ordered"):
-        last = f" = {(one.layout.target.levels or [''])[-1]}" if one.layout.task == "binary" else ""
+    domain = one.layout.domain
+    if domain.classes:
+        last = f" = {(one.layout.target.levels or [''])[-1]}" if domain.classes == 2 else ""
         return f"the chance of {name}{last}"
-    if one.layout.task != "successes":
+    if not domain.of_trials:
         return f"the expected {name}"
     if kind == "chance":
         return f"the chance of {name} in one trial"

@@ -15,9 +15,9 @@ def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterio
     """What was read and what is fitted to it."""
     family, target = posterior.family, layout.target
     model = f"{family.words} of {layout.explained}"
-    if family.target == "ordered":
+    if family.domain.ordered:
         model += f": {' < '.join(target.levels or [])}"
-    elif family.target == "classes":
+    elif family.domain.nominal:
         against, *others = target.levels or []
         model += f": {', '.join(others)}, each against {against}"
     elif target.levels is not None:

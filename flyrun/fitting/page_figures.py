@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.report.colours import PALETTE
 from flyrun.report.figures import INK, axes, grid
 
@@ -90,7 +91,7 @@ def distribution(fit: dict[str, Any], title: str) -> Any:
     axis.plot(middle, told["observed"], "o", color=INK, markersize=3.5, label="observed")
     axis.set_ylim(bottom=0.0)
     layout = fit["layout"]
-    if layout["task"] == "counts":
+    if domains.of(layout["task"]).whole:
         axis.xaxis.get_major_locator().set_params(integer=True)
     name = layout["target"]["name"]
     axis.set_xlabel(f"log({name})" if layout["log_target"] else name, parse_math=False)

@@ -49,7 +49,7 @@ class Fitted:
     @property
     def levels(self) -> list[str]:
         """Of a target in classes, which have a prediction each; else none."""
-        return list(self.layout.target.levels or []) if self.layout.task in ("classes", "ordered") else []
+        return list(self.layout.target.levels or []) if self.layout.domain.classes > 2 else []
 
     def thinned(self, draws: int | None) -> Fitted:
         """With so many draws, evenly spaced. Raises ConfigError where there are not so many."""
@@ -162,7 +162,7 @@ def refuse_kind(one: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
     """Raise ConfigError for a kind that is not known, or that a fit does not have."""
     if kind not in known:
         raise ConfigError(f"--kind {kind}: must be {listing(known, 'or')}")
-    if kind == "chance" and one.layout.task in ("counts", "positive", "regression"):
+    if kind == "chance" and not one.layout.domain.has_chance:
         raise ConfigError(f"--kind chance: {one.layout.explained} has an expectation, no chance; take mean")
 
 

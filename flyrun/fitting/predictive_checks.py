@@ -53,8 +53,8 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
         {"class": name, **_calibrated(expected, again, there, each)}
         for name, expected, again, there in several
     ]
-    if layout.task in ("counts", "regression", "positive"):
-        found["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.task == "counts")
+    if not layout.domain.has_chance:
+        found["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.domain.whole)
     return found
 
 
@@ -83,9 +83,9 @@ def _raw(dataset: Dataset, layout: Layout, rows: np.ndarray, sign: Any) -> np.nd
 def _observed(dataset: Dataset, layout: Layout, rows: np.ndarray, classes: int) -> np.ndarray:
     """Targets as people read them, (n, 1), or whether they are of each class, (n, K)."""
     target = dataset.target[rows]
-    if layout.task in ("classes", "ordered"):
+    if layout.domain.classes > 2:
         return (target[:, None] == np.arange(classes)).astype(np.float64)
-    if layout.task == "binary":
+    if layout.domain.classes == 2:
         return (target[:, None] > 0.0).astype(np.float64)
     return (target * layout.target.sd + layout.target.mean)[:, None]
 

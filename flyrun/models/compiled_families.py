@@ -130,7 +130,7 @@ class Compiled:
         ):
             numbers[:, column] = usual if given is None else given
         y = numbers[:, 0]
-        levels = int(y.max()) + 1 if made.target in ("ordered", "classes") else 0
+        levels = int(y.max()) + 1 if made.domain.classes > 2 else 0
         auxiliary = made.auxiliary(levels, float(np.std(y)) or 1.0)
         aux = AuxPrior.of_each([one.prior for one in auxiliary]) if auxiliary else None
         kind = _kind(made.name, 1 + len(auxiliary))

@@ -18,11 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from flyrun.data.domains import Domain
 from flyrun.numerics.special import Numbers
 
-#: what a target must be: two classes, classes without or with an order, whole numbers from 0 on, successes
-#: among trials, numbers above 0, any numbers
-Target = Literal["binary", "classes", "ordered", "counts", "successes", "positive", "regression"]
 #: the scale on which coefficients add up
 Link = Literal["identity", "log", "logit", "probit"]
 Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
@@ -111,7 +109,7 @@ def exponentials(a: np.ndarray) -> np.ndarray:
 class Family:
     """One family.
 
-    words: what a fit is called, as "Poisson regression". target: what it explains.
+    words: what a fit is called, as "Poisson regression". domain: what its target may hold.
     log_density(y, trials, p): the part that depends on linear predictors.
     derivatives(y, trials, p): its slopes by p, K of them, and minus its second derivatives, K by K.
     alone(y, trials, a), alone_derivatives(y, trials, a): the same of the part that depends on auxiliary
@@ -136,7 +134,7 @@ class Family:
 
     name: str
     words: str
-    target: Target
+    domain: Domain
     link: Link
     log_density: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers]
     derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives]
@@ -156,6 +154,11 @@ class Family:
     by_sums: bool = False
     outliers: bool = False
     cumulant: Literal["", "exp", "softplus"] = ""
+
+    @property
+    def target(self) -> str:
+        """The name of its domain, a dataset's task."""
+        return self.domain.name
 
 
 def names() -> list[str]:

@@ -19,7 +19,7 @@ import flyrun.data
 from flyrun import files
 from flyrun.config.arm import Arm
 from flyrun.config.schema import typed_choices
-from flyrun.data import mapped
+from flyrun.data import domains, mapped
 from flyrun.data.dataset import Dataset
 from flyrun.errors import ConfigError, DataError
 from flyrun.models import passes
@@ -39,15 +39,6 @@ from flyrun.numerics import code_digest
 from flyrun.numerics.compiled import jit, outer_jit
 from flyrun.threads import one_blas_thread
 
-_TASKS = {
-    "binary": "two labels, -1 and +1",
-    "classes": "classes 0 … K-1",
-    "regression": "numbers",
-    "counts": "whole numbers from 0",
-    "successes": "successes of trials",
-    "positive": "numbers above 0",
-    "ordered": "classes in order",
-}
 _NOT_OF_THE_MODEL = ("name", "scale", "grid")
 MOST_ROUNDING = 0.1
 """Root mean square of rounding in the log density, from where on it is no longer the posterior's."""
@@ -225,7 +216,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
         if dataset.task != task:
             raise ConfigError(
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
-                f"{_TASKS[dataset.task]}, the model is for {_TASKS[task]}"
+                f"{dataset.domain.words}, the model is for {domains.of(task).words}"
             )
         if unknown := dataset.beside.keys() - set(arm.model.beside):
             able = typed_choices(

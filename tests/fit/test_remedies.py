@@ -27,7 +27,7 @@ _NO_REMEDY = {
     ("loader.py", "store"),
     ("loader.py", "_path"),
     ("pieces.py", "_explained"),
-    ("columns.py", "_models"),
+    ("possible.py", "models_as_typed"),
     ("seen.py", "without"),
     ("pieces.py", "pieces"),  # of frames in Python: test_doors.py
 }

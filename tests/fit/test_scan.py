@@ -411,14 +411,14 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
     [
         (["--target", "z"], "--target z: no such column"),
         (["--target", "x0"], "say what it is with --model"),
-        (["--target", "x0", "--model", "logistic"], "for two; choose another --model"),
-        (["--target", "y", "--weights", "x0"], "is no whole number from 0"),
+        (["--target", "x0", "--model", "logistic"], "--model logistic takes two: choose --model student_t"),
+        (["--target", "y", "--weights", "x0"], "but weights are whole numbers from 0; mend"),
         (["--target", "y", "sampler.n_steps=8"], "sampler.n_steps=8: is not for a scan"),
         (["--target", "y", "--check"], "--check: looks at one file"),
-        (["--target", "x0", "--model", "poisson"], "is no count"),
+        (["--target", "x0", "--model", "poisson"], "but counts are whole numbers from 0; mend"),
         (
             ["--target", "kind", "--drop", "name", "--model", "poisson"],
-            "holds text, and --model poisson is for numbers",
+            "a regression needs numbers: mend it, or choose --model logistic",
         ),
         (["--target", "y", "--reference", "x0=1"], "x0 holds numbers; name a category, or leave it out"),
         (["--target", "y", "--categorical", "x9"], "--categorical x9: no such column"),

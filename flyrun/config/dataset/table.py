@@ -5,7 +5,8 @@ import re
 from typing import Any, Literal
 
 from flyrun.config.dataset.base import Rows
-from flyrun.config.schema import option, quoted, setting
+from flyrun.config.model import tasks
+from flyrun.config.schema import did_you_mean, listing, option, quoted, setting
 from flyrun.errors import ConfigError
 
 #: columns that are no features, but say of each row what a likelihood is to know besides
@@ -50,9 +51,7 @@ class Table(Rows):
     )
     decimal: Literal[".", ","] = setting(".", "the decimal sign of a CSV file: . or ,")
     encoding: str = setting("utf-8", "of a CSV file")
-    task: Literal["auto", "binary", "classes", "regression", "counts", "successes", "positive", "ordered"] = (
-        setting("auto", "what the target is; auto: what the model is for")
-    )
+    task: str = setting("auto", "what the target is, as counts; auto: what the model is for")
     where: str | None = setting(None, "use only rows of a column's value, as 'region=north'")
     limit: int | None = setting(None, "use only the first rows", at_least=1)
     sha256: str | None = setting(
@@ -67,6 +66,9 @@ class Table(Rows):
                 f"{self.say('encoding', self.encoding)}: no such encoding; name one such as utf-8, cp1252 or "
                 "utf-16"
             ) from None
+        if self.task not in (known := ("auto", *tasks())):
+            close = did_you_mean(self.task, known)
+            raise ConfigError(f"{self.say('task', self.task)}: must be {listing(known, 'or')}{close}")
         for name in {*self.numeric} & {*self.categorical}:
             raise ConfigError(
                 f"{self.say('numeric')}: {name} is in {self.say('categorical')} too; keep one of them"

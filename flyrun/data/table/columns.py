@@ -13,16 +13,20 @@ import pandas as pd
 from pandas.api import types
 
 from flyrun.config.dataset import Table
-from flyrun.config.model import for_tables
 from flyrun.config.schema import did_you_mean, listing
-from flyrun.data.dataset import LABELS
+from flyrun.data import domains
 from flyrun.data.table import doubts, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import INTERCEPT, Column, Layout, is_nameless, plain
-from flyrun.data.table.order import are_numbers, not_in_order, refuse_unfitted, typed_order
-from flyrun.data.table.possible import refuse_impossible
+from flyrun.data.table.order import not_in_order, refuse_unfitted
+from flyrun.data.table.possible import (
+    models_as_typed,
+    refuse_impossible,
+    refused_beside,
+    refused_levels,
+)
 from flyrun.data.table.seen import MOST_LEVELS, Seen, one_of
 from flyrun.errors import DataError
 
@@ -106,7 +110,7 @@ def scan(
     doubts.check([seen[name] for name in used if name not in counted], spelled, last)
     task, aim = _target(seen[target])
     columns = [_feature(seen[name]) for name in features if name not in counted]
-    against_references(columns if task == "ordered" else [*columns, aim], options)
+    against_references(columns if domains.of(task).ordered else [*columns, aim], options)
     beside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
     }
@@ -327,49 +331,23 @@ def _target(seen: Seen) -> tuple[str, Column]:
     if options.log_target and task == "auto":
         task = "regression"
     if options.log_target and task != "regression":
-        raise seen.error(f"is explained by its log, which needs {_models(options, 'regression')}")
+        raise seen.error(f"is explained by its log, which needs {models_as_typed(options, 'regression')}")
     if task == "auto":
         of_order = n_values > 2 and bool(options.order_of(seen.name))
         task = "successes" if options.trials else "ordered" if of_order else _of_values(seen)
-    if (task == "successes") != (options.trials is not None):
-        counted = options.say("trials", "COLUMN")
-        without = f"leave {options.say('trials')} out"
-        counts = not seen.text and seen.whole and seen.low >= 0.0
-        other = without if not counts else f"choose {_models(options, 'successes')}, or {without}"
-        mend = f"add {counted}" if task == "successes" else other
-        raise seen.error(f"successes are of trials, and no other target has them; {mend}")
-    if task == "classes" and (role := next((r for r in ("offset", "exposure") if r in options.beside), "")):
-        raise seen.error(
-            f"holds classes without an order, which take no {role}; leave {options.say(role)} out"
-        )
-    if task not in LABELS and seen.text:
-        word, other = min(seen.values)[:40], "binary" if n_values == 2 else "classes"
-        fits = f"leave {options.say('trials')} out and " if options.trials else ""
-        fits = f"{fits}choose {_models(options, other)}" if 2 <= n_values <= MOST_LEVELS else seen.without()
-        raise seen.error(f"holds text ({word!r}); a regression needs numbers: mend it, or {fits}")
-    if n_values < 2 and task != "successes":
+    kind, levels = domains.of(task), seen.levels()
+    counts = not seen.text and seen.whole and seen.low >= 0.0
+    if said := refused_beside(kind, options, counts):
+        raise seen.error(said)
+    if n_values < 2 and not kind.of_trials:
         raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn; {seen.without()}")
-    if task == "regression":
+    if said := refused_levels(kind, seen.name, levels, seen.text, bool(seen.order), options):
+        raise seen.error(said)
+    if kind.standardized:
         return task, _number_column(seen)
-    if task not in LABELS:
+    if not kind.classes:
         return task, Column(seen.name, low=seen.low, high=seen.high)
-    numbers = _models(options, "regression")
-    if task == "binary" and n_values != 2:
-        levels = seen.levels()
-        shown = f"{', '.join(levels[:4])}, …" if n_values > 5 else listing(levels)
-        count = n_values if n_values <= MOST_LEVELS else f"more than {MOST_LEVELS}"
-        models = ([_models(options, "classes")] if n_values <= MOST_LEVELS else []) + (
-            [] if seen.text else [numbers]
-        )
-        mend = f"choose {listing(models, 'or')}" if models else seen.without()
-        takes_two = f"{options.say('model', for_tables(task)[0])} takes two"
-        raise seen.error(f"has {count} values, {shown}; {takes_two}: {mend}")
-    if task == "ordered" and seen.text and not (seen.order or are_numbers(seen.values)):
-        raise seen.error(
-            f"holds words, {listing(seen.levels()[:3])}, whose order the file does not tell; write them "
-            f"lowest first, as in {typed_order(seen.levels(), seen.name, options)}, or choose "
-            f"{_models(options, 'classes')}"
-        )
+    numbers = models_as_typed(options, "regression")
     return task, _category(seen, seen.without() if seen.text else f"choose {numbers}")
 
 
@@ -378,18 +356,12 @@ def _of_values(seen: Seen) -> str:
     n_values, few = len(seen.values), len(seen.values) <= FEW_NUMBERS
     if seen.text or n_values <= 2 or not seen.whole or not (few or seen.low == 0.0):
         return "binary" if n_values == 2 else "classes" if seen.text else "regression"
-    meanings = {"counts": "counts"} if seen.low >= 0.0 else {}
-    meanings |= {"classes": "classes", "ordered": "classes in order"} if few else {}
-    meanings |= {"regression": "measurements"}
-    meant = {word: models for task, word in meanings.items() if (models := _models(seen.options, task))}
+    low = np.array([seen.low])
+    may_be = [one for one in domains.SHARED.values() if (few or not one.classes) and one.holds(low).all()]
+    meant = {one.meaning: models_as_typed(seen.options, one.name) for one in may_be if one.meaning}
     if len(meant) == 1:
         return "regression"
     shown = listing(seen.levels()) if few else f"from 0 to {plain(seen.high)}"
     choices = ", ".join(f"{models} if they are {word}" for word, models in meant.items())
-    may_be = f"holds the whole numbers {shown}, which may be {listing(meant, 'or')}"
-    raise seen.error(f"{may_be}; choose {choices}")
-
-
-def _models(options: Table, task: str) -> str:
-    """The models of a task as they are typed."""
-    return listing((options.say("model", name) for name in for_tables(task)), "or")
+    said = f"holds the whole numbers {shown}, which may be {listing(meant, 'or')}"
+    raise seen.error(f"{said}; choose {choices}")

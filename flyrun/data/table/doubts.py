@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from flyrun.data.dataset import LABELS
+from flyrun.data import domains
 from flyrun.data.table.cells import LAST_EXACT, PARTS, kind
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import plain
@@ -67,9 +67,10 @@ def _apply(rules: tuple[Rule, ...], seen: Seen) -> None:
 def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str = "") -> DataError:
     """One line; numeric, names: when the column is to be called so, where that can be."""
     more = list(remedies)
-    may_be_names = seen.role == "column" or (seen.role == "target" and seen.options.task in ("auto", *LABELS))
+    task = seen.options.task if seen.role == "target" else "regression"
+    may_be_names = seen.role == "column" or task == "auto" or domains.of(task).classes > 0
     if names and may_be_names and len(seen.values) <= MOST_LEVELS:
-        ranked = seen.role == "target" and seen.options.task == "ordered"
+        ranked = task == "ordered"
         named = (
             typed_order(seen.levels(), seen.name, seen.options)
             if ranked

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from flyrun.data import domains
+from flyrun.data.domains import Domain
+
 INTERCEPT = "intercept"
 _NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
@@ -74,6 +77,11 @@ class Layout:
     sources: list[Column] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     log_target: bool = False
+
+    @property
+    def domain(self) -> Domain:
+        """What its target may hold."""
+        return domains.of(self.task)
 
     @property
     def columns(self) -> list[Column]:

@@ -112,7 +112,7 @@ def load(config: Table) -> Dataset:
     return Dataset(
         name=NAME,
         features=rows,
-        target=aim[:, 0].astype(np.int64) if layout.task in ("classes", "ordered") else aim[:, 0],
+        target=aim[:, 0].astype(np.int64) if layout.domain.classes > 2 else aim[:, 0],
         test_features=np.empty((0, rows.shape[1])),
         test_target=np.empty(0),
         feature_names=tuple(layout.names),
@@ -124,7 +124,7 @@ def load(config: Table) -> Dataset:
             "dropped": layout.dropped,
             "layout": asdict(layout),
         },
-        task=layout.task,  # type: ignore[arg-type]
+        task=layout.task,
         folded=_is_mapped(layout) and layout.task == "binary",
         **beside,
     )
@@ -163,7 +163,7 @@ def _is_mapped(layout: Layout) -> bool:
 
 def _of_task(config: Table, file: _File, layout: Layout) -> Path:
     """Where the rows are: what task=auto turns out to be is kept as what a model will ask for."""
-    return _folder(replace(config, task=layout.task), file)  # type: ignore[arg-type]
+    return _folder(replace(config, task=layout.task), file)
 
 
 def _opened(folder: Path, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

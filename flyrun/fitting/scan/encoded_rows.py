@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
@@ -115,18 +116,12 @@ class Encoding(NamedTuple):
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
         found = beside.copy()
         for k, (role, name) in enumerate(self.beside):
+            if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k], many=role)):
+                said = f"{role} {name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
+                raise DataError(f"{where}: {said}; mend the file, or leave the column out")
             if role == "exposure":
-                self._refuse(beside[k], beside[k] <= 0, f"{where}: {role} {name}", "is not above 0")
                 found[k] = np.log(beside[k])
-            elif role != "offset":
-                bad = (beside[k] < 0) | (beside[k] != np.floor(beside[k]))
-                self._refuse(beside[k], bad, f"{where}: {role} {name}", "is no whole number from 0")
         return found
-
-    def _refuse(self, values: np.ndarray, bad: np.ndarray, what: str, said: str) -> None:
-        if bad.any():
-            value = values[int(np.argmax(bad))]
-            raise DataError(f"{what} = {value:g} {said}; mend the file, or leave the column out")
 
     def copies(self, beside: np.ndarray) -> np.ndarray | None:
         """How many each row counts for in columns' means and sds, (n,); None where all count alike."""
@@ -140,27 +135,19 @@ class Encoding(NamedTuple):
     def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
         if self.values:
-            found = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
-            bad = np.asarray(self.values)[found] != y
-            said = f"is not one of the {len(self.values)} values that the first look found"
-            y, was = found.astype(np.float64), y
+            codes = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
+            bad = np.asarray(self.values)[codes] != y
+            said = f"the pilot met {len(self.values)} values, and this is none of them"
+            refusal = (int(np.argmax(bad)), said) if bad.any() else None
+            made = codes.astype(np.float64)
         else:
-            was = y
-            bad = np.zeros(len(y), bool)
-            if self.task == "counts":
-                bad, said = (y < 0) | (y != np.floor(y)), "is no count"
-            elif self.task == "successes":
-                bad = (y < 0) | (y != np.floor(y)) | (y > self.trials(beside))
-                said = "is no whole number from 0 to the trials"
-            elif self.task == "positive":
-                bad, said = y <= 0, "is not above 0"
-            y = (y - self.target_mean) / self.target_sd
-        if bad.any():
-            value = was[int(np.argmax(bad))]
-            raise DataError(
-                f"{where}: {self.target} = {value:g} {said}; mend the file, or choose another --model"
-            )
-        return y
+            trials = beside[self.parts.index("trials")] if "trials" in self.parts else None
+            refusal = domains.of(self.task).refusal(y, trials)
+            made = (y - self.target_mean) / self.target_sd
+        if refusal is not None:
+            said = f"target {self.target} is {plain(y[refusal[0]])}, but {refusal[1]}"
+            raise DataError(f"{where}: {said}; mend the file, or choose another --model")
+        return made
 
 
 class Batch(NamedTuple):

@@ -207,23 +207,18 @@ def _model(request: Request, table: TypedTable, y: Any) -> tuple[Any, Family]:
     task, one = schema("model", model).task, family(model)  # type: ignore[attr-defined]
     if request.exp:
         ratios.name_of(one.link, request.target)
-    _refuse_beside(table, task, one)
+    _refuse_beside(request, table, one)
     return task, one
 
 
-def _refuse_beside(table: TypedTable, task: str, one: Family) -> None:
+def _refuse_beside(request: Request, table: TypedTable, one: Family) -> None:
     """ConfigError for a column beside the features that a model does not take."""
-    if (task == "successes") != (table.trials is not None):
-        mend = (
-            "leave --trials out" if table.trials else f"add --trials COLUMN, or leave --model {one.name} out"
-        )
-        raise ConfigError(
-            f"--model {one.name}: successes are of trials, and no other target has them; {mend}"
-        )
+    from flyrun.data.table.possible import refused_beside  # late: pandas takes half a second
+
+    if said := refused_beside(one.domain, table, counts=False):
+        raise ConfigError(f"{request.file}: target {request.target} {said}")
     role = next((role for role in ("offset", "exposure") if role in table.beside), None)
-    if role and task == "classes":
-        raise ConfigError(f"--{role}: classes without an order take no {role}; leave it out")
-    if role and one.link == "identity":
+    if role and one.domain.standardized:
         raise ConfigError(
             f"--{role}: is not for --model {one.name} in a scan; take it off the target in the files"
         )

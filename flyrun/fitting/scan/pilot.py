@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.dataset import LABELS
 from flyrun.data.table.layout import plain
-from flyrun.data.table.order import are_numbers, typed_order
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
@@ -129,34 +127,18 @@ class Table:
 
     def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
         """What the pilot's columns become."""
-        values = np.unique(pilot.y)
-        classes: tuple[float, ...] = ()
-        if words := dict(self.levels).get(self.target):
+        from flyrun.data.table.possible import refused_levels  # late: pandas takes half a second
+
+        values, domain = np.unique(pilot.y), one.domain
+        words = dict(self.levels).get(self.target)
+        if words:
             values = np.arange(float(len(words)))
-            if task == "ordered" and not self.table.order_of(self.target) and not are_numbers(words):
-                typed = typed_order(words, self.target, self.table)
-                raise ConfigError(
-                    f"--target {self.target}: holds words, whose order the files do not tell; write them "
-                    f"lowest first, as in {typed}, or choose --model softmax"
-                )
-            if task not in LABELS:
-                raise ConfigError(
-                    f"--target {self.target}: holds text, and --model {one.name} is for numbers; choose "
-                    "another --model"
-                )
-        if task in LABELS:
-            if task == "binary" and len(values) != 2:
-                shown = ", ".join((words or tuple(map(plain, values)))[:6])
-                raise ConfigError(
-                    f"--target {self.target}: {len(values)} values were found ({shown}), and --model "
-                    f"{one.name} is for two; choose another --model"
-                )
-            if len(values) > _MOST_CLASSES:
-                raise ConfigError(
-                    f"--target {self.target}: more than {_MOST_CLASSES} values were found, and "
-                    f"--model {one.name} is for classes; choose another --model"
-                )
-            classes = tuple(map(float, values))
+        levels, ordered = words or [*map(plain, values)], bool(self.table.order_of(self.target))
+        said = refused_levels(domain, self.target, levels, words is not None, ordered, self.table)
+        if not said and domain.classes and len(values) > _MOST_CLASSES:
+            said = f"has more than {_MOST_CLASSES} values, too many for classes; choose another --model"
+        if said:
+            raise ConfigError(f"{self.given}: target {self.target} {said}")
         weight = 1.0 / pilot.chance
         texts = [dict(self.levels).get(name, ()) for name in self.columns]
         x = expanded(pilot.x.astype(np.float64), texts)
@@ -168,14 +150,14 @@ class Table:
         mean, sd = np.where(two, low, mean), np.where(two, high - low, sd)
         mean, sd, two = np.where(coded, 0.0, mean), np.where(coded, 1.0, sd), two | coded
         y_mean, y_sd = 0.0, 1.0
-        if one.link == "identity":
+        if domain.standardized:
             y_mean = float(np.average(pilot.y, weights=weight))
             y_sd = float(np.sqrt(np.average((pilot.y - y_mean) ** 2, weights=weight))) or 1.0
         return Encoding(
             self.columns,
             self.target,
             task,
-            classes,
+            tuple(map(float, values)) if domain.classes else (),
             mean,
             np.where(sd > 0, sd, 1.0),
             two,

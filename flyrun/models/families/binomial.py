@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
+from flyrun.data import domains
 from flyrun.models.families import poisson
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers, sigmoid, softplus
@@ -52,7 +53,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "binomial",
     "binomial regression",
-    "successes",
+    domains.SUCCESSES,
     "logit",
     log_density,
     derivatives,

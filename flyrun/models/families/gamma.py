@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
 from flyrun.numerics.special import Numbers, digamma, log_gamma, trigamma
 
@@ -52,7 +53,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "gamma",
     "gamma regression",
-    "positive",
+    domains.POSITIVE,
     "log",
     log_density,
     derivatives,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
 from flyrun.numerics.special import Numbers
 
@@ -35,7 +36,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "gaussian",
     "linear regression with normal noise",
-    "regression",
+    domains.NUMBERS,
     "identity",
     log_density,
     derivatives,

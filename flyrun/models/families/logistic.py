@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from flyrun.data import domains
 from flyrun.models.families import binomial
 
-FAMILY = replace(binomial.FAMILY, name="logistic", words="logistic regression", target="binary")
+FAMILY = replace(binomial.FAMILY, name="logistic", words="logistic regression", domain=domains.BINARY)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.models.families import gamma, poisson
 from flyrun.models.family import Auxiliary, Derivatives, Family, LogGamma
 from flyrun.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
@@ -54,7 +55,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "negative_binomial",
     "negative binomial regression",
-    "counts",
+    domains.COUNTS,
     "log",
     log_density,
     derivatives,

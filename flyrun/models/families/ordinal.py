@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.models.family import Auxiliary, Derivatives, Family, Normal
 from flyrun.numerics.special import Numbers, sigmoid, softplus
 
@@ -114,7 +115,7 @@ def auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
 FAMILY = Family(
     "ordinal",
     "ordinal regression",
-    "ordered",
+    domains.ORDERED,
     "logit",
     log_density,
     derivatives,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
+from flyrun.data import domains
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers
 
@@ -52,7 +53,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "poisson",
     "Poisson regression",
-    "counts",
+    domains.COUNTS,
     "log",
     log_density,
     derivatives,

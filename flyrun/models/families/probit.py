@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from flyrun.data import domains
 from flyrun.models.families import binomial
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers, log_normal_cdf, mills
@@ -33,4 +34,6 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
     return binomial.successes(rng, trials, ndtr(p[0]))
 
 
-FAMILY = Family("probit", "probit regression", "binary", "probit", log_density, derivatives, start, draw)
+FAMILY = Family(
+    "probit", "probit regression", domains.BINARY, "probit", log_density, derivatives, start, draw
+)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flyrun.data import domains
 from flyrun.models.family import Derivatives, Family
 from flyrun.numerics.special import Numbers
 
@@ -75,7 +76,7 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
 FAMILY = Family(
     "softmax",
     "softmax regression",
-    "classes",
+    domains.CLASSES,
     "logit",
     log_density,
     derivatives,
