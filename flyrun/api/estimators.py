@@ -172,8 +172,8 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
 class FlyrunRegressor(RegressorMixin, _Regression):
     """Numbers by the exact posterior of a regression, as an estimator of scikit-learn.
 
-    model: gaussian (default), student_t, poisson, negative_binomial or gamma. Other parameters and draws_,
-    how_: as of FlyrunClassifier. coef_, intercept_: posterior means, (D,) and a number, on the scale of the
+    model: one of numbers or counts, by default gaussian. Other parameters and draws_, how_: as of
+    FlyrunClassifier. coef_, intercept_: posterior means, (D,) and a number, on the scale of the
     model's link.
     """
 

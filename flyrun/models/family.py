@@ -129,6 +129,7 @@ class Family:
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
+    grouped: whether log_density is concave by η alone, so that effects of groups are integrated out of it.
     cumulant: A, where log_density = y·η − A(η) of each trial: "exp" e^η, "softplus" log(1 + e^η); else "".
     """
 
@@ -153,6 +154,7 @@ class Family:
     one_mode: bool = True
     by_sums: bool = False
     outliers: bool = False
+    grouped: bool = False
     cumulant: Literal["", "exp", "softplus"] = ""
 
     @property

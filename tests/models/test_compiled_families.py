@@ -18,7 +18,7 @@ from flyrun.models.with_aux import WithAux
 from flyrun.numerics.compiled import jit
 from flyrun.samplers.method import prepare
 
-RUN = ("binomial", "gamma", "gaussian", "negative_binomial", "ordinal", "poisson", "probit", "student_t")
+RUN = [name for name in family.names() if family.family(name).linear(4) == 1 and name != "logistic"]
 TRIALS = ("binomial", "probit")
 N = 12
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.config.dataset import Table
+from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.data.dataset import Dataset
 from flyrun.data.table import pieces
@@ -21,10 +22,10 @@ from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import scales, stored_effects
 from flyrun.fitting.groups.crossed import CrossedPosterior
 from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.models.family import family
 
 _MOST_CROSSED = 300  # levels of the smaller of two factors
 _MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and so often at points of a grid
-FAMILIES = ("logistic", "binomial", "poisson", "negative_binomial", "gaussian")
 
 
 @dataclass
@@ -141,8 +142,8 @@ def posterior_of(
     second = _crossed(codes, one, bars) if len(bars) > 1 else None
     if second is not None:
         bar = second.first
-    if one.family.name not in FAMILIES:
-        known = ", ".join(FAMILIES)
+    if not one.family.grouped:
+        known = ", ".join(name for name in for_tables() if family(name).grouped)
         raise ConfigError(f"{bar}: {one.family.name} is not fitted with groups; choose --model from {known}")
     column = next((each for each in layout.features if each.name == bar.slope), None)
     if bar.slope is not None and (column is None or column.levels is not None):

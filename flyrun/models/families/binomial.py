@@ -60,5 +60,6 @@ FAMILY = Family(
     start,
     draw,
     cumulant="softplus",
+    grouped=True,
     constant=lambda y, trials: gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0),
 )

@@ -45,5 +45,6 @@ FAMILY = Family(
     auxiliary=lambda levels, sd: (Auxiliary("sigma", LogGamma(1.0, 1.0 / sd)),),
     one_mode=False,
     by_sums=True,
+    grouped=True,
     constant=lambda y, trials: -0.5 * np.log(2.0 * np.pi),
 )

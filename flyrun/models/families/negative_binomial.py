@@ -65,5 +65,6 @@ FAMILY = Family(
     alone=alone,
     alone_derivatives=alone_derivatives,
     one_mode=False,
+    grouped=True,
     constant=poisson.FAMILY.constant,
 )

@@ -60,5 +60,6 @@ FAMILY = Family(
     start,
     draw,
     cumulant="exp",
+    grouped=True,
     constant=lambda y, trials: -gammaln(y + 1.0),
 )
