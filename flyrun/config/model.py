@@ -256,6 +256,16 @@ class Gamma(WithAuxiliary):
     task: ClassVar[str] = "positive"
 
 
+@option("model", "beta")
+class Beta(WithAuxiliary):
+    """Numbers between 0 and 1, of mean mu = 1/(1 + exp(-βᵀx_n)) and variance mu(1 - mu)/(1 + phi).
+
+    log phi is sampled with β.
+    """
+
+    task: ClassVar[str] = "proportions"
+
+
 @option("model", "ordinal")
 class Ordinal(WithAuxiliary):
     """Classes in order: P(y_n <= k) = 1/(1 + exp(βᵀx_n - c_k)); cutpoints c are sampled with β.
