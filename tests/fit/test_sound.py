@@ -25,8 +25,8 @@ def made(name="gaussian", n=200):
     levels = 3 if one.target in ("ordered", "classes") else 0
     if not one.intercept:
         features = features[:, :1]
-    y = {"counts": rng.poisson(2.0, n), "positive": rng.gamma(2.0, 1.0, n), "regression": rng.normal(size=n)}
-    target = y.get(one.target, rng.integers(0, max(levels, 2), n)).astype(float)
+    predictors = [np.zeros(n)] * (one.linear(levels) + len(one.auxiliary(levels, 1.0)))
+    target = np.asarray(one.draw(rng, np.ones(n, int), predictors), float)
     size = features.shape[1] * one.linear(levels)
     return Posterior(
         one, Rows(features, target), CoefficientPrior(np.zeros(size), np.full(size, 2.5)), levels
