@@ -15,7 +15,7 @@ from pandas.api import types
 from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data import domains
-from flyrun.data.table import doubts, text_table
+from flyrun.data.table import doubts, encode, text_table
 from flyrun.data.table import pieces as table_files
 from flyrun.data.table.cells import kind
 from flyrun.data.table.formats import is_csv
@@ -60,13 +60,13 @@ def scan(
             if is_nameless(name) and name not in chosen:
                 one.shifts = set()
         rows = dropped = last = 0
-        copies: np.ndarray | None
         standing = 0.0
         for piece, lost in usable(read(text), options, what, text):
             refuse_impossible(piece, options, what)
             if options.log_target:
                 piece = _logged(piece, target, options, what)
-            copies = _copies(piece, options)
+            beside = {role: piece[name] for role, name in options.beside.items() if is_number(piece[name])}
+            copies = encode.copies({role: values.to_numpy(np.float64) for role, values in beside.items()})
             standing += len(piece) if copies is None else float(copies.sum())
             rows, dropped = rows + len(piece), dropped + lost
             last = int(piece.index[-1]) + 1 if len(piece) else last
@@ -111,7 +111,7 @@ def scan(
     task, aim = _target(seen[target])
     columns = [_feature(seen[name]) for name in features if name not in counted]
     against_references(columns if domains.of(task).ordered else [*columns, aim], options)
-    beside = {
+    aside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
     }
     layout = Layout(
@@ -121,7 +121,7 @@ def scan(
         rows,
         dropped,
         counted,
-        beside,
+        aside,
         standing,
         options.ones,
         log_target=options.log_target,
@@ -314,14 +314,6 @@ def _logged(piece: pd.DataFrame, target: str, options: Table, what: str) -> pd.D
         where = f"{text_table.place(what, row, options)}, column {target} is {values.iloc[bad.argmax()]:g}"
         raise DataError(f"{what}: {where}, which has no log; explain {target} itself, or leave the row out")
     return piece.assign(**{target: np.log(values.to_numpy(np.float64))})
-
-
-def _copies(piece: pd.DataFrame, options: Table) -> np.ndarray | None:
-    """How many rows each row stands for, (n,), so that moments are those of the rows written out."""
-    roles = [piece[name] for role, name in options.beside.items() if role in ("trials", "weights")]
-    if not roles or not all(map(is_number, roles)):  # text among them is refused when all is read
-        return None
-    return np.prod([values.to_numpy(np.float64) for values in roles], axis=0)
 
 
 def _target(seen: Seen) -> tuple[str, Column]:

@@ -6,10 +6,11 @@ as the knots of a spline, is its `state`, plain values that are stored beside it
 """
 
 import ast
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -176,6 +177,17 @@ def _named(text: str, expression: str, names: Names) -> Iterator[tuple[str, bool
 
 def _is_c(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C"
+
+
+def matrix(text: str, sources: Sequence[Column], state: dict[str, Any]) -> "Matrix":
+    """The matrix of a formula on these columns; read once, however many pieces a table has."""
+    return _matrix(text, json.dumps([asdict(one) for one in sources]), json.dumps(state))
+
+
+@functools.lru_cache(maxsize=8)
+def _matrix(text: str, sources: str, state: str) -> "Matrix":
+    columns = [Column(**one) for one in json.loads(sources)]
+    return Matrix(read(text, [one.name for one in columns]), columns, json.loads(state))
 
 
 @dataclass(frozen=True)

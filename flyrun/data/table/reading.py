@@ -15,7 +15,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table import pieces
 from flyrun.data.table.columns import scan, usable
-from flyrun.data.table.encode import encode
+from flyrun.data.table.encode import copies, encode
 from flyrun.data.table.formats import is_csv
 from flyrun.data.table.layout import Column, Layout
 from flyrun.data.table.piece_cache import Kept
@@ -79,8 +79,7 @@ def of_formula(formula: "Formula", found: Layout, table: pd.DataFrame, what: str
     from flyrun.data.table.formula import Matrix  # late: as above
 
     matrix = Matrix.of(formula, found.features, table)
-    copies = [table[one.name] for role, one in found.beside.items() if role in ("trials", "weights")]
-    weights = np.prod([one.to_numpy(np.float64) for one in copies], axis=0) if copies else None
+    weights = copies({role: table[one.name].to_numpy(np.float64) for role, one in found.beside.items()})
     moments: dict[str, Moments] = {}
     low, high = (np.full(0, math.nan) for _ in range(2))
     two: np.ndarray = np.full(0, True)

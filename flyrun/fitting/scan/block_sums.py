@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting import identified
-from flyrun.fitting.scan.encoded_rows import Encoding, as_rows, layout_of
+from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.fitting.scan.table_files import Block
@@ -191,7 +191,7 @@ class SumLook(Look):
             other[two] |= _other(of_two)
             ends += at_ends.of(of_two, y, self.encoding.trials(beside), each)
             n, dropped = n + len(y), dropped + lost
-        shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.beside)), (0,), (0,)]
+        shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.parts)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
         columns = zip(*found, strict=True) if found else ([np.empty(shape)] for shape in shapes)
         rows = [_packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)]
@@ -223,7 +223,7 @@ class AtEnds:
     """Counts, by column of two values, of rows and of those whose target is not at an end of its range."""
 
     def __init__(self, encoding: Encoding):
-        self.ends = identified.end_values(layout_of(encoding, 0))
+        self.ends = identified.end_values(encoding.layout)
         self.two, self.width = np.flatnonzero(encoding.two), len(encoding.two)
 
     def none(self) -> np.ndarray:

@@ -1,70 +1,87 @@
 """Rows of a row group as a model reads them, and those that a pilot takes."""
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.data import domains
+from flyrun.data.table import encode
+from flyrun.data.table.encode import zero_one
 from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.table_files import Block
-
-if TYPE_CHECKING:
-    from flyrun.fitting.scan.terms import Terms
+from flyrun.fitting.scan.terms import Terms
 
 BATCH = 8_192
 _FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
 
 
-class Encoding(NamedTuple):
-    """How a table's columns become rows. mean, sd: (D,) of columns, taken off and divided by.
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """A layout as it is applied to rows of shards, whose categories come as numbers of levels.
 
-    two: (D,), columns that are taken for ones of two values. task: of Dataset. values: of a target of
-    classes, in order. target_mean, target_sd: of one that is standardised. missing: as it is typed.
+    two: (D,), columns that are taken for ones of two values. missing: as it is typed.
     """
 
-    columns: tuple[str, ...]
-    target: str
-    task: str
-    values: tuple[float, ...]
-    mean: np.ndarray
-    sd: np.ndarray
+    layout: Layout
     two: np.ndarray
-    target_mean: float = 0.0
-    target_sd: float = 1.0
     missing: str = "refuse"
-    ones: bool = True  # whether rows have the column of ones, the last
-    beside: tuple[tuple[str, str], ...] = ()  # columns that are no features: (role, name)
-    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of categories, the reference first
-    numbered: tuple[str, ...] = ()  # categories of numbers
-    terms: "Terms | None" = None  # of a formula, whose matrix's columns these are
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Of columns, taken off them, (D,)."""
+        return np.array([one.mean for one in self.layout.features for _ in one.encoded])
+
+    @cached_property
+    def sd(self) -> np.ndarray:
+        """Of columns, which they are divided by, (D,)."""
+        return np.array([one.sd for one in self.layout.features for _ in one.encoded])
 
     @property
-    def texts(self) -> list[tuple[str, ...]]:
-        """Of each column its levels, none of a number."""
-        known = dict(self.levels)
-        return [known.get(name, ()) for name in self.columns]
+    def ones(self) -> bool:
+        """Whether rows have the column of ones, the last."""
+        return not self.layout.domain.ordered
+
+    @property
+    def values(self) -> list[float]:
+        """Of a target of classes, in order; of text the numbers of levels."""
+        levels = self.layout.target.levels or []
+        return [float(k) for k in range(len(levels))] if self.layout.target.text else [*map(float, levels)]
+
+    @cached_property
+    def terms(self) -> Terms | None:
+        """Of a formula, whose matrix's columns these are."""
+        if (text := self.layout.formula) is None:
+            return None
+        names = tuple(one.name for one in self.layout.features)
+        return Terms(text, self.layout.sources, self.layout.state, names)
+
+    @property
+    def levels(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Of categories that are read as numbers of their levels, the reference first."""
+        text = [self.layout.target] if self.layout.target.text else []
+        return tuple((one.name, tuple(one.levels)) for one in [*self.layout.columns, *text] if one.levels)
 
     @property
     def parts(self) -> tuple[str, ...]:
         """What of rows.Rows the columns beside the features are."""
-        return tuple("offset" if role == "exposure" else role for role, _ in self.beside)
+        return tuple("offset" if role == "exposure" else role for role in self.layout.beside)
 
     @property
     def all_columns(self) -> tuple[str, ...]:
         """As they are read: features, those beside, the target."""
-        own = self.columns if self.terms is None else [name for name, _ in self.terms.sources]
-        return (*own, *(name for _, name in self.beside), self.target)
+        read = [*self.layout.columns, *self.layout.beside.values(), self.layout.target]
+        return tuple(one.name for one in read)
 
     def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
         """The rows of a part, at most BATCH at a time, which share their room."""
         where = f"{block.file.path}: row group {block.group}"
-        width, texts = len(self.columns), self.texts
+        features, width = self.layout.features, len(self.layout.features)
         room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
         room[len(self.mean) :] = 1.0
         *columns, target = part.columns
@@ -77,10 +94,10 @@ class Encoding(NamedTuple):
             y, place = target[rows].astype(np.float64), part.place[rows]
             x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
             d = 0
-            for column, levels in zip(columns, texts, strict=True):
-                own, taken = column[rows], len(levels) - 1 if levels else 1
-                if levels:
-                    x[d : d + taken] = one_hot(own, len(levels)).T
+            for column, about in zip(columns, features, strict=True):
+                own, taken = column[rows], len(about.encoded)
+                if about.levels is not None:
+                    x[d : d + taken] = zero_one(own, len(about.levels))
                 elif single[d]:
                     x[d] = own
                 else:
@@ -104,10 +121,10 @@ class Encoding(NamedTuple):
         """
         single, number = np.zeros((2, len(self.mean)), bool)
         d = 0
-        for column, levels in zip(columns, self.texts, strict=True):
-            if not levels:
+        for column, about in zip(columns, self.layout.features, strict=True):
+            if about.levels is None:
                 number[d], single[d] = True, column.dtype == np.float32
-            d += len(levels) - 1 if levels else 1
+            d += len(about.encoded)
         single &= np.abs(self.mean) < 16 * self.sd
         centre, scale = np.where(single, self.mean, 0.0), np.where(number, 1.0 / self.sd, 1.0)
         return single, centre.astype(np.float32)[:, None], scale.astype(np.float32)[:, None]
@@ -115,18 +132,16 @@ class Encoding(NamedTuple):
     def others(self, beside: np.ndarray, where: str) -> np.ndarray:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
         found = beside.copy()
-        for k, (role, name) in enumerate(self.beside):
+        for k, (role, column) in enumerate(self.layout.beside.items()):
             if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k], many=role)):
-                said = f"{role} {name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
+                said = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
                 raise DataError(f"{where}: {said}; mend the file, or leave the column out")
-            if role == "exposure":
-                found[k] = np.log(beside[k])
+            found[k] = encode.beside(role, beside[k], self.layout.target.sd)
         return found
 
     def copies(self, beside: np.ndarray) -> np.ndarray | None:
         """How many each row counts for in columns' means and sds, (n,); None where all count alike."""
-        counts = [one for part, one in zip(self.parts, beside, strict=True) if part in ("trials", "weights")]
-        return np.prod(counts, axis=0) if counts else None
+        return encode.copies(dict(zip(self.parts, beside, strict=True)))
 
     def trials(self, beside: np.ndarray) -> Any:
         """Trials of each row, (n,), or 1 of all."""
@@ -134,20 +149,28 @@ class Encoding(NamedTuple):
 
     def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
-        if self.values:
-            codes = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
-            bad = np.asarray(self.values)[codes] != y
-            said = f"the pilot met {len(self.values)} values, and this is none of them"
-            refusal = (int(np.argmax(bad)), said) if bad.any() else None
-            made = codes.astype(np.float64)
+        if values := self.values:
+            codes = np.minimum(np.searchsorted(values, y), len(values) - 1)
+            bad = np.asarray(values)[codes] != y
+            said = f"the pilot met {len(values)} values, and this is none of them"
+            refusal, made = (int(np.argmax(bad)), said) if bad.any() else None, codes.astype(np.float64)
         else:
             trials = beside[self.parts.index("trials")] if "trials" in self.parts else None
-            refusal = domains.of(self.task).refusal(y, trials)
-            made = (y - self.target_mean) / self.target_sd
+            refusal, made = self.layout.domain.refusal(y, trials), y
         if refusal is not None:
-            said = f"target {self.target} is {plain(y[refusal[0]])}, but {refusal[1]}"
+            said = f"target {self.layout.target.name} is {plain(y[refusal[0]])}, but {refusal[1]}"
             raise DataError(f"{where}: {said}; mend the file, or choose another --model")
-        return made
+        return encode.target(made, self.layout)
+
+
+def scaled(columns: Sequence[Column], mean: np.ndarray, sd: np.ndarray, two: np.ndarray) -> list[Column]:
+    """Columns with the means and sds of what they become, (D,) each. two: (D,), those of two values."""
+    numbers, found = iter(zip(mean.tolist(), sd.tolist(), two.tolist(), strict=True)), list[Column]()
+    for column in columns:
+        (m, s, ends), *_ = [next(numbers) for _ in column.encoded]
+        of_number = replace(column, mean=m, sd=s, low=m * ends, high=(m + s) * ends)
+        found.append(of_number if column.levels is None else column)
+    return found
 
 
 class Batch(NamedTuple):
@@ -176,20 +199,6 @@ def complete(
             "rows with --missing drop"
         )
     return kept
-
-
-def one_hot(codes: np.ndarray, levels: int) -> np.ndarray:
-    """0-1 columns of all levels but the first, (n, L - 1), NaN where a level is missing."""
-    found = (codes[:, None] == np.arange(1, levels)).astype(np.float64)
-    found[np.isnan(codes)] = np.nan
-    return found
-
-
-def expanded(x: np.ndarray, texts: list[tuple[str, ...]]) -> np.ndarray:
-    """Features (n, D) of columns (n, C), of which some are numbers of levels."""
-    each = zip(x.T, texts, strict=True)
-    parts = [one_hot(column, len(levels)) if levels else column[:, None] for column, levels in each]
-    return np.concatenate(parts, axis=1)
 
 
 def as_rows(x: np.ndarray, y: np.ndarray, beside: np.ndarray, parts: tuple[str, ...]) -> Rows:
@@ -236,7 +245,7 @@ class PilotLook(_Read):
     most: int
     seed: int
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    terms: "Terms | None" = None  # of a formula, whose sources the columns are
+    terms: Terms | None = None  # of a formula, whose sources the columns are
 
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""
@@ -285,23 +294,3 @@ def _sample(x: np.ndarray, width: int, y: np.ndarray, chance: np.ndarray, read: 
     x, beside = x[:, :width], x[:, width:]
     small = x.astype(np.float32)
     return Sample(small if (small == x).all() else x, y, beside, chance, read)
-
-
-def layout_of(encoding: Encoding, rows: int) -> Layout:
-    """The columns of so many rows as `flyrun predict` and reports read them."""
-    numbers = iter(zip(encoding.mean.tolist(), encoding.sd.tolist(), encoding.two.tolist(), strict=True))
-    columns = []
-    for name, texts in zip(encoding.columns, encoding.texts, strict=True):
-        if texts:
-            columns.append(Column(name, list(texts), text=name not in encoding.numbered))
-            _ = [next(numbers) for _ in texts[1:]]
-        else:
-            mean, sd, two = next(numbers)
-            columns.append(Column(name, mean=mean, sd=sd, low=mean * two, high=(mean + sd) * two))
-    words = dict(encoding.levels).get(encoding.target)
-    levels = list(words) if words else [plain(value) for value in encoding.values] or None
-    target = Column(encoding.target, levels, bool(words), mean=encoding.target_mean, sd=encoding.target_sd)
-    found = Layout(encoding.task, target, columns, rows=rows, copies=float(rows))
-    if (terms := encoding.terms) is not None:
-        found.formula, found.sources, found.state = terms.text, terms.columns, json.loads(terms.state)
-    return found

@@ -74,7 +74,7 @@ class HeldOutLook(Look):
             value = post.of_rows(replace(rows, weights=1.0), p + others)
             value = np.nan_to_num(value, nan=-1e300, neginf=-1e300)
             each = logsumexp(value, axis=0) + post.family.constant(y, rows.trials)
-            each -= math.log(len(self.draws) * self.encoding.target_sd)  # in the target's own units
+            each -= math.log(len(self.draws) * self.encoding.layout.target.sd)  # in the target's own units
             copies = rows.whole("weights")
             sums = float(copies.sum()), float(copies @ each), float(copies @ each**2)
             found = found.plus(HeldOut(len(y), lost, *sums))

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.table.layout import plain
+from flyrun.data.table.encode import features
+from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import folds, terms, text_levels
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, expanded
+from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, scaled
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.models.family import Family
@@ -139,37 +140,25 @@ class Table:
             said = f"has more than {_MOST_CLASSES} values, too many for classes; choose another --model"
         if said:
             raise ConfigError(f"{self.given}: target {self.target} {said}")
-        weight = 1.0 / pilot.chance
-        texts = [dict(self.levels).get(name, ()) for name in self.columns]
-        x = expanded(pilot.x.astype(np.float64), texts)
-        coded = np.array([bool(one) for one in texts for _ in one[1:] or (0,)])
+        weight, known = 1.0 / pilot.chance, dict(self.levels)
+        columns = [text_levels.category(self.shards, name, known.get(name, ())) for name in self.columns]
+        coded = np.array([one.levels is not None for one in columns for _ in one.encoded])
+        x = np.vstack(features([*pilot.x.astype(np.float64).T], columns)).T.copy("C")
         low, high = x.min(axis=0), x.max(axis=0)
         two = ((x == low) | (x == high)).all(axis=0)
         mean = np.average(x, axis=0, weights=weight)
         sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
-        mean, sd = np.where(two, low, mean), np.where(two, high - low, sd)
-        mean, sd, two = np.where(coded, 0.0, mean), np.where(coded, 1.0, sd), two | coded
-        y_mean, y_sd = 0.0, 1.0
+        mean, sd, two = np.where(two, low, mean), np.where(two, high - low, sd), two | coded
+        target = Column(self.target, list(levels) if domain.classes else None, text=words is not None)
         if domain.standardized:
-            y_mean = float(np.average(pilot.y, weights=weight))
-            y_sd = float(np.sqrt(np.average((pilot.y - y_mean) ** 2, weights=weight))) or 1.0
-        return Encoding(
-            self.columns,
-            self.target,
-            task,
-            tuple(map(float, values)) if domain.classes else (),
-            mean,
-            np.where(sd > 0, sd, 1.0),
-            two,
-            y_mean,
-            y_sd,
-            self.table.missing,
-            one.intercept,
-            tuple(self.beside.items()),
-            self.levels,
-            tuple(name for name in self.columns if self.shards.kinds.get(name) == "category"),
-            self.terms,
-        )
+            target.mean = float(np.average(pilot.y, weights=weight))
+            target.sd = float(np.sqrt(np.average((pilot.y - target.mean) ** 2, weights=weight))) or 1.0
+        columns = scaled(columns, mean, np.where(sd > 0, sd, 1.0), two)
+        layout = Layout(task, target, columns, rows=self.rows, copies=float(self.rows))
+        layout.beside = {role: Column(name) for role, name in self.beside.items()}
+        if self.terms is not None:
+            layout.formula, layout.sources, layout.state, _ = self.terms
+        return Encoding(layout, two, self.table.missing)
 
     def refuse_few(self, pilot: Sample, encoding: Encoding) -> None:
         """ConfigError where a class has too few rows for priors that say next to nothing."""
@@ -178,7 +167,7 @@ class Table:
         classes, count = np.searchsorted(encoding.values, pilot.y), 1.0 / pilot.chance
         each = np.bincount(classes, count, minlength=len(encoding.values))
         if (least := each.min()) < 2 * self.width:
-            value = (dict(self.levels).get(self.target) or [*map(plain, encoding.values)])[int(each.argmin())]
+            value = (encoding.layout.target.levels or [])[int(each.argmin())]
             raise ConfigError(
                 f"{self.given}: {least:.0f} rows have {self.target} = {value}, too few for {self.width} "
                 f"coefficients whose prior says next to nothing; choose a --prior-scale below {_FLAT:g}, or "

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from flyrun.data.table.encode import features
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows, expanded
+from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows
 from flyrun.fitting.scan.second_order import Centre, Sites
 
 _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
@@ -18,9 +19,8 @@ def effective(chance: np.ndarray) -> float:
 
 def rows_of(pilot: Sample, encoding: Encoding, given: str) -> Rows:
     """As the looks encode them, each standing for as many as it was drawn from."""
-    x = (expanded(pilot.x.astype(np.float64), encoding.texts) - encoding.mean) / encoding.sd
-    if encoding.ones:
-        x = np.column_stack([x, np.ones(len(x))])
+    parts = features([*pilot.x.astype(np.float64).T], encoding.layout.features)
+    x = np.vstack([*parts, np.ones((int(encoding.ones), len(pilot.y)))]).T.copy("C")
     beside = encoding.others(pilot.beside.T, given)
     rows = as_rows(x, encoding.targets(pilot.y, given, beside), beside, encoding.parts)
     return replace(rows, weights=rows.weights / pilot.chance)

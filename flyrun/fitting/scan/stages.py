@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.table.layout import Column, Layout
+from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
@@ -26,7 +26,7 @@ from flyrun.fitting.scan.block_sums import (
     SumLook,
     Sums,
 )
-from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, layout_of
+from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, scaled
 from flyrun.fitting.scan.pilot import Table
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
@@ -104,7 +104,7 @@ class Scan(Table):
         self.refuse_few(pilot, encoding)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
-        told = self._priors(layout_of(encoding, self.rows))
+        told = self._priors(encoding.layout)
         self.parts, self.chance = encoding.parts, pilot.chance
         prior = coefficient_prior(one, levels, told)
         # about a peaked prior's mode rows that matter would seem small
@@ -349,29 +349,28 @@ class Scan(Table):
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
         two = encoding.two & ~whole.other[columns]
-        owners = [
-            name for name, texts in zip(self.columns, encoding.texts, strict=True) for _ in texts[1:] or "a"
-        ]
+        owners = [one.name for one in encoding.layout.features for _ in one.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
             raise text_levels.constant(self.given, constant[0])
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not one.intercept:
             away = np.zeros_like(away)
         target = (1.0, 0.0)
-        if one.link == "identity":
+        if one.domain.standardized:
             mean = float(whole.y[0]) / n
             target = (math.sqrt(max(float(whole.y[1]) / n - mean**2, 1e-300)), mean)
-        exact = encoding._replace(
-            mean=encoding.mean + away * encoding.sd,
-            sd=encoding.sd * ratio,
-            two=two,
-            target_mean=encoding.target_mean + target[1] * encoding.target_sd,
-            target_sd=encoding.target_sd * target[0],
+        aim = encoding.layout.target
+        layout = replace(
+            encoding.layout,
+            features=scaled(
+                encoding.layout.features, encoding.mean + away * encoding.sd, encoding.sd * ratio, two
+            ),
+            target=replace(aim, mean=aim.mean + target[1] * aim.sd, sd=aim.sd * target[0]),
+            rows=whole.rows,
+            dropped=whole.dropped,
+            copies=n,
         )
-        layout = layout_of(exact, whole.rows)
-        layout.dropped, layout.copies = whole.dropped, n
-        layout.beside = {role: Column(name) for role, name in self.beside.items()}
-        return layout, (ratio, away, target), exact
+        return layout, (ratio, away, target), replace(encoding, layout=layout, two=two)
 
 
 def stages_of(groups: int, seen: float) -> list[Stage]:

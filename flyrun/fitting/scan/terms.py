@@ -4,11 +4,9 @@ What they know, as knots, comes from all rows of a table of at most so many, els
 and the ends of each column.
 """
 
-import functools
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +14,7 @@ from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting.scan.row_groups import parts, tree
 from flyrun.fitting.scan.table_files import Block, Shards
-
-if TYPE_CHECKING:
-    from flyrun.data.table.formula import Matrix
+from flyrun.fitting.scan.text_levels import category
 
 MOST = 1_000_000  # rows that tell what functions know
 
@@ -58,56 +54,43 @@ class SourceLook:
 
 
 class Terms(NamedTuple):
-    """A formula as workers have it. sources: names and levels, () of numbers; numbered: those of categories
-    of numbers; state: of formula.Matrix, as JSON; names: of the matrix's columns.
+    """A formula as workers have it. columns: that it names; state: of formula.Matrix; names: of the matrix's
+    columns.
     """
 
     text: str
-    sources: tuple[tuple[str, tuple[str, ...]], ...]
-    numbered: tuple[str, ...]
-    state: str = "{}"
-    names: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> list[Column]:
-        """The sources, as a layout has them."""
-        return [
-            Column(name, list(levels) or None, bool(levels) and name not in self.numbered)
-            for name, levels in self.sources
-        ]
+    columns: list[Column]
+    state: dict[str, Any]
+    names: tuple[str, ...]
 
     def frame(self, x: np.ndarray, place: np.ndarray | None = None) -> Any:
-        """Sources (n, S), categories by number, as a table. place: (n,), rows' numbers."""
+        """Columns (n, S), categories by number, as a table. place: (n,), rows' numbers."""
         import pandas as pd  # late: half a second
 
         found = {}
-        for column, (name, levels) in zip(x.T, self.sources, strict=True):
-            known = np.array(list(map(float, levels)) if name in self.numbered else levels)
-            found[name] = known[column.astype(np.int64)] if levels else column
+        for values, column in zip(x.T, self.columns, strict=True):
+            levels = column.levels or []
+            known = np.array(levels if column.text else [*map(float, levels)])
+            found[column.name] = known[values.astype(np.int64)] if levels else values
         return pd.DataFrame(found, index=place)
 
     def of(self, x: np.ndarray, place: np.ndarray, what: str) -> np.ndarray:
-        """The matrix (n, D) of sources (n, S); NaN of rows that lack a value. DataError as of Matrix."""
+        """The matrix (n, D) of columns (n, S); NaN of rows that lack a value. DataError as of Matrix."""
+        from flyrun.data.table import formula  # late: few fits have one
+
         kept = np.isfinite(x).all(axis=1)
         if np.isinf(x).any():
             raise DataError(f"{what} holds an infinite number; leave its column out of the formula")
         found = np.full((len(x), len(self.names)), np.nan)
         if kept.any():
-            found[kept] = _matrix(self).columns(self.frame(x[kept], place[kept]), what).to_numpy()
+            matrix = formula.matrix(self.text, self.columns, self.state)
+            found[kept] = matrix.columns(self.frame(x[kept], place[kept]), what).to_numpy()
         return found
 
     def made(self, columns: list[np.ndarray], place: np.ndarray, what: str) -> list[np.ndarray]:
-        """Columns (n,) of which the first are sources, with the matrix's instead of these."""
-        count = len(self.sources)
+        """Columns (n,) of which the first are the formula's, with the matrix's instead of these."""
+        count = len(self.columns)
         return [*self.of(np.column_stack(columns[:count]), place, what).T, *columns[count:]]
-
-
-@functools.lru_cache(maxsize=8)
-def _matrix(terms: Terms) -> "Matrix":
-    from flyrun.data.table import formula  # late: few fits have one
-
-    read = formula.read(terms.text, [name for name, _ in terms.sources])
-    return formula.Matrix(read, terms.columns, json.loads(terms.state))
 
 
 def find(
@@ -123,8 +106,7 @@ def find(
     from flyrun.data.table import formula  # late: as above
 
     known = dict(levels)
-    numbered = tuple(name for name in columns if shards.kinds[name] == "category")
-    terms = Terms(text, tuple((name, known.get(name, ())) for name in columns), numbered)
+    terms = Terms(text, [category(shards, name, known.get(name, ())) for name in columns], {}, ())
     look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
     found: Sources = tree(mapper(look, groups, "what the formula's functions know"))
     if not len(found.values):
@@ -134,4 +116,4 @@ def find(
     names = tuple(matrix.columns(terms.frame(rows[:1]), shards.given))
     if len(set(names)) < len(names):
         raise ConfigError(f"formula {text!r} makes two columns of one name; rename one")
-    return terms._replace(state=json.dumps(matrix.state), names=names)
+    return terms._replace(state=matrix.state, names=names)

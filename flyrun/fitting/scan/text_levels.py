@@ -1,6 +1,6 @@
 """Columns of text: all levels are found before a scan, so that each has its place in every row group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
@@ -60,6 +60,11 @@ def _too_many(where: str, name: str) -> DataError:
 def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Those of categories: of text, or of numbers that are said to be."""
     return tuple(name for name in columns if shards.kinds[name] in ("text", "category"))
+
+
+def category(shards: Shards, name: str, levels: Sequence[str]) -> Column:
+    """A column as a layout has it, of these levels where it is a category."""
+    return Column(name, list(levels) or None, text=bool(levels) and shards.kinds.get(name) != "category")
 
 
 def find(
