@@ -58,9 +58,9 @@ def run(checkout, *words, compiled=True):
 
 
 def test_the_text_has_all_of_it():
-    assert len(NEW) == 4
-    assert len(APPENDED) == 3
-    assert len(COMMANDS) == 5
+    assert len(NEW) == 7
+    assert len(APPENDED) == 5
+    assert len(COMMANDS) == 7
 
 
 TYPED = """
@@ -112,7 +112,7 @@ def test_commands_run(ended, command):
 
 def test_what_the_text_adds_compiles(checkout):
     arm = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "executor.workers=1"]
-    added = ["acceptance=barker", "brightness=everyone", "bound=origin"]
+    added = ["acceptance=barker", "brightness=everyone", "bound=origin", "sampler=walk"]
     done = run(checkout, "-m", "flyrun", *arm, *added)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -7,6 +7,7 @@ code, where that is not its own; a sampler derived from Sampler itself says `fam
 its `prepare(arm, folder)`.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +31,15 @@ def register() -> None:
     """Make every installed plug-in a choice of its group; one that is broken says why when it is chosen."""
     group_of = {entry_points: group for group, entry_points in GROUPS.items()}
     for point in plugin_points():
+        from flyrun import extend  # late: only packages need it
+
         group = group_of[point.group]
         own = {one: {name: cls for name, cls in SCHEMAS[one].items() if _is_own(cls)} for one in GROUPS}
         try:
-            problem = _problem(group, point.name, point.load())
+            problem = _problem(group, point.name, extend.loaded(point.load))
+            problem = extend.unmet(getattr(sys.modules[point.module], "FLYRUN_CONTRACT", None)) or problem
+        except extend.ContractError as error:
+            problem = str(error)
         except Exception as error:  # whatever another's package does while it is imported
             problem = f"cannot be loaded ({type(error).__name__}: {error})"
         for one, choices in own.items():

@@ -117,6 +117,18 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def imported(path: str) -> types.ModuleType:
+    """The module of an option's code. ContractError where a package imports what flyrun lacks."""
+    try:
+        return importlib.import_module(path)
+    except ImportError:
+        if path.partition(".")[0] == "flyrun":
+            raise
+    from flyrun import extend  # late: only packages need it
+
+    return extend.loaded(lambda: importlib.import_module(path))
+
+
 @dataclass(frozen=True)
 class Choice(Section):
     """Base of all options of a group."""
@@ -160,7 +172,7 @@ class Choice(Section):
         """The module that holds the option's code. ConfigError where it is missing."""
         path = self.path_of_code
         try:
-            return importlib.import_module(path)
+            return imported(path)
         except ModuleNotFoundError as error:
             if error.name != path:
                 raise

@@ -18,7 +18,7 @@ from flyrun import paths
 #: group of choices -> the entry point group by which other packages bring some
 GROUPS = {group: f"flyrun.{group}s" for group in ("sampler", "dataset", "model", "prior")}
 #: what draws do not depend on: settings have a place of their own in a cell's key
-_ASIDE = ("config", "errors", "paths", "files", "children")
+_ASIDE = ("config", "errors", "paths", "files", "children", "extend")
 PACKAGE = Path(flyrun.__file__).parent
 
 
@@ -56,7 +56,10 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
         name = waiting.pop()
         seen.add(name)
         package = name.partition(".")[0]
-        if package == "flyrun":
+        if name.startswith("flyrun.extend."):
+            extend = importlib.import_module("flyrun.extend")
+            waiting += [home for home in extend.home_of(name.rpartition(".")[2]) if home not in seen]
+        elif package == "flyrun":
             if (file := _file(name)) is not None and file not in own:
                 own.add(file)
                 waiting += _source(file)[1][0]
@@ -150,8 +153,11 @@ def _imports(tree: ast.Module) -> list[list[str]]:
     for node in _statements(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
+            # of a module that is imported whole all names may be meant
+            found += ["flyrun.extend.*" for alias in node.names if alias.name == "flyrun.extend"]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found += ["flyrun.extend.*"] * (found[-1] == "flyrun.extend")
     parts = [name.split(".") for name in found]
     own = (".".join(words[:n]) for words in parts if words[0] == "flyrun" for n in range(1, len(words) + 1))
     return [list(dict.fromkeys(own)), sorted({words[0] for words in parts} - {"flyrun"})]

@@ -4,7 +4,6 @@ A family is a package whose module `method` has prepare(arm, folder) -> Method. 
 sweep, a minibatch, an EP pass, a time slice: what `protocol.iterations` counts.
 """
 
-import importlib
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from flyrun.config.arm import Arm
+from flyrun.config.schema import imported
 from flyrun.errors import FlyrunError, factoring
 
 State = dict[str, np.ndarray]
@@ -164,7 +164,7 @@ def prepare(arm: Arm, folder: Path) -> Method:
     Raises DataError, ConfigError or DensityError, one line each, for what a person can mend.
     """
     with factoring(getattr(arm.dataset, "standardize", True)):
-        return importlib.import_module(arm.sampler.path_of_family).prepare(arm, folder)
+        return imported(arm.sampler.path_of_family).prepare(arm, folder)
 
 
 def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:

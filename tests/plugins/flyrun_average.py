@@ -7,11 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyrun.config.bound import NoBound
-from flyrun.config.brightness import NoBrightness
-from flyrun.config.sampler import Sampler, chain
-from flyrun.config.schema import option
-from flyrun.samplers.method import Facts, Method
+from flyrun.extend import Facts, Hmc, Method, NoBound, NoBrightness, RandomWalk, Sampler, option
 
 
 @option("sampler", "average")
@@ -21,7 +17,7 @@ class Average(Sampler):
     def needed_arms(self, arm):
         """The two chains, on all data, as long as this arm's protocol says."""
         full = {"bound": NoBound(), "brightness": NoBrightness()}
-        return tuple(replace(arm, name=u.name, sampler=u, **full) for u in (chain.RandomWalk(), chain.Hmc()))
+        return tuple(replace(arm, name=u.name, sampler=u, **full) for u in (RandomWalk(), Hmc()))
 
 
 def prepare(arm, folder):

@@ -4,15 +4,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from flyrun.config.sampler import ThetaUpdate
-from flyrun.config.schema import option, setting
-from flyrun.models.base_density import log_base
-from flyrun.numerics.compiled import implements
-from flyrun.numerics.state import unsaved
-from flyrun.samplers.chain.acceptance.rule import metropolis
-from flyrun.samplers.chain.targets.target import kept_log_data, log_data
-from flyrun.samplers.chain.update import StepSize, adapt, step_size, tune, update
+from flyrun.extend import StepSize, ThetaUpdate, adapt, implements, kept_log_data, log_base, log_data
 
+# isort: split
+from flyrun.extend import metropolis, option, setting, step_size, tune, unsaved, update
+
+FLYRUN_CONTRACT = "1.0"  # of flyrun.extend, that this was written for
 LABEL, GRADIENTS = "Barker", True
 
 

@@ -5,11 +5,7 @@
 
 import numpy as np
 
-from flyrun.config.sampler import Sampler
-from flyrun.config.schema import option
-from flyrun.models import passes
-from flyrun.models.problem import bind
-from flyrun.samplers.method import Facts, Method
+from flyrun.extend import Facts, Method, Sampler, bind, derivatives, option
 
 
 @option("sampler", "newton")
@@ -39,9 +35,9 @@ class NewtonSteps(Method):
         """N queries a step."""
         theta, ridge = state["theta"].copy(), 1.0 / self.arm.prior.scale**2
         for _ in range(n):
-            look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, theta)
-            covariance = np.linalg.inv(look.curvature + ridge * np.eye(len(theta)))
-            theta += covariance @ (look.gradient - ridge * theta)
+            here = derivatives(self.arm.model.code, self.problem.model, self.problem.features, theta)
+            covariance = np.linalg.inv(here.curvature + ridge * np.eye(len(theta)))
+            theta += covariance @ (here.gradient - ridge * theta)
         return {"theta": theta, "covariance": covariance}, {"queries": np.full(n, self.n_data)}
 
     def estimates(self, state):

@@ -10,17 +10,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from flyrun.config.dataset import Rows
-from flyrun.config.model import Likelihood
-from flyrun.config.prior import Prior
-from flyrun.config.schema import option, setting
-from flyrun.data.dataset import Dataset
-from flyrun.models import laplace_prior
-from flyrun.models import logistic as jj
-from flyrun.models.base_density import Penalty, add_gaussian, draw_base, log_base
-from flyrun.models.features import Linear
-from flyrun.models.likelihood import bent, log_bound, log_likelihood
-from flyrun.numerics.compiled import implements
+from flyrun.extend import Dataset, Likelihood, Linear, Penalty, Prior, Rows, add_gaussian, bent, draw_base
+
+# isort: split
+from flyrun.extend import implements, jaakkola_jordan, laplace, laplace_times_bounds, log_base, log_bound
+
+# isort: split
+from flyrun.extend import log_likelihood, logistic_pseudo_likelihood, option, setting
 
 
 @option("dataset", "drifts")
@@ -97,7 +93,7 @@ def _log_bound(bound, model, index, eta, values, slopes):
 
 
 def _tight_at(u):
-    return Parabolas(2.0 * jj.tight_at(u).curve)
+    return Parabolas(2.0 * jaakkola_jordan(u).curve)
 
 
 def untuned_bound(model, features, xi):
@@ -119,7 +115,7 @@ def curvature(model, predictors):
 
 def expected_pseudo_likelihood(model, predictors, variance):
     u = ((model.target - predictors[:, 0]) / model.scale)[:, None]
-    return 2.0 * jj.expected_pseudo_likelihood(None, u, variance / model.scale**2)
+    return 2.0 * logistic_pseudo_likelihood(None, u, variance / model.scale**2)
 
 
 implements(bent, Parabolas)(lambda bound, model, block: -2.0 * bound.curve[block, 0] / model.scale**2)
@@ -171,6 +167,4 @@ def _draw_net(base, rng, out):
 
 def pseudo_prior(prior, bounds):
     beside = -bounds.linear.size * (prior.log_normaliser - log(2.0 * prior.scale))
-    return laplace_prior.pseudo_prior(
-        laplace_prior.prior(prior.scale), add_gaussian(bounds, 1.0 / prior.scale**2, beside)
-    )
+    return laplace_times_bounds(laplace(prior.scale), add_gaussian(bounds, 1.0 / prior.scale**2, beside))

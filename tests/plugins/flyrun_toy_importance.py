@@ -7,11 +7,10 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import multivariate_t
 
-from flyrun.config.sampler import Sampler
-from flyrun.config.schema import option, setting
-from flyrun.models.problem import bind, log_densities, posterior_curvature
-from flyrun.numerics.state import generator, generator_state, seeded
-from flyrun.samplers.on_data import OnData
+from flyrun.extend import OnData, Sampler, bind, generator, generator_state, log_densities, option
+
+# isort: split
+from flyrun.extend import posterior_curvature, seeded, setting
 
 
 @option("sampler", "toy_importance")
