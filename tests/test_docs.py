@@ -9,9 +9,12 @@ import pytest
 
 from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
 from flyrun.config.compose import compose_job
+from flyrun.config.sampler.combinations import Combination, WeierstrassGibbs
 from flyrun.config.schema import SCHEMAS, typed_fields
 from flyrun.paths import conf_dir
 from flyrun.prove import prove
+from tests.exactness.posteriors import library
+from tests.exactness.test_stationary_combinations import _cases
 
 ROOT = conf_dir().parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -82,6 +85,8 @@ def test_the_page_on_ones_own_data_is_short():
 
 
 _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
+PARALLEL = (ROOT / "docs/parallel.md").read_text("utf-8")
 
 
 def _arms(experiment):
@@ -104,6 +109,18 @@ def _counts():
     yield "docs/approximations.md", several, (_commands("approximations") - 2,)
     # one chain is what they are held against
     yield "docs/approximations.md", r"(\w+) methods on one posterior", (_arms("mnist_approximations")[0] - 1,)
+    combined = [
+        one for one in SCHEMAS["sampler"].values() if issubclass(one, (Combination, WeierstrassGibbs))
+    ]
+    yield "CHANGELOG.md", r"combined by (\w+) rules", (len(combined),)
+    table = PARALLEL.partition("| `sampler` | makes draws by |")[2].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert sorted(named) == sorted(one.name for one in combined)
+    pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    yield "CHANGELOG.md", r"the docs are (\d+) pages", (len(pages),)
+    exact = r"Exact draws of (\w+) awkward posteriors stay exact under (\d+) random combinations"
+    yield "docs/exactness.md", exact, (len(library()), len(_cases()))
+    yield "CHANGELOG.md", r"exact draws of (\w+) posteriors stay", (len(library()),)
     proof = r"(\d+) seeds, least p .*\n.*: (\d+) steps from each of ([\d,]+) exact draws"
     yield "README.md", proof, (prove.CHAINS, prove.STEPS, prove.STARTS)
     moments, kept = r"moments of (\d+) seeds against quadrature", r"([\d,]+) exact draws, .* over (\d+) steps"
