@@ -26,7 +26,7 @@ _HOMES = {
     "flyrun.config.sampler": "Sampler ThetaUpdate",
     "flyrun.config.sampler.chain": "Proposer RandomWalk Hmc",
     "flyrun.config.dataset": "Rows",
-    "flyrun.config.model": "Likelihood FamilyModel",
+    "flyrun.config.model": "Likelihood FamilyModel WithAuxiliary",
     "flyrun.config.prior": "Prior",
     "flyrun.config.acceptance": "Acceptance",
     "flyrun.config.brightness": "Brightness NoBrightness",
@@ -35,7 +35,8 @@ _HOMES = {
     "flyrun.samplers.method": "Facts Method",
     "flyrun.samplers.on_data": "OnData",
     "flyrun.data.dataset": "Dataset",
-    "flyrun.models.family": "Family",
+    "flyrun.data.domains": "Domain",
+    "flyrun.models.family": "Auxiliary Family LogGamma",
     "flyrun.errors": "ConfigError DataError",
     # a problem of rows
     "flyrun.models.problem": "bind log_densities posterior_curvature",

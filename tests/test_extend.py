@@ -60,6 +60,14 @@ def test_each_name_is_documented_and_used_where_tests_run_it():
             assert re.search(rf"\b{name}\b", used), f"{name}: no example runs it"
 
 
+def test_an_auxiliary_number_of_the_text_has_its_prior():
+    made = {}
+    exec(next(block for block in BLOCKS if "SHAPE = " in block), made)
+    assert made["SHAPE"].sampled == "log_shape"
+    assert str(made["SHAPE"].prior) == "exponential(0.5)"
+    assert made["Weibull"].auxiliary
+
+
 def test_nothing_of_it_is_loaded_before_it_is_used():
     code = "import sys; from flyrun import extend; print('numpy' in sys.modules, 'numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
