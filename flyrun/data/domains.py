@@ -3,7 +3,7 @@
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,11 +20,11 @@ def _any(y: np.ndarray) -> np.ndarray:
 class Domain:
     """The values that a target may have.
 
-    name: as `dataset.task` has it. words: what the values are, for a refusal: "whole numbers from 0".
-    holds(y): which values (n,) it has, (n,). classes: how many levels the target has: none (0), two, or two
-    and more (inf); ordered: of classes. whole: of whole numbers, which a figure counts one by one.
-    of_trials: of successes, at most a row's trials. standardized: whether the model is of the target less its
-    mean, in sds. meaning: what whole numbers are that may be of this domain; "" where none is asked about.
+    name: as `dataset.task` has it. words: what the values are, for a refusal: "whole numbers from 0"; many:
+    what they are called in it. holds(y): which values (n,) it has, (n,). classes: how many levels the target
+    has: none (0), two, or two and more (inf); ordered: of classes. whole: of whole numbers, which a figure
+    counts one by one. of_trials: of successes, at most a row's trials. standardized: whether the model is of
+    the target less its mean, in sds. meaning: what whole numbers are that may be of this domain, or "".
     """
 
     name: str
@@ -36,6 +36,11 @@ class Domain:
     of_trials: bool = False
     standardized: bool = False
     meaning: str = ""
+    many: str = "such targets"
+
+    def __str__(self) -> str:
+        """Its name, and what that means."""
+        return f"{self.name} ({self.words})"
 
     @property
     def nominal(self) -> bool:
@@ -48,22 +53,17 @@ class Domain:
         return self.classes > 0 or self.of_trials
 
     def refusal(
-        self,
-        values: np.ndarray,
-        trials: np.ndarray | None = None,
-        of: str = "the trials",
-        many: str | None = None,
+        self, values: np.ndarray, trials: np.ndarray | None = None, of: str = "the trials"
     ) -> tuple[int, str] | None:
         """The first of values (n,) that it does not hold, by number, and why; None where it holds all.
 
-        trials: (n,), of successes, called `of`. many: what such values are called.
+        trials: (n,), of successes, called `of`.
         """
-        many = many or (self.name if self.whole else "such targets")
         fine = self.holds(values)
         if not fine.all():
-            return int(np.argmin(fine)), f"{many} are {self.words}"
+            return int(np.argmin(fine)), f"{self.many} are {self.words}"
         if self.of_trials and trials is not None and not (fine := values <= trials).all():
-            return int(np.argmin(fine)), f"{many} are at most {of}"
+            return int(np.argmin(fine)), f"{self.many} are at most {of}"
         return None
 
 
@@ -74,15 +74,19 @@ def _whole(y: np.ndarray) -> np.ndarray:
 BINARY = Domain("binary", "two labels, -1 and +1", classes=2)
 CLASSES = Domain("classes", "classes 0 … K-1", classes=math.inf, meaning="classes")
 ORDERED = Domain("ordered", "classes in order", classes=math.inf, ordered=True, meaning="classes in order")
-COUNTS = Domain("counts", "whole numbers from 0", _whole, whole=True, meaning="counts")
-SUCCESSES = Domain("successes", "whole numbers from 0", _whole, whole=True, of_trials=True)
+COUNTS = Domain("counts", "whole numbers from 0", _whole, whole=True, meaning="counts", many="counts")
+SUCCESSES = Domain("successes", "whole numbers from 0", _whole, whole=True, of_trials=True, many="successes")
 POSITIVE = Domain("positive", "numbers above 0", lambda y: y > 0.0)
 NUMBERS = Domain("regression", "numbers", standardized=True, meaning="measurements")
 
 #: those that several families share, or datasets have; a family's file may have one more
 SHARED = {one.name: one for one in (COUNTS, CLASSES, ORDERED, NUMBERS, BINARY, SUCCESSES, POSITIVE)}
 #: of the columns that are no features, by role; an offset is any number
-BESIDE = {"exposure": POSITIVE, "trials": COUNTS, "weights": COUNTS}
+BESIDE = {
+    "exposure": replace(POSITIVE, many="exposures"),
+    "trials": replace(COUNTS, many="trials"),
+    "weights": replace(COUNTS, many="weights"),
+}
 
 
 def of(name: str) -> Domain:

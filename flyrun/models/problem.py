@@ -216,7 +216,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
         if dataset.task != task:
             raise ConfigError(
                 f"model={arm.model.name} and dataset={arm.dataset.name} do not go together: the targets are "
-                f"{dataset.domain.words}, the model is for {domains.of(task).words}"
+                f"{dataset.domain}, the model is for {domains.of(task)}"
             )
         if unknown := dataset.beside.keys() - set(arm.model.beside):
             able = typed_choices(

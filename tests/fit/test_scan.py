@@ -423,8 +423,8 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
         (["--target", "y", "--reference", "x0=1"], "x0 holds numbers; name a category, or leave it out"),
         (["--target", "y", "--categorical", "x9"], "--categorical x9: no such column"),
         (["--target", "y", "--categorical", "y"], "--categorical y: is the target; leave it out there"),
-        (["--target", "y", "--categorical", "x0"], "column 'x0' holds more than 100 values; leave it out"),
-        (["--target", "y", "--drop", "kind"], "column 'name' holds more than 100 values"),
+        (["--target", "y", "--categorical", "x0"], "column x0 holds more than 100 different values"),
+        (["--target", "y", "--drop", "kind"], "--drop kind,name"),
     ],
 )
 def test_what_a_scan_does_not_take_is_refused_with_a_remedy(tmp_path, monkeypatch, capsys, words, said):

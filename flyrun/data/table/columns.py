@@ -49,8 +49,7 @@ def scan(
     (doubts.py), and for a target that the task does not take.
     """
     used = [*features, *options.beside.values(), target]
-    in_order = {name: [*order] for name in used if (order := options.order_of(name))}
-    named = {*options.categorical, *in_order}
+    named = {*options.categorical, *filter(options.order_of, used)}
     text = set(named)
     chosen = text | set(options.features or ())
     while True:
@@ -102,14 +101,16 @@ def scan(
         row, cell = one.stray or (0, min(one.values))
         where = f"{cell[:40]!r} in {text_table.place(what, row, options)}"
         raise one.error(f"holds text, {where}, but is to hold numbers; mend it, or {one.without()}")
-    _refuse_other_levels(seen, in_order, options)
+    refuse_unfitted(options, seen)
+    for one in seen.values():
+        take_order(one)
     if not standing:
         nothing = seen[str(options.weights or options.trials)]
         raise nothing.error(f"is 0 in every row, so that no row counts; {nothing.without()}")
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
     doubts.check([seen[name] for name in used if name not in counted], spelled, last)
     task, aim = _target(seen[target])
-    columns = [_feature(seen[name]) for name in features if name not in counted]
+    columns = [feature(seen[name]) for name in features if name not in counted]
     against_references(columns if domains.of(task).ordered else [*columns, aim], options)
     aside = {
         role: Column(name, low=seen[name].low, high=seen[name].high) for role, name in options.beside.items()
@@ -134,13 +135,12 @@ def scan(
     return layout
 
 
-def _refuse_other_levels(seen: dict[str, Seen], in_order: dict[str, list[str]], options: Table) -> None:
-    """Take the orders that are typed. DataError for a level, or a column, that is not as typed."""
-    refuse_unfitted(options, seen)
-    for name, order in in_order.items():
-        if said := not_in_order({*map(str, seen[name].values)}, name, options):
-            raise seen[name].error(said)
-        seen[name].order = order
+def take_order(seen: Seen) -> None:
+    """Take the order that is typed for levels. DataError for a level that is not in it."""
+    if order := [*seen.options.order_of(seen.name)]:
+        if said := not_in_order({*map(str, seen.values)}, seen.name, seen.options):
+            raise seen.error(said)
+        seen.order = order
 
 
 def usable(
@@ -251,9 +251,9 @@ def _number_column(seen: Seen) -> Column:
     )
 
 
-def _category(seen: Seen, remedy: str) -> Column:
+def _category(seen: Seen, remedy: str, groups: bool = True) -> Column:
     if len(seen.values) > MOST_LEVELS:
-        if seen.options.formula is not None and seen.options.role(seen.name) == "column":
+        if groups and seen.options.formula is not None and seen.role == "column":
             remedy = f"{remedy}, or make groups of them: (1 | {seen.name}) in its place"
         raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
     return Column(seen.name, seen.levels(), seen.text)
@@ -286,7 +286,11 @@ def against_references(columns: Sequence[Column], options: Table) -> None:
         column.levels.sort(key=lambda one: one != level)
 
 
-def _feature(seen: Seen) -> Column:
+def feature(seen: Seen, groups: bool = True) -> Column:
+    """What a column that explains the target is taken for. DataError for one that explains nothing.
+
+    groups: whether levels that are too many may be groups instead.
+    """
     if seen.shifts:
         raise seen.error(
             "has no name of its own, as an index that was written along; name it in the file, or "
@@ -296,7 +300,7 @@ def _feature(seen: Seen) -> Column:
         added = ", as the intercept that is added anyhow" if seen.values & {1.0, "1"} else ""
         raise seen.error(f"is {seen.shown()} in every row{added}; {seen.without()}")
     if seen.text:
-        return _category(seen, seen.without())
+        return _category(seen, seen.without(), groups)
     column = _number_column(seen)
     if len(seen.values) == 2 and seen.options.standardize:  # as a category of these two: 0 and 1
         column.mean, column.sd = seen.low, seen.high - seen.low

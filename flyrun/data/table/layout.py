@@ -14,6 +14,7 @@ from flyrun.data import domains
 from flyrun.data.domains import Domain
 
 INTERCEPT = "intercept"
+MOST_LEVELS = 100  # of a category
 _NAMELESS = re.compile(r"Unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from flyrun.config.schema import did_you_mean, listing
+from flyrun.data import domains
 from flyrun.data.table.cells import is_complex
 from flyrun.data.table.columns import is_number
-from flyrun.data.table.layout import Column, Layout
+from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.errors import DataError
 
 #: how a row of the new table is called, given its index
@@ -45,11 +46,10 @@ def checked(
         if role == "weights":
             continue
         values = columns[one.name] = _checked(frame[one.name], Column(one.name), what, place)
-        bad = (values <= 0.0) if role == "exposure" else (values < 0.0) | (values % 1.0 != 0.0)
-        if role != "offset" and bad.any():
-            rule = "must be above 0" if role == "exposure" else "must be a whole number from 0"
-            where = f"{place(bad.idxmax())}, column {one.name}"
-            raise DataError(f"{what}: {where} is {values[bad.idxmax()]:g}; {role} {rule}; mend it")
+        if role != "offset" and (refusal := domains.BESIDE[role].refusal(values.to_numpy())):
+            at, rule = refusal
+            where = f"{place(values.index[at])}, column {one.name}"
+            raise DataError(f"{what}: {where} is {plain(values.iloc[at])}, but {rule}; mend it")
     return pd.DataFrame(columns, index=frame.index)
 
 

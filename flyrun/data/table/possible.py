@@ -33,7 +33,7 @@ def refuse_impossible(piece: pd.DataFrame, options: Table, what: str) -> None:
     }
     of, trials = f"the trials, here {options.trials}", values.get("trials")
     for role in filter(values.__contains__, rules):
-        refusal = rules[role].refusal(values[role], trials, of, many=None if role == "target" else role)
+        refusal = rules[role].refusal(values[role], trials, of)
         if refusal is not None:
             where = place(what, int(piece.index[refusal[0]]), options)
             said = f"{role} {getattr(options, role)} is {plain(values[role][refusal[0]])}, but {refusal[1]}"

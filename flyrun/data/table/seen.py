@@ -9,10 +9,9 @@ import pandas as pd
 
 from flyrun.config.dataset import Table
 from flyrun.data.table.cells import LAST_EXACT, kind
-from flyrun.data.table.layout import in_order, plain
+from flyrun.data.table.layout import MOST_LEVELS, in_order, plain
 from flyrun.errors import DataError
 
-MOST_LEVELS = 100
 #: sd, and sd over mean, below which numbers cannot be computed with: squares vanish, digits end
 _LEAST_SD, _LEAST_RELATIVE_SD = 1e-100, 1e-12
 _LOOKED_AT = 256  # values of a piece, which mostly tell that its extremes do not stand alone

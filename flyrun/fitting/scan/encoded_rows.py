@@ -133,7 +133,7 @@ class Encoding:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
         found = beside.copy()
         for k, (role, column) in enumerate(self.layout.beside.items()):
-            if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k], many=role)):
+            if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k])):
                 said = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
                 raise DataError(f"{where}: {said}; mend the file, or leave the column out")
             found[k] = encode.beside(role, beside[k], self.layout.target.sd)

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.config.schema import quoted
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError, FlyrunError
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, pilot_rows, row_weights, text_levels
+from flyrun.fitting.scan import folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import (
     LEAST_SHARE,
     AtEnds,
@@ -351,7 +352,10 @@ class Scan(Table):
         two = encoding.two & ~whole.other[columns]
         owners = [one.name for one in encoding.layout.features for _ in one.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
-            raise text_levels.constant(self.given, constant[0])
+            raise DataError(
+                f"{self.given}: {constant[0]} has one value alone in all rows; leave it out with --drop "
+                f"{quoted(constant[0])}, or choose another --target"
+            )
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not one.intercept:
             away = np.zeros_like(away)

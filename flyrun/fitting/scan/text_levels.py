@@ -1,21 +1,17 @@
 """Columns of text: all levels are found before a scan, so that each has its place in every row group."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.schema import quoted
 from flyrun.data.table.cells import PARTS, are_complex
-from flyrun.data.table.layout import Column, in_order
-from flyrun.data.table.order import not_in_order
+from flyrun.data.table.layout import MOST_LEVELS, Column
 from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.row_groups import levels_of, tree
 from flyrun.fitting.scan.table_files import Block, Shards
-
-_MOST = 100  # levels of a column
 
 
 class Texts(NamedTuple):
@@ -41,20 +37,10 @@ class TextLook:
     columns: tuple[str, ...]
 
     def __call__(self, block: Block) -> Texts:
-        """All of them. Raises DataError where they are too many for 0-1 columns."""
+        """All of them, or more than a category may have."""
         found = levels_of(block, self.columns)
-        pairs = sorted((name, value) for name, values in found.items() for value in values)
-        for name, values in found.items():
-            if len(values) > _MOST:
-                raise _too_many(block.file.path, name)
+        pairs = sorted((name, value) for name, values in found.items() for value in values[: MOST_LEVELS + 1])
         return Texts(*np.array(pairs, dtype=str).reshape(len(pairs), 2).T)
-
-
-def _too_many(where: str, name: str) -> DataError:
-    return DataError(
-        f"{where}: column {name!r} holds more than {_MOST} values; leave it out with --drop {quoted(name)}, "
-        "or write fewer groups"
-    )
 
 
 def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,31 +84,15 @@ def ordered(
     found: Texts, names: tuple[str, ...], options: TypedTable, given: str
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """As of `find`, from the columns' values; given: the table as it is named."""
-    columns = [Column(name, _typed_order(found.of(name), name, options, given)) for name in names]
-    for name, levels, *_ in map(astuple, columns):
-        if len(levels) > _MOST:
-            raise _too_many(given, name)
-        if len(levels) < 2:
-            raise constant(given, name)
-        if are_complex(levels) and name not in options.categorical:
-            raise DataError(f"{given}: column {name!r} holds complex numbers; {PARTS}")
-    if options.reference:
-        from flyrun.data.table.columns import against_references  # late: pandas takes half a second
+    from flyrun.data.table import columns  # late: pandas takes half a second
+    from flyrun.data.table.seen import Seen  # late: as above
 
-        against_references(columns, options)
-    return tuple((one.name, tuple(one.levels or ())) for one in columns)
-
-
-def _typed_order(levels: tuple[str, ...], name: str, options: TypedTable, given: str) -> list[str]:
-    """In the order that is typed, else in their own. DataError for a level that is not in it."""
-    if not (order := options.order_of(name)):
-        return in_order(levels)
-    if said := not_in_order({*levels}, name, options):
-        raise DataError(f"{given}: {options.role(name)} {name} {said}")
-    return [level for level in order if level in levels]
-
-
-def constant(given: str, name: str) -> DataError:
-    """A column that explains nothing."""
-    said = f"{given}: {name} has one value alone in all rows"
-    return DataError(f"{said}; leave it out with --drop {quoted(name)}, or choose another --target")
+    categories = []
+    for name in names:
+        one = Seen(name, options, given, text=True, values={*found.of(name)})
+        columns.take_order(one)
+        if len(one.values) <= MOST_LEVELS and are_complex(one.values) and name not in options.categorical:
+            raise one.error(f"holds complex numbers; {PARTS}")
+        categories.append(columns.feature(one, groups=False))
+    columns.against_references(categories, options)
+    return tuple((one.name, tuple(one.levels or ())) for one in categories)
