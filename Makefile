@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make measured MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -119,13 +119,24 @@ full: $(VENV)/run.stamp ## Table 1 with the published lengths (protocol=full), r
 smoke: $(VENV)/run.stamp ## MNIST in seconds, to see that all works
 	$(FLYRUN) experiment=mnist_logreg protocol=smoke name=smoke $(ARGS)
 
-# some tests start a Python, which reads flyrun compiled to bytecode sooner
-test test-slow: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/dev.stamp ## the test suite
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+# Some tests start a Python, which reads flyrun compiled to bytecode sooner. The minutes of each run are kept in
+# .junit/<target>.xml, and printed by folder whether tests pass or not.
+define tests
+$(VENV)/bin/python -m pytest -n auto --dist worksteal -m '$(1)' --durations=80 --junitxml=.junit/$@.xml; \
+  status=$$?; $(VENV)/bin/python -m tools.minutes .junit/$@.xml; exit $$status
+endef
+
+test test-rest test-slow: export PYTHONDONTWRITEBYTECODE =
+test: $(VENV)/dev.stamp ## the first tier of tests: every verb, refusal and rung of exactness (4 minutes)
+	$(call tests,not slow and not thorough)
+
+test-rest: $(VENV)/dev.stamp ## the second tier: further data, models and faults
+	$(call tests,thorough and not slow)
+
+test-all: test test-rest ## both tiers
 
 test-slow: $(VENV)/dev.stamp ## the tests that take minutes
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m slow
+	$(call tests,slow)
 
 check: $(VENV)/run.stamp ## short chains of every arm against stored ones, bit for bit (new values: flyrun check --update)
 	$(FLYRUN) check
@@ -190,7 +201,7 @@ wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove the environment and what building left (results stay)
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .benchmarks
+	rm -rf $(VENV) dist build .junit .pytest_cache .ruff_cache .mypy_cache .benchmarks
 
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,7 +1,9 @@
 """Shared settings: fixed seeds, no deadline where code compiles first, figures where they matter."""
 
+import collections
 import gc
 import os
+import re
 
 # Before flyrun is imported, and for processes that tests start: half the time of compiling, the same numbers.
 # `make check` compares chains with the stored ones under the default, but for .ci/run.
@@ -28,6 +30,31 @@ files._sync = lambda path: None
 _SAVED, _DRAWN = figures.saved, figures._drawn
 _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
 """What stands for a figure: to lay one out and save it takes nine tenths of a small report's time."""
+
+_NEVER_THOROUGH = re.compile("enumerat|negative_control|resum|bit_for_bit|counting")
+"""Tests whose names hold one of these are in the first tier, all of their cases."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Takes the mark `thorough` from the cases that its `but` keeps in the first tier: a number, the first so
+    many of the test's; a text, those whose names hold it; a tuple, those of each.
+    """
+    numbers = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("thorough")
+        if mark is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if _NEVER_THOROUGH.search(test):
+            raise pytest.UsageError(
+                f"{test}: this kind is never thorough; remove the mark or rename the test"
+            )
+        kept = mark.kwargs.get("but", ())
+        kept = kept if isinstance(kept, tuple) else (kept,)
+        number, numbers[test] = numbers[test], numbers[test] + 1
+        if any(number < one if isinstance(one, int) else one in item.name for one in kept):
+            item.own_markers.remove(mark)
 
 
 def _not_saved(figure):

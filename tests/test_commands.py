@@ -93,6 +93,7 @@ def whole(*sources):
 PRINTED = [on_pages, in_help, in_the_makefile]
 
 
+@pytest.mark.thorough
 def test_there_are_commands_in_every_place():
     counts = [len(commands(source)) for source in (*PRINTED, in_messages)]
     assert min(counts) > 20, counts
@@ -136,6 +137,7 @@ def job_of(words):
     return (*(e.text.split(",")[0] if e.swept else e.text for e in entries), *name)
 
 
+@pytest.mark.thorough
 def test_runs_compose_and_none_would_replace_anothers_results():
     jobs = {job: place for place, words in whole(*PRINTED) if (job := job_of(words))}
     to_default = [job[0] for job in jobs if len(job) > 1 and not any(w.startswith("name=") for w in job)]

@@ -100,6 +100,7 @@ def ended(checkout):
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_imports_are_where_it_says(ended):
     assert "imports" not in ended, ended["imports"][1]
 
@@ -110,6 +111,7 @@ def test_commands_run(ended, command):
     assert code == 0, said
 
 
+@pytest.mark.thorough
 def test_what_the_text_adds_compiles(checkout):
     arm = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "executor.workers=1"]
     added = ["acceptance=barker", "brightness=everyone", "bound=origin", "sampler=walk"]

@@ -121,6 +121,7 @@ sys.addaudithook(refuse)
 """
 
 
+@pytest.mark.thorough
 def test_a_run_from_committed_data_reaches_for_no_network(tmp_path):
     """Sockets are refused in the parent and in its worker processes; sockets of the file system are not."""
     mark = tmp_path / "reached"

@@ -46,6 +46,7 @@ class Chain:
         return seconds / self.n_iterations, seconds / draws["queries"].sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ARMS)
 def test_iteration_against_blas(name, tmp_path, benchmark, capsys):
     chain = Chain(name, tmp_path)
@@ -62,6 +63,7 @@ def test_iteration_against_blas(name, tmp_path, benchmark, capsys):
     stored_ratios.judge(benchmark, capsys, f"{name} iteration", ratio, "BLAS products of the data")
 
 
+@pytest.mark.thorough
 def test_firefly_against_regular(tmp_path, benchmark, capsys):
     regular, firefly = (Chain(name, tmp_path) for name in ARMS)
 

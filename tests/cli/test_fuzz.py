@@ -126,11 +126,16 @@ _override = st.one_of(_word, _word, _text).filter(
 )
 
 
-@settings(max_examples=400)
-@given(st.lists(_override, min_size=1, max_size=3), st.booleans())
-def test_words_are_read_or_refused_in_one_line(words, multirun):
-    with contextlib.suppress(FlyrunError):
-        read(words, multirun)
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("examples", [100, 400])
+def test_words_are_read_or_refused_in_one_line(examples):
+    @settings(max_examples=examples)
+    @given(st.lists(_override, min_size=1, max_size=3), st.booleans())
+    def try_each(words, multirun):
+        with contextlib.suppress(FlyrunError):
+            read(words, multirun)
+
+    try_each()
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +152,7 @@ def stand_ins(tmp_path_factory):
         yield folder
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(_override, min_size=1, max_size=2))
 def test_a_whole_command_line_never_ends_in_a_traceback(stand_ins, words):

@@ -48,6 +48,7 @@ def test_bad_calls(line, capsys):
     assert "Traceback" not in printed.err + printed.out
 
 
+@pytest.mark.thorough
 @pytest.mark.figures
 def test_the_experiment_ends_with_a_report_of_predictions(tmp_path):
     words = ["experiment=pmd_gp", "protocol=smoke", "protocol.seeds=1", "protocol.iterations=20"]

@@ -43,6 +43,7 @@ def test_the_remedy_is_what_works(word, capsys):
     read([*ARM, *words[multirun:]], multirun)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -61,6 +62,7 @@ def test_a_sweep_without_jobs_is_no_success(words, text, capsys, tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_without_assertions_it_is_the_same(tmp_path):
     """PYTHONOPTIMIZE takes Hydra's own checks away."""
     words = ["-O", "-m", "flyrun", "-m", *ARM, "prior.scale=1,2", "hydra.sweeper.max_batch_size=0"]
@@ -111,6 +113,7 @@ def test_the_largest_seed_runs(tmp_path, monkeypatch):
     assert main([*ARM, "protocol.seeds=[18446744073709551615]", "--quiet", "executor.workers=1"]) == 0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("level", ["1", "2"])
 def test_sweeps_and_lists_are_read_under_python_o(level):
     """PYTHONOPTIMIZE=1 leaves out assert statements, by which Hydra steps through brackets: `range(1,3)`

@@ -75,6 +75,7 @@ def end(process):
     return process.returncode
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("words", "module"),
     [("list", "flyrun.cli.main"), ("list", "flyrun.config.schema"), (ARM, "hydra"), (ARM, "numba")],
@@ -83,6 +84,7 @@ def test_while_importing(tmp_path, words, module):
     assert end(start(words, tmp_path, IMPORTED.format(module))) == 130
 
 
+@pytest.mark.thorough
 def test_where_python_cannot_raise(tmp_path):
     began = time.monotonic()
     assert end(start("list", tmp_path, COLLECTED + LISTING)) == 130
@@ -93,6 +95,7 @@ def test_when_python_is_ending(tmp_path):
     assert end(start("--version", tmp_path, COLLECTED + "last = Press()\n")) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("presses", [1, 2])
 def test_at_many_moments(tmp_path, presses):
     codes = set()

@@ -91,6 +91,7 @@ def slurm(tmp_path, monkeypatch):
     return fake_slurm.put_on_path(tmp_path / "slurm", monkeypatch)
 
 
+@pytest.mark.thorough
 def test_jobs_of_a_sweep_that_wait_are_told_and_a_signal_cancels_them(slurm, capsys):
     """A launcher that waits in silence, dies by a signal, and leaves its jobs to SLURM."""
     said = []
@@ -112,6 +113,7 @@ def test_jobs_of_a_sweep_that_wait_are_told_and_a_signal_cancels_them(slurm, cap
     assert not list(slurm.glob("*.job"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partition", ["kills", "loses"])
 def test_jobs_of_a_sweep_that_slurm_ends_fail_the_sweep(slurm, capsys, partition):
     """A job that leaves no result ends the sweep in another's name, or is waited for for ever."""

@@ -37,6 +37,7 @@ def test_what_is_wrong_is_said_in_one_line(words, match, capsys):
     assert "\n" not in said
 
 
+@pytest.mark.thorough
 def test_what_it_expects_is_what_runs_measure(tmp_path):
     """Within 15 %: data drawn for a test and acceptance, and a Zig-Zag's looks, of 4,000 rows."""
     problem = bind(arm_of(DATA), tmp_path, needs_map=True)

@@ -29,6 +29,7 @@ def flyrun(*words: str, cwd=None) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.thorough
 def test_help_is_fast():
     flyrun("--help")
     start = time.perf_counter()
@@ -38,6 +39,7 @@ def test_help_is_fast():
     assert "flyrun experiment=NAME" in done.stdout
 
 
+@pytest.mark.thorough
 def test_completion_is_fast(monkeypatch):
     """In seconds of the processor: they do not depend on who else works."""
     monkeypatch.setenv("COMP_LINE", "flyrun experiment=mnist_logreg brightness.q=0.1 brightness.")

@@ -19,6 +19,7 @@ def run(tmp_path_factory):
     return folder, flyrun(folder, *MAIN, "executor.workers=2")
 
 
+@pytest.mark.thorough
 def test_another_length_leaves_the_run_as_it_is(run):
     folder, _ = run
     table = folder / "results" / "runs" / "mnist_logreg" / "table.csv"
@@ -64,6 +65,7 @@ def test_a_second_call_runs_nothing(run):
     assert "all 6 cells cached" in again.stdout
 
 
+@pytest.mark.thorough
 def test_one_worker_gives_the_same_bits(run):
     folder, _ = run
     other = flyrun(folder, *MAIN, "executor.workers=1", "name=alone")

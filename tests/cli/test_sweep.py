@@ -45,6 +45,7 @@ def table(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.thorough
 def test_a_row_for_each_job_and_arm(capsys):
     assert main([*SWEEP, "prior.scale=1,2"]) == 0
     rows = table("results/runs/mnist_logreg-prior.scale/table.csv")
@@ -89,6 +90,7 @@ def test_output_for_scripts(capsys):
     assert last["csv"] == "results/runs/b-prior.scale/table.csv"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "code"), [("prior.scale=1,4,2", 130), ("prior.scale=-1,-2", 2), ("prior.scale=1", 0)]
 )
@@ -98,6 +100,7 @@ def test_no_table_of_an_interrupted_or_empty_sweep_nor_of_one_job(jobs, words, c
     assert len(jobs) == {130: 2, 2: 0, 0: 1}[code]
 
 
+@pytest.mark.thorough
 def test_jobs_on_other_machines_leave_theirs_in_the_folder_of_the_sweep():
     assert main([*SWEEP, "prior.scale=1,2", "hydra.sweep.dir=swept"]) == 0
     assert len(table("results/runs/mnist_logreg-prior.scale/table.csv")) == 4

@@ -34,6 +34,7 @@ def results(tmp_path):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_nine_rows_with_the_papers_values_and_what_is_missing(results, capsys):
     out = results / "measured" / "table1"
     assert main(["table", "firefly_table1", f"results_dir={results}", f"out={out}"]) == 0
@@ -73,6 +74,7 @@ def test_nothing_run_is_a_table_too(tmp_path):
     assert (len(result.table), result.complete, result.files) == (9, False, ())
 
 
+@pytest.mark.thorough
 def test_the_papers_values_say_what_they_are_where_ours_are_missing(results, capsys):
     main(["table", "firefly_table1", f"results_dir={results}", f"out={results / 'mine'}"])
     text = (results / "mine.md").read_text()
@@ -80,6 +82,7 @@ def test_the_papers_values_say_what_they_are_where_ours_are_missing(results, cap
     assert "| arm | paper's queries/iter | paper's ESS/1000 iter | paper's speedup | seeds |" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.figures
 def test_publish_copies_what_the_report_shows(results, capsys):
     folder = results / "measured" / "mnist_logreg"

@@ -116,6 +116,7 @@ def test_swept_arms_are_arms(mine):
     assert "5 arms in all, from all to all_data_1e4" in text
 
 
+@pytest.mark.thorough
 def test_run_json_says_where_an_arm_comes_from_and_draws_do_not_depend_on_it(mine):
     job = compose_job(["experiment=mine"], [mine])
     entry = launch._entry(job, cell.cells(job))

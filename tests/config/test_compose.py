@@ -47,6 +47,7 @@ def composed(words, monkeypatch, by_hydra):
     return compose_job(words)
 
 
+@pytest.mark.thorough(but="toy_flymc")
 @pytest.mark.parametrize("name", ["toy_flymc", "opv_robust", "potts_mgpmh"])
 @pytest.mark.parametrize(
     "words", [[], ["protocol=default", "executor=dask"], ["protocol=smoke", "fresh=true"]]
@@ -114,6 +115,7 @@ def test_lengths_that_make_an_experiment_small_lengthen_no_arm():
     assert typed.protocol.iterations == 7
 
 
+@pytest.mark.thorough(but=13)
 @pytest.mark.parametrize("name", files("experiment"))
 def test_what_makes_an_experiment_small_lets_nothing_be_long(name):
     own = read(own_list(load(files("experiment")[name]), "check"))
@@ -129,6 +131,7 @@ def told_why(expected: str) -> bool:
     return few or ", for " in expected
 
 
+@pytest.mark.thorough(but=13)
 @pytest.mark.parametrize("name", files("experiment"))
 def test_a_run_takes_ten_minutes_at_most_or_says_what_for(name):
     assert told_why(load(files("experiment")[name])["expected_time"])
@@ -156,6 +159,7 @@ def test_a_title_says_of_cut_data_that_they_were_cut():
     assert own == f"{whole} (other data: dataset.limit=50)"
 
 
+@pytest.mark.thorough
 def test_a_title_says_nothing_of_data_that_nothing_cut():
     words = ["dataset=table", "dataset.path=t.csv", "dataset.target=y", "model=logistic", "sampler=hmc"]
     assert {compose_job([*words, *more]).title for more in ([], ["protocol=smoke"])} == {"hmc-regular"}
@@ -338,6 +342,7 @@ arms:
     assert job.arms[0].brightness == Implicit(q=0.01)
 
 
+@pytest.mark.thorough
 def test_what_an_experiment_says_to_hydra_is_no_setting_of_ours(tmp_path):
     write_experiment(tmp_path, "hydra: {job: {name: '${hydra.mode}'}}\narms: {a: [protocol.seeds=-1]}")
     refused = flyrun(tmp_path, "--config-dir", ".", "experiment=mine")
@@ -362,6 +367,7 @@ def test_an_experiment_whose_choices_are_in_doubt_is_refused(tmp_path, line, tex
     assert text in refused.stderr
 
 
+@pytest.mark.thorough
 def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_path):
     write_experiment(tmp_path, "prior: {scale: -7}", "theirs")
     text = "# @package _global_\ndefaults:\n  - theirs\narms: {a: [prior=laplace]}\n"

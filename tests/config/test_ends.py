@@ -120,6 +120,7 @@ def _said(group, name, key, value, folder, patch, iterations):
     return ""
 
 
+@pytest.mark.thorough(but=20)
 @pytest.mark.parametrize(("group", "name", "key", "ends"), list(_options()))
 @pytest.mark.parametrize("iterations", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -225,6 +226,7 @@ def _after(arm, folder, steps):
     return f"{none} are no numbers" if none else ""
 
 
+@pytest.mark.thorough(but=40)
 @pytest.mark.parametrize(("name", "said", "key", "ends"), list(_families()))
 @pytest.mark.parametrize("steps", [0, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -237,6 +239,7 @@ def test_an_end_of_another_samplers_range_runs_or_is_refused_in_one_line(
             assert not _wrong(name, said | {key: value}, tmp_path / str(at), steps), value
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("name", "key"), [("npv", "components"), ("pathfinder", "draws"), ("pmd", "particles")]
 )

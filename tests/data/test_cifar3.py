@@ -56,6 +56,7 @@ def test_bits_as_zero_and_one_are_the_same_bits_worse_conditioned(held_out):
     assert np.linalg.cond(coded.T @ coded) > 100 * np.linalg.cond(held_out.features.T @ held_out.features)
 
 
+@pytest.mark.thorough
 def test_the_codes_are_good_features(held_out):
     """MAP softmax on 15,000 / 3,000 at the prior scale that the registry names."""
     with threadpool_limits(1):

@@ -20,6 +20,7 @@ def _arm(experiment, dtype):
     return compose_job([*words, "protocol.iterations=20", "protocol.burn_in=0", "protocol.thin=1"]).arms[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", SMALL)
 def test_the_posterior_moves_by_less_than_a_thousandth_of_its_sd(experiment, tmp_path):
     arm = _arm(experiment, "float64")

@@ -42,6 +42,7 @@ def rows(patch):
     return data.load(Mnist8m8v6())
 
 
+@pytest.mark.thorough
 def test_rows_are_mapped_and_bound_without_a_copy(rows):
     assert rows.features.shape == (3 * DIGITS, 51)
     assert rows.features.dtype == np.float32
@@ -83,6 +84,7 @@ def by_hand(image, digit, copy):
     return out
 
 
+@pytest.mark.thorough
 def test_the_recipe(rows):
     """Scores by NumPy alone, up to the sign of a component; a shift the other way is told."""
     digits = stand_in()
@@ -123,6 +125,7 @@ def test_fields_and_choices():
     assert set(sign) <= {-1.0, 1.0}
 
 
+@pytest.mark.thorough
 def test_a_smaller_set_is_the_beginning_and_fewer_components_are_the_first(rows, patch):
     some = data.load(Mnist8m8v6(limit=150, n_components=3))
     np.testing.assert_array_equal(some.features, rows.features[:150, [0, 1, 2, 50]])
@@ -135,6 +138,7 @@ def test_a_smaller_set_is_the_beginning_and_fewer_components_are_the_first(rows,
         Mnist8m8v6(limit=1_588_816)
 
 
+@pytest.mark.thorough
 def test_files_are_checked(rows):
     assert registry.state("mnist8m_8v6") == "built"
     assert registry.verify("mnist8m_8v6").startswith("verified")

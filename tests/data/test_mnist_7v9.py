@@ -26,6 +26,7 @@ def stored():
         return dict(file)
 
 
+@pytest.mark.thorough
 def test_counts(rows, stored):
     assert rows.features.shape == (12214, 51)
     assert rows.test_features.shape == (2037, 51)
@@ -42,6 +43,7 @@ def test_arrays_suit_the_compiled_loops(rows):
         assert values.flags.writeable
 
 
+@pytest.mark.thorough
 def test_features_by_numpy_alone(rows, stored):
     """Pixels/255, centred by the training mean, times V of the SVD, largest loading positive."""
     train, test = (stored[part].reshape(-1, 784) / 255.0 for part in ("train_images", "test_images"))

@@ -24,6 +24,7 @@ def rows(home):
     return data.load(OpvScale(n_data=5_000))
 
 
+@pytest.mark.thorough
 def test_rows_are_mapped_float32(rows):
     assert rows.features.shape == (5_000, 57)
     assert rows.features.dtype == np.float32
@@ -51,6 +52,7 @@ def test_writing_to_the_rows_leaves_the_file(rows, home):
     rows.features[0, 0] = first
 
 
+@pytest.mark.thorough
 def test_the_recipe(rows):
     """Moments, coefficients and noise are those of the fit to qm9_gap."""
     root, theta, scale = opv_scale.fitted()
@@ -64,6 +66,7 @@ def test_the_recipe(rows):
     assert 1 - noise.var() * scale**2 / rows.target.var() == pytest.approx(0.85, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_a_smaller_set_is_the_beginning_of_a_larger_one(rows):
     some = data.load(OpvScale(n_data=2_500))
     np.testing.assert_array_equal(some.features, rows.features[:2_500])
@@ -71,6 +74,7 @@ def test_a_smaller_set_is_the_beginning_of_a_larger_one(rows):
     assert data.fingerprint(OpvScale(n_data=2_500)) == some.sha256 != rows.sha256
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", opv_scale.FILES)
 def test_a_file_cut_short_is_one_error(home, file):
     data.load(OpvScale(n_data=300))
@@ -93,6 +97,7 @@ def test_a_file_cut_short_is_one_error(home, file):
     data.load(OpvScale(n_data=300))
 
 
+@pytest.mark.thorough
 def test_verify_reads_every_byte(rows, home):
     assert registry.state("opv_scale") == "built"
     assert registry.verify("opv_scale").startswith("verified")
@@ -108,6 +113,7 @@ def test_verify_reads_every_byte(rows, home):
     assert registry.describe("opv_scale")["path"] == str(folder)
 
 
+@pytest.mark.thorough
 def test_build_elsewhere_and_not_at_all(rows, home, tmp_path):
     folder = registry.build("opv_scale", tmp_path, echo=str)
     assert folder.parent == tmp_path

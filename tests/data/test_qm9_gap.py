@@ -19,6 +19,7 @@ def every():
     return data.load(Qm9Gap(dtype="float64"))
 
 
+@pytest.mark.thorough
 def test_counts_and_standardisation(every, held_out):
     assert every.features.shape == (130_831, 57)
     assert every.test_features.shape == (0, 57)
@@ -51,12 +52,14 @@ def test_no_descriptor_is_another_or_nearly_a_combination_of_others(every):
     assert np.abs(moments - np.eye(57)).max() < 0.99
 
 
+@pytest.mark.thorough
 def test_least_squares_explains_held_out_gaps(held_out):
     theta = np.linalg.lstsq(held_out.features, held_out.target, rcond=None)[0]
     error = held_out.test_target - held_out.test_features @ theta
     assert 1 - error.var() / held_out.test_target.var() >= 0.84
 
 
+@pytest.mark.thorough
 def test_limit_keeps_the_first_rows_and_a_bias_is_last(every):
     some = data.load(Qm9Gap(limit=500, bias=True, dtype="float64"))
     np.testing.assert_array_equal(some.features[:, :57], every.features[:500])

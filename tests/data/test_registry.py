@@ -23,6 +23,7 @@ def test_what_is_committed_is_what_is_registered():
     assert known["source"]
 
 
+@pytest.mark.thorough
 def test_stored_arrays_give_the_stored_file_again():
     content, digest = registry.read(NAME)
     arrays = archive.from_bytes(content, mnist_7v9.ARRAYS, NAME)
@@ -51,6 +52,7 @@ def test_altered_or_truncated(home, config, spoil):
         data.load(config(n_components=1))
 
 
+@pytest.mark.thorough
 def test_a_warm_cache_of_features_does_not_hide_an_altered_file(home, config):
     data.load(config(n_components=1))
     (home / "mnist_7v9.npz").write_bytes(b"nonsense")

@@ -78,6 +78,7 @@ def test_numbers_are_standardised_and_categories_coded_against_their_first_level
     np.testing.assert_array_equal(raw.target, frame.y)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("values", "task", "coded"),
     [
@@ -158,6 +159,7 @@ def test_an_arm_reads_the_table_as_its_model_needs():
     assert arm.dataset.task == "regression"
 
 
+@pytest.mark.thorough
 def test_pieces_give_the_rows_of_the_whole(write, monkeypatch):
     # "2" is a number in the first pieces; the last make the column text
     frame = people(5000).assign(mixed=["2"] * 4998 + ["b", "2"], flag=["True"] * 4000 + ["False"] * 1000)
@@ -430,6 +432,7 @@ ODD = {
 }
 
 
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("text", [(), ("b",)])
 def test_few_columns_of_many_are_read_as_all_would_be(tmp_path, monkeypatch, kind, text):

@@ -22,6 +22,7 @@ def test_p_values_of_exact_draws_are_uniform_and_of_wrong_ones_small():
 WORDS = ["dataset=toy_2d", "dataset.n_data=30", "model=logistic", "prior=gaussian", "executor.workers=1"]
 
 
+@pytest.mark.thorough
 def test_stored_draws_are_diagnosed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     chain = ["sampler=sgld_cv", "protocol=smoke", "protocol.iterations=4000", "protocol.seeds=1"]

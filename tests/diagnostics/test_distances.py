@@ -12,6 +12,7 @@ def _normal(seed, n=1000, d=10, scale=1.0):
     return scale * np.random.default_rng(seed).standard_normal((n, d))
 
 
+@pytest.mark.thorough
 def test_u_tells_a_narrow_sample_and_v_ranks_it_above_an_exact_one():
     exact = [_normal(seed, 500, 40) for seed in range(12)]
     narrow = [_normal(seed, 500, 40, 0.9) for seed in range(12, 24)]

@@ -48,6 +48,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_arviz(kind):
     chains = _chains(kind)

@@ -31,6 +31,7 @@ def test_the_loss_by_rejection_is_of_first_order_in_the_noise():
         assert loss == pytest.approx(math.sqrt(1.0 / (2.0 * math.pi * batch)), rel=0.1)
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(st.integers(0, 10_000), st.floats(0.05, 1.5), st.floats(2.0, 6.0))
 def test_the_derived_bound_holds_for_every_transition(seed, strength, factor):

@@ -24,6 +24,7 @@ def _draws(rule):
     return sample(target, kernel, implicit(0.3, N), np.zeros(2), 200_000, seed=11)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("epsilon", "holds"), [(0.0, True), (0.4, False)])
 def test_moments_are_the_posteriors_at_level_0_alone(epsilon, holds):
     draws = _draws(bright_subset(N, 2, epsilon))

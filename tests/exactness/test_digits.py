@@ -106,6 +106,7 @@ def _rules(setup):
     yield delayed.build(order, setup), full
 
 
+@pytest.mark.thorough
 def test_where_polynomials_have_no_digits_the_likelihood_alone_decides():
     """Steps of 10⁹ sds, as before tuning: none out there is accepted, and each back is.
 

@@ -64,6 +64,7 @@ def test_negative_control_an_order_that_depends_on_the_state(monkeypatch):
         assert np.abs(pi @ matrix - pi).sum() > 0.05
 
 
+@pytest.mark.thorough
 def test_a_systematic_scan_does_not_mend_a_biased_update(monkeypatch):
     interpret(monkeypatch)
     graph = GRAPHS["two-valued"]

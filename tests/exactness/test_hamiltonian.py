@@ -57,6 +57,7 @@ ARMS = {
 }
 
 
+@pytest.mark.thorough(but="full data")
 @pytest.mark.parametrize("make", ARMS.values(), ids=ARMS)
 def test_chain_has_the_exact_moments(make):
     target, sweep = make()
@@ -65,6 +66,7 @@ def test_chain_has_the_exact_moments(make):
     assert 0.6 < draws.accepted.mean() < 0.95
 
 
+@pytest.mark.thorough
 def test_any_reference_is_exact_a_good_one_only_faster():
     far = reference_at(np.array([2.5, -1.6]), np.array([[9.0, 2.0], [2.0, 5.0]]))
     for make in (ARMS["full data"], ARMS["firefly implicit"]):

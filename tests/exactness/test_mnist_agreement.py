@@ -25,6 +25,7 @@ ARMS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("regular", "untuned")), "map_tuned"]
 )

@@ -70,6 +70,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize(("model", "update", "arm"), CASES)
 def test_chain_has_the_exact_moments(model, update, arm):
     problem = PROBLEMS[model]

@@ -79,6 +79,7 @@ def test_moments_are_the_posteriors_unless_estimates_are_forgotten(order):
         assert _score(PROBLEM, Forgetful(_rule(PROBLEM, order)), order)[0] > 2 * LEVEL
 
 
+@pytest.mark.thorough
 def test_numbers_taken_for_normal_have_bounds_of_their_own():
     problem = normal_toy()
     assert _score(problem, _rule(problem, 2), 2)[0] < LEVEL

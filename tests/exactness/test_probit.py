@@ -63,6 +63,7 @@ CASES = {
 
 
 # compiling takes most of a minute, and test_enumeration_models has the likelihood's steps
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if "tight" not in name else []) for name in CASES]
 )

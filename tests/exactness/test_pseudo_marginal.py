@@ -115,6 +115,7 @@ def test_chunks_are_one_chain_and_set_up_is_counted(tmp_path):
     assert facts.setup_queries == program.problem.fit.queries + 3 * 60
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["pcn", "independence"])
 def test_it_serves_whatever_proposes_without_a_look_at_the_data(sampler, tmp_path):
     words = [f"sampler={sampler}", "bound=none", "protocol.init=map"]

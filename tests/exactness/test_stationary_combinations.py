@@ -183,6 +183,7 @@ def _parts(name, folder, patch, words):
 FIREFLY = "bound=local mass_outside=0.5 slack=0\nbrightness=per_datum factor=0.1\nsampler=elliptical_slice"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["far target", "tiny noise"])
 @pytest.mark.parametrize("off", [0.0, 1.0])
 def test_half_the_mass_beyond_the_border_where_digits_are_few(name, off, tmp_path, monkeypatch):

@@ -122,6 +122,7 @@ def _wrong(rule, numbers):
     return np.mean([not trial.accepted for trial in trials]), np.mean([trial.n_read for trial in trials])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("bound", get_args(get_type_hints(Confidence)["bound"]))
 def test_a_bound_errs_no_more_often_than_it_says(bound):
     wrong, n_read = _wrong(confidence(1_000, 50, 2.0, 0.1, bound), TWO_POINTS)
@@ -129,6 +130,7 @@ def test_a_bound_errs_no_more_often_than_it_says(bound):
     assert n_read > 500
 
 
+@pytest.mark.thorough
 def test_algorithm_7_reads_batches_of_one_size_at_levels_that_fall_with_the_data():
     rule = confidence(1_000, 50, 1.0, 0.1, "hoeffding_serfling", 3.0, True)
     assert rule.sizes.tolist() == list(range(50, 1_001, 50))
@@ -207,6 +209,7 @@ def _scores(theta, numbers):
 FORTY = np.random.default_rng(7).standard_normal(40)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rule", "order", "holds"),
     [
@@ -282,6 +285,7 @@ def _share_read(rule, numbers, away, n=40):
     return np.mean(share)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["austerity", "empirical_bernstein"])
 def test_fewer_data_are_read_far_from_the_mode(name):
     """The survey's section 3.6."""

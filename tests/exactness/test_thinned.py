@@ -82,12 +82,14 @@ def test_so_they_are_for_a_model_with_bounds_of_its_own_and_not_without_candidat
     assert score < LEVEL if share else score > 1.5 * LEVEL
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "order"), [("smh", 2), ("tuna", 1), ("mh_ss", 2), ("mh_ss", 3)])
 def test_a_surrogate_transition_has_the_posteriors_moments(name, order):
     draws = _draws(_moves(_rule(name, order)), expanded_target(PROBLEM, order))
     assert _score(draws) < LEVEL
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "order"), [("mh_ss", 1), ("tuna", 2)])
 def test_langevin_steps_drift_by_the_surrogate_and_have_the_posteriors_moments(name, order):
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=1.2), 2, about(PROBLEM))
@@ -106,6 +108,7 @@ def test_delayed_acceptance_has_them_and_reads_all_where_the_first_stage_accepts
     assert np.all(draws.accepted[draws.queries == 0] == 0)
 
 
+@pytest.mark.thorough
 def test_where_bounds_are_no_help_steps_are_those_of_the_exact_rule():
     """C so large that every step reads all: the same draws, bit for bit, at N queries each."""
     rule = _rule("mh_ss", 2)
@@ -144,6 +147,7 @@ def test_negative_control_of_what_a_rule_multiplies_by(fault):
     assert _faulty(fault) > 1.5 * LEVEL
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("twin", [broken.SOUND, broken.WHOLE])
 def test_the_same_without_a_fault_has_the_posteriors_moments(twin):
     assert _faulty(twin) < LEVEL

@@ -36,6 +36,7 @@ def coded(folder, coding, rare=0.05):
     return Table(path=str(path), target="y")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("coding", CODINGS)
 def test_rows_and_differences_are_those_of_a_category(coding, tmp_path):
     """A coding that changes the model: any two values give the rows, and prior, of two words."""

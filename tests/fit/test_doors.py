@@ -43,6 +43,7 @@ INDICES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("index", INDICES.values(), ids=[*INDICES])
 def test_an_index_that_counts_rows_is_no_feature(index, capsys):
     pytest.importorskip("pyarrow")
@@ -56,6 +57,7 @@ def test_an_index_that_counts_rows_is_no_feature(index, capsys):
         assert {row["coefficient"] for row in rows} == {"intercept", "x"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("index", [lambda rows: list(3 * rows), lambda rows: [f"n{k}" for k in rows]])
 def test_another_index_without_a_name_is_refused_with_what_helps(index, capsys):
     pytest.importorskip("pyarrow")
@@ -91,6 +93,7 @@ def test_complex_numbers_are_refused_in_each_door(capsys):
     assert set(fit(parts, "y ~ re + im").summary().index) == {"intercept", "re", "im"}
 
 
+@pytest.mark.thorough
 def test_text_of_complex_numbers_is_no_category_of_a_scan(capsys):
     pytest.importorskip("pyarrow")
     shards(frame(z=np.where(np.arange(N) % 2, "(1+2j)", "(0.5-1j)")), INDICES["a range"])
@@ -102,6 +105,7 @@ def test_text_of_complex_numbers_is_no_category_of_a_scan(capsys):
 NAMES = ["../esc", ".", "..", "/tmp/esc", "a/b", "a\\b", "", ".hidden", "a\nb", "~", "x" * 201]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_name_leaves_the_folder_of_runs(name, tmp_path, capsys):
     frame().to_csv("mine.csv", index=False)

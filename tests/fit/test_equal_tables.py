@@ -70,6 +70,7 @@ def of(name, table, rng):
     return np.digitize(noisy, [-0.5, 0.5] if name == "softmax" else [0.0])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["logistic", "probit", "softmax", "student_t"])
 def test_rows_count_as_often_and_begin_where_they_are_said_to(name):
     table = people().assign(w=np.arange(120) % 4)

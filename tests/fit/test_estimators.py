@@ -31,6 +31,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(weighted_draws, "in_doubt", lambda posterior, share: False)
 
 
+@pytest.mark.thorough(but=30)
 @parametrize_with_checks(
     [FlyrunClassifier(draws=100, prior_scale=0.5), FlyrunRegressor(draws=100)],
     expected_failed_checks=lambda estimator: NOT_OURS[type(estimator).__name__],
@@ -87,6 +88,7 @@ def test_a_classifier_is_the_fit_of_its_table(table, model):
     assert "weighted draws" in one.how_
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["gaussian", "poisson"])
 def test_a_regressor_is_the_fit_of_its_table(table, model):
     x, targets = table

@@ -58,6 +58,7 @@ def fit(capsys, table, *words, target="y", **how):
     return refused(capsys, "fit", "mine.csv", "--target", target, *words)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "cell", ["-", "1,9", "12%", "$3.00", "N/A?", "1 234", "1_000", "0x10", "(3.00)", "7 kg", "True"]
 )
@@ -72,6 +73,7 @@ def test_a_stray_cell_makes_no_category_of_a_number(cell, capsys):
     assert len(loaded("mine.csv", "--target", "y", "--categorical", "age").feature_names) == 42
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("row", [5, 1999])
 @pytest.mark.parametrize("name", ["mine.csv", "mine.npz", "mine.parquet"])
 def test_a_stray_cell_is_found_in_every_piece_of_every_kind_of_file(name, row, capsys, monkeypatch):
@@ -241,6 +243,7 @@ def test_further_keys_of_the_table_are_taken():
     assert question.of(arguments.parse(words)).table.limit == 9
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -428,6 +431,7 @@ def test_parquet_as_pandas_writes_it(capsys):
     assert "column when holds the date or time" in refused(capsys, "fit", "a.parquet", "--target", "y")
 
 
+@pytest.mark.thorough
 def test_the_long_door_names_its_keys(capsys):
     frame(age=spoilt("-")).to_csv("mine.csv", index=False)
     line = "dataset=table dataset.path=mine.csv dataset.target=y model=logistic sampler=mala"

@@ -53,6 +53,7 @@ def shares(at: np.ndarray, log_p: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     return np.interp(drawn, at, below / below[-1])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_intercepts_follow_their_density(name: str) -> None:
     posterior, x = settled(name)
@@ -69,6 +70,7 @@ def test_intercepts_follow_their_density(name: str) -> None:
         assert kstest(shares(grid, np.log(p + 1e-300), normal), "uniform").pvalue < 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_intercepts_and_slopes_follow_their_density(name: str) -> None:
     posterior, x = settled(name, slope=True)
@@ -150,6 +152,7 @@ def by_hand(fit: Fit, new: pd.DataFrame) -> np.ndarray:
     return eta + effects[place, :, 1].T * x if effects.shape[2] == 2 else eta
 
 
+@pytest.mark.thorough
 def test_predictions_are_the_sum_over_draws(fits: dict[str, Fit]) -> None:
     new = table(30)
     eta = by_hand(fits["slopes"], new)
@@ -210,6 +213,7 @@ def test_comparisons_are_of_the_groups_that_rows_are_of(fits: dict[str, Fit]) ->
     assert fit.comparisons("x")["mean"].iloc[0] == pytest.approx(slope.mean(), rel=1e-9)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("slope", [False, True])
 @pytest.mark.parametrize("name", [*NAMES, "gaussian"])
 def test_a_row_left_out_of_its_group_is_told_by_the_others(name: str, slope: bool) -> None:
@@ -234,6 +238,7 @@ def test_a_row_left_out_of_its_group_is_told_by_the_others(name: str, slope: boo
                 assert found[k, j] == pytest.approx(float(right[0] + np.ravel(alone)[0]), abs=5e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_figures")
 def test_leaving_out_a_row_is_as_a_fit_without_it() -> None:
     data = table(80, 8)

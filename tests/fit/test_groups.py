@@ -68,6 +68,7 @@ def test_quadrature_is_the_integral_away_from_the_mode_too(name: str) -> None:
     assert np.abs(posterior.log_likelihood(x) - right).max() > 5e-3
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("slope", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_agree_with_differences(name: str, slope: bool) -> None:
@@ -168,6 +169,7 @@ def test_draws_under_normal_noise_have_the_moments_of_quadrature() -> None:
 FEW = [(3, 20, 0.8), (5, 20, 0.8), (5, 20, 0.1), (8, 20, 0.5), (10, 100, 0.5), (20, 5, 0.3), (30, 30, 0.1)]
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(("groups", "each", "sd"), FEW)
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_few_groups_have_even_weights(name: str, groups: int, each: int, sd: float) -> None:
@@ -248,6 +250,7 @@ def test_few_draws_of_a_round_are_enough_or_another_follows(monkeypatch: pytest.
     assert one.rounds > 1  # of 500 not 400 are
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("slope", [False, True])
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
 def test_sums_that_are_compiled_are_those_that_are_not(

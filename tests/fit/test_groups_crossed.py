@@ -171,6 +171,7 @@ def ranks(sets: int) -> np.ndarray:
     return np.moveaxis(found, 1, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sets", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_truths_rank_evenly_among_draws(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulation-based calibration, of sds that few nodes integrate, by few draws."""

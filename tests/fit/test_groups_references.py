@@ -8,6 +8,7 @@ from tests.fit import reference
 from tests.fit.grouped_reference import TABLES
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("name", sorted(TABLES.keys() & reference.read().keys()))
 def test_means_sds_and_effects_are_those_of_nuts(name: str) -> None:

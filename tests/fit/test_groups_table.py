@@ -42,6 +42,7 @@ def rows(*words: str) -> dict[str, dict[str, float]]:
     return {row["coefficient"]: row for row in told["coefficients"]}
 
 
+@pytest.mark.thorough
 def test_sd_of_a_group_is_a_row_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rows("ill ~ x + (1 | clinic)")
     assert list(found) == ["intercept", "x", "sd(clinic)"]
@@ -116,6 +117,7 @@ def test_two_factors_that_cross_are_fitted_to_counts(capsys: pytest.CaptureFixtu
     assert set(load("results/runs/t").groups.index.get_level_values(0)) == {"lab", "clinic"}
 
 
+@pytest.mark.thorough
 def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureFixture) -> None:
     table = pd.read_csv("t.csv")
     table["street"] = [f"s{k % 130}" for k in range(len(table))]

@@ -36,6 +36,7 @@ def read(frame, made):
         return finished.read(made.folder, path=name)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["logistic", "poisson", "gaussian"])
 def test_every_row_left_out_is_as_a_fit_without_it(model):
     frame = table(model)
@@ -61,6 +62,7 @@ def test_every_row_left_out_is_as_a_fit_without_it(model):
     assert np.sqrt(np.mean((within - exact) ** 2)) > 0.03
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["logistic", "ordinal"])
 def test_some_rows_and_cavities_tell_the_same_as_all_rows(model, monkeypatch):
     frame = table(model, 1_500)
@@ -77,6 +79,7 @@ def test_some_rows_and_cavities_tell_the_same_as_all_rows(model, monkeypatch):
     assert some.subsampling < 0.1 * alone
 
 
+@pytest.mark.thorough
 def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = table("logistic", 400)
@@ -107,6 +110,7 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
     assert flyrun(tmp_path, *remedy[1:]).returncode == 0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["ordinal", "softmax", "student_t", "negative_binomial"])
 def test_stored_draws_are_read_as_they_were_sampled(model):
     kind = {"softmax": "ordinal", "student_t": "gaussian", "negative_binomial": "poisson"}.get(model, model)

@@ -41,6 +41,7 @@ def slopes(found):
     return found.summary()["mean"].loc[["x", "cut_1", "cut_2"]].to_numpy()
 
 
+@pytest.mark.thorough
 def test_words_in_their_order_are_numbers_in_theirs(table):
     numbers = table.assign(pain=table.pain.map({word: k for k, word in enumerate(WORDS)}))
     truth = slopes(fit(numbers, "pain ~ x", model="ordinal"))
@@ -54,6 +55,7 @@ def test_words_in_their_order_are_numbers_in_theirs(table):
     assert np.abs(other - truth).max() > 0.3  # the control: the order counts
 
 
+@pytest.mark.thorough(but="rank")
 @pytest.mark.parametrize(
     ("target", "order"),
     [
@@ -107,6 +109,7 @@ def test_two_classes_have_the_order_too(table):
     )
 
 
+@pytest.mark.thorough(but=("pian", "grade"))
 @pytest.mark.parametrize(
     ("target", "order", "said"),
     [

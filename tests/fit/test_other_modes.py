@@ -64,6 +64,7 @@ SPLIT = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("controls", "values"), SPLIT)
 def test_each_group_of_rows_that_agrees_is_a_mode(controls, values):
     posterior = posterior_of(table(controls, values))
@@ -76,6 +77,7 @@ def test_each_group_of_rows_that_agrees_is_a_mode(controls, values):
     assert weighted_draws.fit(posterior).modes is not None
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("controls", "values"), [(200, []), (200, [8.0, 8.2, 7.9, 8.1]), (1_000, [0.5] * 300)]
 )
@@ -86,6 +88,7 @@ def test_tables_without_two_ways_have_one_mode(controls, values):
     assert len(found(posterior_of(frame)).parts) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("controls", "values"), [(900, FOUR), (30, [300.0, -300.0]), (60, [9.0, -7.0])])
 def test_a_posterior_of_two_modes_is_answered_whole(controls, values, capsys):
     """7.3 ± 1.4 with exit 0 where the effect is 0 ± 7.5; 300 ± 3 where it is 0 ± 300."""
@@ -102,6 +105,7 @@ def test_a_posterior_of_two_modes_is_answered_whole(controls, values, capsys):
     assert float(row[2]) == pytest.approx(sd, rel=0.08)
 
 
+@pytest.mark.thorough
 def test_estimators_and_python_answer_the_same():
     frame = table(60, [9.0, -7.0])
     fit = flyrun.fit(frame, "y ~ x", model="student_t")
@@ -110,6 +114,7 @@ def test_estimators_and_python_answer_the_same():
     assert one.draws_[:, 0].std() > 5.0
 
 
+@pytest.mark.thorough
 def test_a_scan_answers_the_same(tmp_path, capsys):
     pytest.importorskip("pyarrow")
     frame = table(60, [9.0, -7.0]).sample(frac=1.0, random_state=1)
@@ -124,6 +129,7 @@ def test_a_scan_answers_the_same(tmp_path, capsys):
     assert float(row[2]) > 5.0
 
 
+@pytest.mark.thorough
 def test_chains_that_keep_to_their_modes_are_not_trusted(monkeypatch, capsys):
     """The broken twin: without jumps chains begin at both modes and stay; the exit code says so."""
     monkeypatch.setattr(hmc_on_rows.Sampler, "_jump", lambda self, several: None)
@@ -145,6 +151,7 @@ def test_chains_connect_modes_only_where_one_was_at_both():
     assert not several.connected(chains([-9, -9, -9], [9, 9, 9]))
 
 
+@pytest.mark.thorough
 def test_jumps_leave_a_posterior_of_two_modes_as_it_is():
     """Against quadrature; the control: jumps that forget how they were proposed."""
     posterior = posterior_of(table(200, [9.0, -7.0]))

@@ -70,6 +70,7 @@ def by_hand(model, beta, read):
     return found
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("model", TASKS)
 def test_predictions_are_sums_over_draws_written_out(tmp_path, model):
     beta, read = stored(tmp_path / "run", model)
@@ -87,6 +88,7 @@ def test_predictions_are_sums_over_draws_written_out(tmp_path, model):
     assert np.abs(few - predictions(tmp_path / "run", ROWS)).to_numpy().max() > 1e-9
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("model", TASKS)
 def test_new_targets_follow_their_means_and_the_seed(tmp_path, model):
     beta, read = stored(tmp_path / "run", model)
@@ -244,6 +246,7 @@ def test_ratios_stand_beside_coefficients_where_they_are_asked_for(tmp_path, mon
     assert "rate_ratio" not in pd.read_csv("results/runs/logged/table.csv")
 
 
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize("kind", ["mean", "response"])
 @pytest.mark.parametrize("model", TASKS)
 def test_a_row_far_out_is_inf_and_leaves_the_others_alone(tmp_path, model, kind, recwarn):
@@ -264,6 +267,7 @@ def test_a_row_far_out_is_inf_and_leaves_the_others_alone(tmp_path, model, kind,
     assert not recwarn.list
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["poisson", "negative_binomial"])
 def test_counts_beyond_whole_numbers_of_64_bits_are_drawn(tmp_path, monkeypatch, capsys, model):
     monkeypatch.chdir(tmp_path)

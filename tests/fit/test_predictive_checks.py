@@ -113,6 +113,7 @@ def test_mapped_rows_of_two_classes_are_unfolded(x, monkeypatch):
     assert other["predicted"] == pytest.approx(one["predicted"], abs=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["negative_binomial", "gamma"])
 def test_new_targets_beyond_any_whole_number_cost_no_fit(model, recwarn):
     found = checked(model, x=np.arange(4.0), y=np.array([1.0, 8.0, 1.0, 1.0]), prior_scale=1000.0)

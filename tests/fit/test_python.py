@@ -30,6 +30,7 @@ def made(frame):
     return fit(frame, "diagnosis")
 
 
+@pytest.mark.thorough
 def test_a_frame_gives_what_its_file_gives(frame, made, tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert flyrun(tmp_path, "fit", "t.csv", "--target", "diagnosis", "--quiet").returncode == 0
@@ -63,6 +64,7 @@ def test_predictions_are_those_of_the_command(frame, made):
     assert np.abs(found["mean"] - by_hand).max() < 1e-12
 
 
+@pytest.mark.thorough
 def test_draws_go_with_a_fit_without_a_name_and_stay_with_one(frame, tmp_path):
     one = fit(frame, "diagnosis")
     folder = one.folder
@@ -88,6 +90,7 @@ def test_mistakes_are_told_in_one_line(frame):
         load("nowhere")
 
 
+@pytest.mark.thorough
 def test_an_experiment_gives_its_table_and_draws(tmp_path):
     words = ["protocol=smoke", "only=[regular]", "executor.workers=1", f"results_dir={tmp_path}"]
     found = run("toy_flymc", words)
@@ -107,6 +110,7 @@ def trial():
     return frame.assign(ill=(rng.random(300) < 1 / (1 + np.exp(-eta))).astype(int))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("target", ["ill", "ill ~ dose * arm"])
 def test_comparisons_are_means_over_rows_of_every_draw(trial, target):
     made = fit(trial, target)
@@ -154,6 +158,7 @@ def test_a_file_is_read_again_for_comparisons(trial, tmp_path, monkeypatch):
         load("results/runs/t").comparisons("arm")
 
 
+@pytest.mark.thorough
 def test_every_block_of_the_page_runs_as_printed(monkeypatch, tmp_path):
     """One after the other in one namespace, from a folder with the sample table."""
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -168,6 +173,7 @@ def test_every_block_of_the_page_runs_as_printed(monkeypatch, tmp_path):
     assert callable(flyrun_package.fit)
 
 
+@pytest.mark.thorough
 def test_a_row_of_weight_two_is_two_rows_and_rows_left_out_are_out(trial):
     many = trial.assign(n=np.arange(len(trial)) % 3)
     doubled = trial.loc[trial.index.repeat(many["n"])]
@@ -213,6 +219,7 @@ def test_comparisons_of_successes_name_their_unit():
     np.testing.assert_allclose(chances["mean"] * [10, 20], means["mean"])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("model", "unit"),
     [("poisson", "the expected y"), ("logistic", "the chance of y = 1"), ("ordinal", "the chance of y")],

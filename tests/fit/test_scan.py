@@ -160,6 +160,7 @@ def test_wrong_sums_and_intensities_are_seen(tmp_path, monkeypatch, wrong):
     assert against_all_rows(found, all_rows(found, columns, "logistic"))[0].max() > 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rare", [0, 12])
 def test_fewer_draws_where_the_rows_of_all_would_not_fit(tmp_path, monkeypatch, rare):
     columns = table(np.random.default_rng(3), 20_000, rare=rare)
@@ -309,6 +310,7 @@ def with_more(columns, model, rng):
     return columns, []
 
 
+@pytest.mark.thorough(but=("logistic", "gaussian"))
 @pytest.mark.parametrize(
     "model", ["logistic", "gaussian", "poisson", "binomial", "softmax", "text", CODES, "formula"]
 )
@@ -447,6 +449,7 @@ def test_finished_results_with_other_settings_are_not_replaced(tmp_path, monkeyp
     assert "--fresh replaces them" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_what_was_read_and_moved_is_told(tmp_path, monkeypatch, capsys):
     write(tmp_path / "shards", table(np.random.default_rng(3), 1_000, rare=12))
     monkeypatch.chdir(tmp_path)

@@ -191,6 +191,7 @@ def test_what_a_formula_of_many_files_cannot_hold_is_refused(refused, words, sai
     assert said in refused(["fit", "shards", *words, "--quiet"])
 
 
+@pytest.mark.thorough
 def test_the_log_of_a_target_is_refused_with_a_remedy(shards, refused):
     for path in shards.iterdir():
         rewrite(path, lambda rows: rows.append_column("paid", pyarrow.compute.exp(rows["x0"])))
@@ -213,6 +214,7 @@ def test_a_frame_of_dask_is_refused_with_a_remedy(shards):
     assert flyrun.fit(str(shards), "y").checks()["agreed"]  # the remedy: what to_parquet writes
 
 
+@pytest.mark.thorough
 def test_draws_that_cannot_be_certified_are_not_written(refused, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(row_weights, "MOST_VARIANCE", -1.0)

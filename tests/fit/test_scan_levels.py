@@ -63,6 +63,7 @@ def of_level(columns, level):
     return {name: values[own] for name, values in columns.items() if name != "land"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["logistic", "poisson"])
 def test_weights_of_each_level_are_those_by_all_its_rows(tmp_path, model):
     columns = by_land(np.random.default_rng(3), model=model)
@@ -110,6 +111,7 @@ def test_rows_of_another_level_are_seen(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["logistic", "gaussian"])
 def test_a_level_is_as_a_scan_of_its_rows_alone(tmp_path, model):
     columns = by_land(np.random.default_rng(5), 3_000, model)
@@ -126,6 +128,7 @@ def test_a_level_is_as_a_scan_of_its_rows_alone(tmp_path, model):
         assert np.sqrt(np.diag(shape)) == pytest.approx(np.sqrt(np.diag(their_shape)), rel=0.12)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("place", ["column", "folders"])
 def test_levels_that_stand_apart_are_met_and_read_once(tmp_path, monkeypatch, place):
     monkeypatch.setattr(pilot, "_PILOT_LEAST", 400)
@@ -143,6 +146,7 @@ def test_levels_that_stand_apart_are_met_and_read_once(tmp_path, monkeypatch, pl
     assert times < 2.2  # of rows in order the pilot reads whole row groups
 
 
+@pytest.mark.thorough
 def test_a_block_is_decoded_once_for_all_levels(tmp_path, monkeypatch):
     monkeypatch.setattr(pilot, "_PILOT_LEAST", 400)
     read = []
@@ -157,6 +161,7 @@ def test_a_block_is_decoded_once_for_all_levels(tmp_path, monkeypatch):
     assert len(found) == 3
 
 
+@pytest.mark.thorough
 def test_results_of_levels_are_kept_and_who_looks_changes_no_bit(tmp_path):
     folder = write(tmp_path / "shards", by_land(np.random.default_rng(6)))
     results = [scans(folder)[0]]
@@ -178,6 +183,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("given", ["shards", "one.parquet", "one.csv"])
 def test_levels_have_runs_of_their_own_and_stand_side_by_side(tmp_path, monkeypatch, capsys, given):
     monkeypatch.setattr(level_fits, "MOST_REPORTS", 0)
@@ -247,6 +253,7 @@ def test_columns_that_rows_are_not_told_apart_by_are_refused(
     assert said in line
 
 
+@pytest.mark.thorough
 def test_a_level_without_a_posterior_is_told_and_the_others_are_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(level_fits, "MOST_REPORTS", 0)
     columns = by_land(np.random.default_rng(0), 1_200)

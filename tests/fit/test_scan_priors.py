@@ -51,6 +51,7 @@ def apart(found, post):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["laplace", pytest.param("t", marks=pytest.mark.slow)])
 def test_draws_are_of_the_posterior_under_the_prior(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(row_weights, "DRAWS", DRAWS)

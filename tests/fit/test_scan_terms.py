@@ -70,6 +70,7 @@ def test_rows_that_lack_a_value_have_none_of_the_matrix(tmp_path):
     assert np.isnan(made[1]).all()
 
 
+@pytest.mark.thorough
 def test_names_in_backticks_are_columns_in_every_door(tmp_path, monkeypatch):
     """One file, a scan of several, a frame in Python, and predictions of each."""
     monkeypatch.chdir(tmp_path)

@@ -56,6 +56,7 @@ def same(found, other):
     return np.array_equal(own.x, others.x) and np.array_equal(own.log_weight, others.log_weight)
 
 
+@pytest.mark.thorough
 def test_the_bits_do_not_depend_on_who_works(tmp_path, clusters):
     folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
     here = scan(folder)
@@ -110,6 +111,7 @@ def test_twenty_rounds_of_kills(capsys):
     assert "20 of them hit a scan under way" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_workers_of_its_own_keep_the_memory_that_they_free(monkeypatch):
     """A nanny's setting makes each large array cost page faults: a scan took 2.4 times as long."""
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
@@ -119,6 +121,7 @@ def test_workers_of_its_own_keep_the_memory_that_they_free(monkeypatch):
     assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
 
 
+@pytest.mark.thorough
 def test_float32_rows_give_the_same_bits_on_threads_of_a_worker_not_ours(tmp_path, monkeypatch):
     """Each look sums with BLAS on one thread, whichever of a worker's threads looks, and beside others.
 
@@ -147,6 +150,7 @@ def test_float32_rows_give_the_same_bits_on_threads_of_a_worker_not_ours(tmp_pat
     assert set(limits) == {1}
 
 
+@pytest.mark.thorough
 def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path, monkeypatch):
     """A task that it cannot read would end it; with the last worker gone, a scan would wait for ever."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -33,6 +33,7 @@ def made(name="gaussian", n=200):
     )
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("name", names())
 def test_draws_of_a_posterior_pass(name):
     posterior = made(name)
@@ -96,6 +97,7 @@ def frame(kind):
     return pd.DataFrame({"x": x, "site": [f"s{k}" for k in site], "other": [f"o{k}" for k in other], "y": y})
 
 
+@pytest.mark.thorough(but=("both-y ~ x + (1", "slope"))
 @pytest.mark.parametrize(
     ("kind", "formula", "model"),
     [
@@ -123,6 +125,7 @@ def test_a_target_without_noise_is_refused_in_every_path(kind, formula, model, c
             flyrun.FlyrunRegressor(model).fit(table[["x"]], table["y"])
 
 
+@pytest.mark.thorough
 def test_the_remedy_for_groups_without_noise_works(capsys):
     frame("group").groupby("site").first().to_csv("one.csv")
     frame("group").to_csv("t.csv", index=False)
@@ -130,6 +133,7 @@ def test_the_remedy_for_groups_without_noise_works(capsys):
     assert main(["fit", "t.csv", "y ~ 1"]) == 0
 
 
+@pytest.mark.thorough
 def test_a_scan_of_a_target_without_noise_is_refused(tmp_path, capsys):
     pytest.importorskip("pyarrow")
     (tmp_path / "many").mkdir()

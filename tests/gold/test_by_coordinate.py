@@ -20,6 +20,7 @@ def _moments(tmp_path, *words, prior=("prior=gaussian", "prior.scale=10")):
     return by_coordinate.moments(arm, bind(arm, tmp_path, needs_map=False))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "prior", [("prior=gaussian", "prior.scale=10"), ("prior=laplace", "prior.scale=0.5")]
 )

@@ -23,6 +23,7 @@ def small(tmp_path_factory):
     return arm, bind(arm, tmp_path_factory.mktemp("setup"), needs_map=True)
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", store.registry())
 def test_what_is_committed_is_what_is_registered(name):
     gold = store.load(name)
@@ -53,6 +54,7 @@ def test_german_credit_agrees_with_the_published_truth():
     assert np.abs((-gold.mean - truth["mean"]) / error).max() > 1000
 
 
+@pytest.mark.thorough
 def test_importance_sampling_agrees_with_a_grid(tmp_path):
     """Of two coordinates by both recipes; its standard errors are as large as its errors."""
     data = ["dataset=few_events", "dataset.n_data=400", "dataset.events=60"]
@@ -71,6 +73,7 @@ def test_importance_sampling_agrees_with_a_grid(tmp_path):
     assert (np.mean([one.mean_se for one in found], axis=0) < 0.5 * plain).all()
 
 
+@pytest.mark.thorough
 def test_annealing_both_ways_brackets_log_z_and_the_reference_lies_between(tmp_path):
     """Of data simulated with θ from the prior, which is then an exact draw (bidirectional Monte Carlo)."""
     rng = np.random.default_rng(4)

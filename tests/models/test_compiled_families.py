@@ -37,6 +37,7 @@ def _bound(name, rows, y, **beside):
     return compiled_families.of(name).bind(rows, y, **beside)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", RUN)
 def test_a_density_compiled_is_the_one_of_arrays(name):
     rng, own = np.random.default_rng(1), family.family(name)
@@ -60,6 +61,7 @@ def test_a_density_compiled_is_the_one_of_arrays(name):
     np.testing.assert_allclose(slopes, numeric, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", RUN)
 def test_a_weight_of_two_is_a_doubled_row_and_an_offset_is_added_to_the_predictor(name):
     rng = np.random.default_rng(2)
@@ -105,6 +107,7 @@ def _pull(features, index, slopes, gradient):
     pull_back(features, index, slopes, gradient)
 
 
+@pytest.mark.thorough
 def test_rows_with_auxiliary_numbers_have_the_design_of_columns_of_ones():
     rng, size, k = np.random.default_rng(4), 3, 3
     rows = rng.normal(size=(9, size))
@@ -138,6 +141,7 @@ def test_rows_with_auxiliary_numbers_have_the_design_of_columns_of_ones():
     np.testing.assert_allclose(passes.block_predictors(model, features, wrong, slice(0, 9))[:, 0], eta[:, 0])
 
 
+@pytest.mark.thorough
 def test_the_prior_of_auxiliary_numbers_is_the_family_s_own():
     each = [family.LogGamma(1.0, 0.5), family.LogGamma(2.0, 0.1), family.Normal(0.3, 1.5)]
     aux, a = AuxPrior.of_each(each), np.array([0.4, -1.1, 0.9])
@@ -180,6 +184,7 @@ def _by_grid(method):
     return mean, sd, level + np.log((axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0]))
 
 
+@pytest.mark.thorough
 def test_approximations_come_near_a_posterior_with_an_auxiliary_number(tmp_path, counts):
     method = _method(tmp_path, "sampler=ep")
     mean, sd, log_z = _by_grid(method)
@@ -198,6 +203,7 @@ def test_approximations_come_near_a_posterior_with_an_auxiliary_number(tmp_path,
             assert abs(evidence.get(name, log_z) - log_z) < most, words
 
 
+@pytest.mark.thorough
 def test_exact_methods_agree_with_quadrature(tmp_path, counts):
     for words, steps in (
         (("sampler=weighted", "sampler.approximation=ep"), 20_000),
@@ -247,6 +253,7 @@ def test_quadrature_over_too_many_numbers_is_refused():
     assert len(nodes(3, 5)[0]) == 125
 
 
+@pytest.mark.thorough
 def test_noise_is_sampled_with_both_its_numbers_or_given(tmp_path, monkeypatch):
     rng = np.random.default_rng(6)
     rows = np.ones((60, 1))

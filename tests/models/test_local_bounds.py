@@ -103,6 +103,7 @@ def _problem():
     return *logistic.bind(x, t), rng
 
 
+@pytest.mark.thorough
 def test_each_side_has_its_bounds():
     model, features, rng = _problem()
     centre, root = 0.3 * rng.normal(size=3), rng.normal(size=(3, 3))
@@ -162,6 +163,7 @@ def _mass_beyond(n_data, separation, radius):
     return mass_beyond(bound, precision), mass_beyond(alone, precision), beyond
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("n_data", "loose"), [(300, 200.0), (10_000, 10.0)])
 def test_no_more_of_the_posterior_lies_beyond_the_border_than_is_proved(n_data, loose):
     proved, _, beyond = _mass_beyond(n_data, 1.0, 4.0)

@@ -53,6 +53,7 @@ def _places(region, rng, count, low, high):
         yield region.centre + share * root @ away
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("radius", [0.1, 2.0, 5.0, 8.0])
 def test_they_are_bounds_within_and_their_product_is_what_they_collapse_into(radius):
     model, features, region, rng = _problem(radius)
@@ -71,6 +72,7 @@ def test_they_are_bounds_within_and_their_product_is_what_they_collapse_into(rad
     np.testing.assert_allclose(_at(bound, model, features, region.centre)[1], likelihoods - 0.25, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_slopes_are_those_of_the_values():
     model, features, region, rng = _problem(7.0)
     bound, _ = within(softmax, model, features, region)
@@ -85,6 +87,7 @@ def test_slopes_are_those_of_the_values():
         np.testing.assert_allclose((sides[1] - sides[0]) / (2 * step), slopes[:, k], rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_beyond_they_are_bohnings():
     model, features, region, rng = _problem(1.0)
     bound, _ = within(softmax, model, features, region)

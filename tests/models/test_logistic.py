@@ -1,6 +1,7 @@
 """The Jaakkola-Jordan bound: below the likelihood everywhere, tight in value and slope where it says."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -23,6 +24,7 @@ def _evaluate(margins, xi):
     return values[0], slopes[0, :, 0], values[1], slopes[1, :, 0]
 
 
+@pytest.mark.thorough
 @given(arrays(float, 7, elements=MARGIN), arrays(float, 7, elements=MARGIN))
 def test_bound_is_below_the_likelihood(margins, xi):
     log_l, _, log_b, _ = _evaluate(margins, xi)

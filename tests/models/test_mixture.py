@@ -25,6 +25,7 @@ def _at(x, eta, scale=2.5):
     return values, slopes, mixture.curvature(model, eta)
 
 
+@pytest.mark.thorough
 def test_likelihood_slopes_and_curvature():
     rng = np.random.default_rng(0)
     x, eta = 3 * rng.standard_normal(50), 2 * rng.standard_normal((50, 2))
@@ -58,6 +59,7 @@ def problem(tmp_path_factory):
     return arm, bind(arm, tmp_path_factory.mktemp("setup"), needs_map=False)
 
 
+@pytest.mark.thorough
 def test_the_other_mode_explains_the_data_as_well(problem):
     arm, bound = problem
     theta = np.random.default_rng(0).standard_normal((5, 2))
@@ -69,6 +71,7 @@ def test_the_other_mode_explains_the_data_as_well(problem):
     )
 
 
+@pytest.mark.thorough
 def test_the_posterior_on_the_grid(problem):
     """Sizes that particles-measured gives of these data, and an integral by other means."""
     known = mixture.truth(problem[1])

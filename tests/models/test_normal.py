@@ -20,6 +20,7 @@ def _at(eta):
     return values, slopes
 
 
+@pytest.mark.thorough
 def test_likelihood_slopes_and_curvature():
     eta = 0.5 * np.random.default_rng(1).standard_normal((60, 2))
     values, slopes = _at(eta)
@@ -50,6 +51,7 @@ def test_what_polynomials_leave_out_is_of_the_next_order(order):
     assert left[0] / left[1] == pytest.approx(10.0 ** (order + 1), rel=0.1)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_what_polynomials_leave_out_stays_within_its_bounds_and_nearly_reaches_them(order):
     centre, index, rng, used = np.array([0.3, 0.5]), np.arange(60), np.random.default_rng(3), 0.0

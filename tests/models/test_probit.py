@@ -96,6 +96,7 @@ def test_huge_margins_stay_finite_and_nan_stays_nan():
     assert np.isnan(_likelihood([np.nan])[0]).all()
 
 
+@pytest.mark.thorough
 @given(arrays(float, 7, elements=MARGIN), arrays(float, 7, elements=MARGIN))
 def test_bound_is_below_the_likelihood(margins, xi):
     log_b = _bound(margins, xi)[0]
@@ -162,6 +163,7 @@ def test_constants_are_the_smallest_and_half_of_them_fail():
         assert probit.LARGEST[order] >= largest
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_the_expansion_leaves_the_next_order(order):
     centres = np.array([-30.0, -5.1, -4.9, -1.0, 0.0, 0.7, 3.0])[:, None]
@@ -184,6 +186,7 @@ def _closed_form(mean, variance):
     return log_ndtr(z), ratio / root, ratio * (z + ratio) / root**2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("variance", "points"), [(0.01, 8), (0.3, 20), (1.0, 60)])
 def test_tilted_moments_are_those_in_closed_form(variance, points):
     at = Gaussians(np.array([[-3.0], [-0.4], [0.0], [2.0]]), np.full((4, 1, 1), variance))

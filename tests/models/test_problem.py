@@ -31,6 +31,7 @@ def _program(folder, *overrides):
     return prepare(job.arms[0], folder)
 
 
+@pytest.mark.thorough
 def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
     (stated,) = compose_job(["experiment=mnist_logreg", "only=map_tuned"]).arms
     program = _program(tmp_path, "prior.scale=held_out")
@@ -81,6 +82,7 @@ def test_the_look_about_the_map_is_kept_and_counts_as_before(tmp_path, monkeypat
     np.testing.assert_array_equal(_program(tmp_path, *words).setup.curvature, first.setup.curvature)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("init", ["prior", "map"])
 def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
     program = _program(tmp_path, "protocol=smoke", f"protocol.init={init}", "protocol.thin=5")
@@ -97,6 +99,7 @@ def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
     assert len(draws["theta"]) == 60
 
 
+@pytest.mark.thorough
 def test_arms_of_one_seed_start_at_the_same_place(tmp_path):
     job = compose_job(["experiment=mnist_logreg", "protocol=smoke"])
     starts = [prepare(arm, tmp_path).init(3)["theta"] for arm in job.arms]
@@ -132,6 +135,7 @@ def test_a_great_slack_overflows_nothing():
     assert np.all(np.isfinite(expected))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("slack", [0.0, 1.0])
 def test_rates_of_each_datum_foretell_how_many_are_bright(slack, tmp_path):
     words = ["sampler=mala", "brightness=per_datum", "protocol.init=map", "protocol.iterations=3000"]
@@ -164,6 +168,7 @@ def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
     assert proposed.mean() == pytest.approx(q * (12_214 - draws["bright"].mean()), rel=0.1)
 
 
+@pytest.mark.thorough(but="mnist")
 @pytest.mark.parametrize("experiment", ["mnist_logreg", "cifar_softmax", "opv_robust"])
 def test_the_curvature_at_the_map_is_the_gradients_change(experiment, tmp_path):
     words = [f"experiment={experiment}", "only=map_tuned", "dataset.limit=400", "model.scale=0.3"]
@@ -204,6 +209,7 @@ def _regression(folder, monkeypatch, n_test=400, task="regression", **groups):
     return prepare(Arm(experiment="", name="map_tuned", **{**chosen, **groups}), folder)
 
 
+@pytest.mark.thorough
 def test_scales_of_noise_and_prior_are_those_of_the_best_held_out_fit(tmp_path, monkeypatch):
     program = _regression(tmp_path, monkeypatch)
     facts = program.facts().plain()
@@ -232,6 +238,7 @@ UNTUNED = {**FIREFLY, "bound": Untuned(xi=0.0)}
 AT_PRIOR, AT_MAP = (Protocol(iterations=300, burn_in=100, init=init) for init in ("prior", "map"))
 
 
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize(
     ("looks", "groups"),
     [
@@ -271,6 +278,7 @@ def test_every_pass_of_the_setup_is_charged_once(looks, groups, tmp_path, monkey
     assert seen[0] == facts["map_queries"] + facts["bound_queries"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", [RandomWalk(), Mala(), Slice()])
 def test_round_steps_are_guessed_in_the_units_of_the_posterior(sampler, tmp_path, monkeypatch):
     """A guess in units of θ never comes down to a posterior of sd 10⁻⁹, and no step is ever accepted."""
@@ -295,6 +303,7 @@ def _words(text):
     return chosen
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(
     "words",
     [

@@ -58,6 +58,7 @@ def _slack(*etas):
     return 1e-15 * (1.0 + sum((eta**2).sum(axis=1) for eta in etas))
 
 
+@pytest.mark.thorough
 @given(cases())
 def test_bound_is_below_the_likelihood(case):
     eta, psi, labels = case
@@ -66,6 +67,7 @@ def test_bound_is_below_the_likelihood(case):
     assert np.all(log_b <= log_l + _slack(eta, psi))
 
 
+@pytest.mark.thorough
 @given(cases())
 def test_bound_touches_in_value_and_slopes(case):
     _, psi, labels = case
@@ -74,6 +76,7 @@ def test_bound_touches_in_value_and_slopes(case):
     np.testing.assert_allclose(slopes_b, slopes_l, atol=1e-12)
 
 
+@pytest.mark.thorough
 @given(cases())
 def test_likelihood_and_slopes_are_those_of_the_softmax(case):
     eta, psi, labels = case
@@ -84,6 +87,7 @@ def test_likelihood_and_slopes_are_those_of_the_softmax(case):
     np.testing.assert_allclose(slopes, expected, atol=1e-14)
 
 
+@pytest.mark.thorough
 @given(cases(), st.floats(-700.0, 700.0))
 def test_a_shift_of_all_predictors_changes_nothing(case, shift):
     eta, psi, labels = case
@@ -115,6 +119,7 @@ def _data(seed, n_classes, whole):
     return *model_file.bind(x, labels, n_classes), x, rng
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 4, 7]), st.booleans())
 def test_predict_and_pull_back_are_matrix_products(seed, n_classes, whole):
@@ -129,6 +134,7 @@ def test_predict_and_pull_back_are_matrix_products(seed, n_classes, whole):
     np.testing.assert_allclose(gradient - 1.0, (slopes.T @ x[index]).ravel(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 4]), st.booleans())
 def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, n_classes, whole):

@@ -37,6 +37,7 @@ def _slack(nu, *residuals):
     return 4e-15 * (1.0 + (nu + 1.0) / nu * sum(r**2 for r in residuals))
 
 
+@pytest.mark.thorough
 @given(RESIDUAL, RESIDUAL, NU)
 def test_bound_is_below_the_likelihood(residuals, tight, nu):
     log_l, _, log_b, _ = _evaluate(residuals, tight, nu)
@@ -51,6 +52,7 @@ def test_bound_touches_in_value_and_slope(residuals, nu, side):
     np.testing.assert_allclose(slope_b, slope_l, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 @given(RESIDUAL, NU, st.sampled_from([0.01, 1.0, 30.0]))
 def test_likelihood_is_the_t_density(residuals, nu, scale):
     log_l, slope, _, _ = _evaluate(residuals, residuals, nu, scale)
@@ -77,6 +79,7 @@ def test_huge_residuals_stay_finite_and_nan_stays_nan():
     assert np.isnan(_evaluate(np.array([np.nan]), np.zeros(1), 4.0)[0]).all()
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
 def test_collapsed_bounds_are_the_sum_of_the_bounds(seed, dtype):
@@ -101,6 +104,7 @@ def test_rows_are_not_copied():
     assert student_t.bind(rows, np.zeros(5))[1].rows is rows
 
 
+@pytest.mark.thorough
 def test_laplace_draws_and_their_stand_in():
     prior, rng = laplace_prior.prior(0.3), np.random.default_rng(4)
     draws = np.zeros(200_000)
@@ -118,6 +122,7 @@ def test_laplace_draws_and_their_stand_in():
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("priors", [gaussian_prior, laplace_prior])
 def test_collapsed_bounds_of_tiny_noise_keep_their_digits(priors):
     # with noise of 1e-8 the terms θᵀPθ and hᵀθ are 1e17, and what is left of their sum decides

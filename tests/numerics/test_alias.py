@@ -24,6 +24,7 @@ def _probabilities(table, row):
     return chances / (end - start)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(MASSES, max_size=12), min_size=1, max_size=4))
 def test_probabilities_are_proportional_to_masses(rows):
     first = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
@@ -36,6 +37,7 @@ def test_probabilities_are_proportional_to_masses(rows):
             assert np.all((table.share >= 0.0) & (table.share <= 1.0))
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 6), st.integers(0, 2**31))
 def test_what_has_no_mass_is_never_picked(n, seed):
     masses = np.arange(2.0 * n) % 2 * (1.0 + np.arange(2.0 * n))

@@ -49,6 +49,7 @@ def digests():
     return {name: code_digest.of_modules(code(name)) for name in ARMS}
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("file", "outdated"),
     [

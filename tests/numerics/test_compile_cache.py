@@ -57,6 +57,7 @@ def test_it_is_compiled_once(folder):
     assert compiled() == (9.0, 1, 0)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -75,6 +76,7 @@ def test_a_damaged_cache_is_a_miss(folder, spoil):
     assert compiled() == (9.0, 0, 1)
 
 
+@pytest.mark.thorough
 def test_another_function_of_the_same_name_is_a_miss(folder, monkeypatch):
     compiled()
     monkeypatch.setattr(compile_cache.CompileCache, "_index_key", lambda self, sig, codegen: ((), 0, 0))
@@ -180,6 +182,7 @@ def left_out(words, folder, before=""):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words", [GRAPH, *(pytest.param(words, marks=pytest.mark.slow) for words in MANY)], ids=" ".join
 )

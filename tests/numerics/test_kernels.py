@@ -7,6 +7,7 @@ from sklearn.neighbors import KernelDensity
 from flyrun.numerics.kernels import local_sd, log_density, silverman
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("m", [1, 511, 512, 513, 1500])
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_it_is_scikit_learns(m, size):

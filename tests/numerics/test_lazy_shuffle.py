@@ -1,6 +1,7 @@
 """The lazily shuffled deck and the values that are known of some data."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from flyrun.numerics.compiled import outer_jit
@@ -16,6 +17,7 @@ def _deal(cards, rng, first, last):
     deal(cards, rng, first, last)
 
 
+@pytest.mark.thorough
 def test_a_hand_is_a_uniform_draw_without_replacement_whatever_was_dealt_before():
     cards, rng, seen = deck(5), np.random.default_rng(1), {}
     for _ in range(6_000):
@@ -44,6 +46,7 @@ def test_a_hand_dealt_in_parts_keeps_its_first_cards():
     assert sorted(cards.order) == list(range(1_000))
 
 
+@pytest.mark.thorough
 def test_what_is_known_is_forgotten_at_once_and_a_checkpoint_holds_no_more():
     known = none_known(6)
     for n, value in ((4, 0.5), (1, -2.0)):

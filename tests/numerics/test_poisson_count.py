@@ -36,6 +36,7 @@ def _p_value(drawn, mean):
     return stats.chisquare(seen, np.diff(edges) * len(drawn)).pvalue
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mean", [2.0, 30.5, 100.0])
 def test_compiled_numbers_follow_the_law_also_of_means_that_are_cut(mean):
     drawn = np.empty(100_000, np.int64)

@@ -52,6 +52,7 @@ def said(how, folder, tmp_path):
     return done.stdout.split()
 
 
+@pytest.mark.thorough
 def test_the_numbers_are_the_same_and_the_caches_apart(tmp_path):
     quick, default = (said(how, tmp_path / "code", tmp_path) for how in ("quick", ""))
     assert quick[:2] == ["True", "True"]

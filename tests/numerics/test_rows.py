@@ -27,6 +27,7 @@ def _rows(size, kind):
     return np.random.default_rng(size).standard_normal((4, size)).astype(kind)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_products(kind):
     for size in SIZES:
@@ -50,6 +51,7 @@ def test_a_vector_longer_than_a_row_reads_on_into_the_next():
     assert np.abs(single - rows[:4] @ theta[:7]).min() > 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_multiples_are_added_and_nothing_beyond_is_touched(kind):
     factors = np.array([0.5, -2.0, 3.0, 0.1])

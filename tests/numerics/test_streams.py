@@ -56,6 +56,7 @@ def test_every_lane_is_xoshiro_and_none_is_another():
 
 
 # level: 1e-3 each, at fixed seeds
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_exponentials_and_normals_have_their_distributions(seed):
     stream, rng = streams.stream(200_000), np.random.default_rng(seed)

@@ -20,6 +20,7 @@ def _apply(function, x):
     return out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "reference", "x"),
     [

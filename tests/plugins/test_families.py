@@ -96,6 +96,7 @@ def test_they_are_short(name):
     assert len((HERE / f"flyrun_{name}.py").read_text().splitlines()) <= 60
 
 
+@pytest.mark.thorough
 def test_they_run_beside_a_chain_in_one_table(copy, site):
     run(copy, site)
     found = cells(site)
@@ -155,6 +156,7 @@ def test_they_are_resumed_bit_for_bit(copy, site, name, iterations):
         np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
+@pytest.mark.thorough
 def test_a_cell_that_lacks_what_it_reads_says_so(copy, site):
     toy = site / "flyrun_average.py"
     hurried = "replace(arm, protocol=replace(arm.protocol, budget=Budget(queries=1e5)), name="

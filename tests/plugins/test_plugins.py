@@ -75,6 +75,7 @@ def test_the_example_is_short():
     assert len(EXAMPLE.read_text().splitlines()) <= 60
 
 
+@pytest.mark.thorough
 def test_another_packages_sampler_runs_like_flyruns_own(copy, site):
     done = python(site, "-m", "flyrun", *ARM, "executor.workers=1")
     assert done.returncode == 0, done.stderr
@@ -102,6 +103,7 @@ def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(copy, site):
         assert all(one != other for one, other in zip(before, after, strict=True)), installed
 
 
+@pytest.mark.thorough
 def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "flyrun", copy / "flyrun", ignore=shutil.ignore_patterns("__pycache__"))
@@ -185,6 +187,7 @@ def test_a_broken_plug_in_of_any_group_harms_only_those_who_choose_it(copy, tmp_
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.thorough
 def test_none_takes_the_place_of_flyruns_own(copy, site):
     (site / "flyrun_barker.py").write_text(EXAMPLE.read_text().replace('"barker"', '"hmc"'))
     (site / "flyrun_barker-1.0.dist-info/entry_points.txt").write_text(

@@ -139,6 +139,7 @@ def test_a_proof_fails_what_is_broken(plug_in, monkeypatch, fault, failed):
     assert not proofs.passed(proofs.name(Made(fault="of other settings")))
 
 
+@pytest.mark.thorough(but="contract")
 @pytest.mark.parametrize(
     ("fault", "failed", "text"),
     [
@@ -164,6 +165,7 @@ def test_what_the_contract_forbids_fails_in_a_line(plug_in, monkeypatch, fault, 
     assert all(line.count("\n") == 0 for line in lines)
 
 
+@pytest.mark.thorough
 def test_a_proof_says_what_it_did_not_try(plug_in, monkeypatch):
     _, lines = outcome(COLD, monkeypatch)
     left_out = [line for line in lines if line.startswith("not tried")]
@@ -205,6 +207,7 @@ def test_chains_too_short_to_tell_prove_nothing(plug_in, monkeypatch):
     assert any("so it cannot tell: more iterations could" in line for line in lines)
 
 
+@pytest.mark.thorough
 def test_a_plug_in_is_exact_once_its_class_says_so_and_its_proof_has_passed(plug_in, monkeypatch):
     """A plug-in's word taken for proof: tables say unknown until one has passed, and no where it says no."""
     arm = SimpleNamespace(sampler=Made(), model=None, prior=None)

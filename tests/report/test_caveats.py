@@ -39,6 +39,7 @@ def test_small_batches(sampler, batches, total, key):
     assert all(key in text and "below Ψ²/4" in text for text in said)
 
 
+@pytest.mark.thorough
 def test_a_report_tells_of_a_small_batch(tmp_path):
     words = ["experiment=ising_min_gibbs", "dataset.side=4", "protocol.seeds=2", "protocol.iterations=60"]
     words += ["protocol.burn_in=10", "executor.workers=1", f"results_dir={tmp_path}", "--quiet"]

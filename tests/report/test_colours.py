@@ -48,6 +48,7 @@ def drawn():
     return found
 
 
+@pytest.mark.thorough
 def test_an_arm_has_one_colour_in_all_experiments(drawn):
     colours: dict[str, set[str]] = {}
     for _, found, _ in drawn.values():
@@ -81,6 +82,7 @@ def test_arms_of_ones_own_differ_however_many():
     assert len({found[name].colour for name in ["regular", *names[:7]]}) == len(PALETTE)
 
 
+@pytest.mark.thorough
 def test_lags_are_on_a_logarithmic_axis_and_long_axes_have_few_numbers(tmp_path):
     run = load(write_three_arms(tmp_path / "run", seeds=2))
     drawn = chains.SECTION.figures["autocorrelation"](run.arms, styles_of(run.arms), "")

@@ -57,6 +57,7 @@ def test_moments_within_a_mode(truth):
     assert np.isnan(density._in_its_mode(truth, np.zeros(len(below)))).all()
 
 
+@pytest.mark.thorough
 def test_exact_draws_have_a_floor(truth):
     """Of 1,500 about 0.10, its sd over sets a tenth of that; smoothed too much they are further off."""
     floor = density._floor(truth)
@@ -87,6 +88,7 @@ def test_seeds_that_miss_a_mode_are_told():
     assert density._one_mode(None, arm) == ["2 of 3 seeds miss a mode."]
 
 
+@pytest.mark.thorough
 def test_a_run_has_its_table_and_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(summaries, "_WORTH_BYTES", 1 << 30)  # starts no processes for a second's work
     words = [

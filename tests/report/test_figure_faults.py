@@ -18,6 +18,7 @@ def two_panels():
     return figure, below
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "draw",
     [
@@ -40,6 +41,7 @@ def test_what_shows_data_has_no_fault(draw):
     assert faults(figure) == []
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.filterwarnings("ignore:Data has no positive values")
 @pytest.mark.parametrize(
     "draw",
@@ -83,6 +85,7 @@ def test_one_methods_lines_on_other_data_are_paler():
     assert faults(figure) == ["axis 1 of 1 has lines that look alike"]
 
 
+@pytest.mark.thorough
 @pytest.mark.figures
 def test_such_a_figure_is_not_published(tmp_path, monkeypatch):
     root = write_three_arms(tmp_path / "runs" / "mnist_logreg", seeds=2)

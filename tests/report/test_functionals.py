@@ -43,6 +43,7 @@ def run(tmp_path):
     return root
 
 
+@pytest.mark.thorough
 @pytest.mark.figures
 def test_values_at_the_end_and_what_they_cost_without_setting_up(run):
     build(run)
@@ -70,6 +71,7 @@ def test_arms_without_functionals_have_no_such_part(tmp_path):
     assert "functionals" not in [section.name for section in shown(load(root), SECTIONS)]
 
 
+@pytest.mark.thorough
 def test_a_chain_stands_beside_them(run):
     draws = write_run(run.parent / "both", {"one": [0], "regular": [0]})
     write_functionals(draws, "one", 0, {"perplexity": [9, 8, 7]})

@@ -54,6 +54,7 @@ def test_one_cell_at_a_time():
     assert job.executor.workers == 1
 
 
+@pytest.mark.thorough
 def test_slopes_of_counts_are_as_published(run):
     root, text = run
     table = pd.read_csv(root / "table.csv")

@@ -38,6 +38,7 @@ def run(tmp_path_factory):
     return folder / "results" / "runs" / "small", done.stdout
 
 
+@pytest.mark.thorough
 def test_terminal_speaks_of_sweeps_and_factors(run):
     _, text = run
     assert "400 sweeps in" in text
@@ -112,6 +113,7 @@ def test_figures_and_what_they_cost(run):
     assert len(set(styles_of(loaded.arms).values())) == 4
 
 
+@pytest.mark.thorough
 def test_a_second_report_is_the_same(run):
     root, _ = run
     before = {name: (root / name).read_bytes() for name in ("table.csv", "report.md", "report.html")}
@@ -120,6 +122,7 @@ def test_a_second_report_is_the_same(run):
     assert before == {name: (root / name).read_bytes() for name in before}
 
 
+@pytest.mark.thorough
 def test_arms_without_seeds_and_one_seed(run):
     loaded = load(run[0])
     gibbs, local = loaded.arms[0], loaded.arms[1]
@@ -135,6 +138,7 @@ def test_arms_without_seeds_and_one_seed(run):
     assert any("One seed" in text for text in Page(single).caveats)
 
 
+@pytest.mark.thorough
 def test_arms_on_the_papers_graph_are_held_against_the_stored_long_run(tmp_path):
     words = ["experiment=ising_local_minibatch", "only=[gibbs,local_40]", "name=stored", "protocol.seeds=4"]
     words += ["protocol.iterations=700", "protocol.burn_in=200", "executor.workers=1"]

@@ -39,6 +39,7 @@ def run(tmp_path_factory):
     return folder / "results/runs/pmd_logistic"
 
 
+@pytest.mark.thorough
 def test_a_run_of_every_kind_has_both_tables_and_says_what_their_orders_are(run):
     rows = {row["arm"]: row for row in csv.DictReader((run / "table.csv").open())}
     assert tuple(rows) == ARMS

@@ -21,6 +21,7 @@ def run(tmp_path_factory):
     return root, draws
 
 
+@pytest.mark.thorough
 def test_each_length_is_the_same_chains_cut_short(run):
     root, draws = run
     table = pd.read_csv(root / "table.csv").set_index("arm")
@@ -47,6 +48,7 @@ def test_a_report_shows_the_tables_and_the_figure(run):
     assert (run[0] / "figures/lengths.png").exists()
 
 
+@pytest.mark.thorough
 def test_thinned_draws_are_no_length_and_are_told_of(tmp_path):
     write_three_arms(tmp_path, iterations=3200, thin=5)
     text = build(tmp_path).text

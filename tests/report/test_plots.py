@@ -29,6 +29,7 @@ def toy(tmp_path_factory):
     return root / "runs" / "toy_flymc"
 
 
+@pytest.mark.thorough
 def test_toy_has_its_figures(toy):
     for name in flymc_illustration.FIGURES:
         assert (toy / "figures" / f"{name}.png").stat().st_size > 10_000
@@ -46,6 +47,7 @@ def test_replay_gives_the_stored_draws_and_their_bright_counts(toy):
     np.testing.assert_array_equal(stretch.bright.sum(axis=1), bright[89:120])
 
 
+@pytest.mark.thorough
 def test_draws_of_another_code_are_not_illustrated(toy, monkeypatch):
     cell = next(cell for cell in store.open_cells(toy) if cell.arm == "untuned")
     other = store.StoredCell(**{**vars(cell), "seed": 1})
@@ -61,6 +63,7 @@ def test_draws_of_another_code_are_not_illustrated(toy, monkeypatch):
     assert "flymc_augmented" in (toy / "report.md").read_text()
 
 
+@pytest.mark.thorough
 def test_unknown_figures(toy, tmp_path):
     folder = tmp_path / "experiment"
     folder.mkdir()

@@ -44,6 +44,7 @@ def run(tmp_path_factory):
     return folder / "results/runs/ahead"
 
 
+@pytest.mark.thorough
 def test_the_table_has_what_rounds_cost_and_what_theory_expects(run):
     rows = {row["arm"]: row for row in csv.DictReader((run / "table.csv").open())}
     one, ahead = rows["regular"], rows["naive"]

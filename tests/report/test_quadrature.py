@@ -25,6 +25,7 @@ def run(tmp_path_factory):
     return folder / "results/runs/clutter"
 
 
+@pytest.mark.thorough
 def test_a_run_has_its_table_and_says_what_is_lost(run):
     rows = {row["arm"]: row for row in csv.DictReader((run / "table.csv").open())}
     assert tuple(rows) == ARMS

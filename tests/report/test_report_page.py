@@ -95,6 +95,7 @@ def test_svg_references_point_at_ids_of_the_page(run):
     assert used <= ids
 
 
+@pytest.mark.thorough
 def test_text_from_outside_is_escaped(tmp_path):
     root = write_run(tmp_path, {"regular": [0]}, title=NASTY, paper=NASTY, command=f"flyrun name='{NASTY}'")
     write_cell(root, "regular", 0, environment={"cpu": NASTY}, facts={"update": NASTY})
@@ -117,6 +118,7 @@ def test_report_says_how_to_run_it_again(run):
         assert "Maclaurin" in text
 
 
+@pytest.mark.thorough
 def test_figures_are_written_twice_alike(run):
     names = sorted(path.name for path in (run / "figures").iterdir())
     kinds = ("png", "svg")
@@ -126,6 +128,7 @@ def test_figures_are_written_twice_alike(run):
     assert (run / "figures" / "convergence.svg").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_terminal_tables_fit_100_columns(run):
     out = io.StringIO()
     build(run, Console(file=out, width=80))

@@ -29,6 +29,7 @@ def _row(table, arm):
     return table.set_index("arm").loc[arm]
 
 
+@pytest.mark.thorough
 def test_columns_are_the_promised_ones_in_order(tmp_path):
     result = build(write_three_arms(tmp_path / "run", seeds=2))
     stored = pd.read_csv(tmp_path / "run" / "table.csv")
@@ -40,6 +41,7 @@ def test_columns_are_the_promised_ones_in_order(tmp_path):
     assert result.complete
 
 
+@pytest.mark.thorough
 def test_values_by_hand(tmp_path):
     root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
     size, seconds = {}, {"regular": 2.0, "map_tuned": 0.5}
@@ -71,6 +73,7 @@ def test_values_by_hand(tmp_path):
     assert row["accept_rate"] == pytest.approx(0.234)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("sticky", "bound"),
     [((), ""), (("regular",), "≥"), (("map_tuned",), "≤"), (("regular", "map_tuned"), "~")],
@@ -87,6 +90,7 @@ def test_a_ratio_that_rests_on_unsettled_chains_is_a_bound(tmp_path, sticky, bou
     assert ("bulk-effective" in (root / "report.md").read_text(encoding="utf-8")) == bool(bound)
 
 
+@pytest.mark.thorough
 def test_speedup_sd_is_propagated_from_both_arms(tmp_path):
     table = build(write_three_arms(tmp_path, seeds=4)).table
     runs = {}
@@ -166,6 +170,7 @@ def test_nothing_finished_still_gives_a_table(tmp_path):
     assert json.loads((tmp_path / "table.json").read_text())["rows"][0]["queries_per_iter"] is None
 
 
+@pytest.mark.thorough
 def test_caveats(tmp_path):
     root = write_run(tmp_path, {"regular": [0, 1, 2], "untuned": [0, 1], "map_tuned": [0, 1]})
     for seed in (0, 1, 2):
@@ -188,6 +193,7 @@ def test_caveats(tmp_path):
     assert _row(result.table, "map_tuned")["ess_per_1000"] == 0
 
 
+@pytest.mark.thorough
 def test_a_second_report_uses_stored_summaries_until_the_draws_change(tmp_path, monkeypatch):
     root = write_run(tmp_path, {"regular": [0, 1]})
     for seed in (0, 1):
@@ -224,6 +230,7 @@ def _without_class_mean(theta):
     return (rows - rows.mean(axis=1, keepdims=True)).reshape(theta.shape)
 
 
+@pytest.mark.thorough
 def test_gauge_free_and_worse_of_squares_by_hand(tmp_path, monkeypatch):
     monkeypatch.setattr(ess_section, "_BLOCK_BYTES", 8 * 1000 * 2 * 3)  # a column of Theta at a time
     root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
@@ -266,6 +273,7 @@ def test_runs_without_gauge_and_gradients_show_neither(tmp_path):
     assert "worse" not in (root / "report.md").read_text()
 
 
+@pytest.mark.thorough
 def test_a_run_of_part_of_the_data_is_not_held_against_the_paper(tmp_path):
     root = write_three_arms(tmp_path, seeds=1)
     assert build(root).table["paper_speedup"].notna().all()

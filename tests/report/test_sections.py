@@ -86,6 +86,7 @@ def mixed(tmp_path):
     return root
 
 
+@pytest.mark.thorough
 def test_a_chain_weighted_draws_and_a_density_share_a_table_and_a_page(mixed):
     result = build(mixed)
     table = pd.read_csv(mixed / "table.csv").set_index("arm")
@@ -152,6 +153,7 @@ def test_a_chain_without_what_is_optional_has_a_report(tmp_path):
     assert math.isnan(row["bright_mean"])
 
 
+@pytest.mark.thorough
 def test_chains_that_a_budget_ended_at_different_lengths_share_a_row(tmp_path):
     root = write_run(tmp_path, {"regular": [0, 1]})
     long, short = (write_cell(root, "regular", seed, iterations=1200 - 150 * seed) for seed in (0, 1))
@@ -162,6 +164,7 @@ def test_chains_that_a_budget_ended_at_different_lengths_share_a_row(tmp_path):
     assert row["seeds"] == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("error::UserWarning", "error::RuntimeWarning")
 @pytest.mark.parametrize("how", [{"rest": True}, {"iterations": 201}], ids=["at rest", "one draw"])
 def test_a_run_with_nothing_to_draw_has_a_report(tmp_path, how):
@@ -186,6 +189,7 @@ def _count(monkeypatch):
     return made
 
 
+@pytest.mark.thorough
 def test_an_edit_of_one_section_makes_only_that_ones_summaries_anew(tmp_path, monkeypatch):
     root = write_three_arms(tmp_path, seeds=1)
     made = _count(monkeypatch)
@@ -201,6 +205,7 @@ def test_an_edit_of_one_section_makes_only_that_ones_summaries_anew(tmp_path, mo
     assert set(made) == {("summary.json", "chains")}
 
 
+@pytest.mark.thorough
 def test_a_large_runs_arms_are_read_side_by_side_to_the_same_report(tmp_path, monkeypatch):
     assert all(pickle.loads(pickle.dumps(section)) is section for section in SECTIONS)
     here, elsewhere = (write_three_arms(tmp_path / name, seeds=1) for name in ("here", "elsewhere"))
@@ -217,6 +222,7 @@ def test_every_sections_digest_is_of_its_own_file():
     assert len(set(digests)) == len(digests)
 
 
+@pytest.mark.thorough
 def test_a_summary_made_as_a_cell_ends_serves_the_report(tmp_path, monkeypatch):
     root = write_three_arms(tmp_path, seeds=2)
     for cell in store.open_cells(root):
@@ -226,6 +232,7 @@ def test_a_summary_made_as_a_cell_ends_serves_the_report(tmp_path, monkeypatch):
     assert {file for file, _ in made} == {"diagnostics.json"}
 
 
+@pytest.mark.thorough
 def test_the_runner_summarises_cells_and_no_failure_there_is_theirs(tmp_path, monkeypatch):
     words = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "name=toy"]
     words += ["executor.workers=1", f"results_dir={tmp_path}", "--quiet"]
@@ -254,6 +261,7 @@ def _set_problem(root, **values):
     (root / "run.json").write_text(json.dumps(info))
 
 
+@pytest.mark.thorough
 def test_runs_of_one_problem_make_one_report(tmp_path, capsys):
     a = write_three_arms(tmp_path / "runs" / "a", seeds=2)
     b = write_run(tmp_path / "runs" / "b", {"regular": [0], "mine": [0]}, title="Others")

@@ -27,6 +27,7 @@ def made(tmp_path_factory):
     return run_dir(job)
 
 
+@pytest.mark.thorough
 def test_costs_of_a_draw_are_told_in_all_and_of_the_busiest(made):
     table = pd.read_csv(made / "table.csv").set_index("arm")
     full, product = table.loc["full_J_8"], table.loc["product_J_8"]

@@ -25,6 +25,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.thorough(but=25)
 @pytest.mark.parametrize("sd", SPECIAL)
 @pytest.mark.parametrize("value", SPECIAL)
 def test_every_formatter_takes_every_number(value, sd):
@@ -82,6 +83,7 @@ def _metrics():
 METRICS = sorted({f"{of}.{one.name or one.head}": one for of, one in _metrics() if one.head}.items())
 
 
+@pytest.mark.thorough(but=57)
 @pytest.mark.parametrize(("name", "metric"), METRICS, ids=[name for name, _ in METRICS])
 def test_every_column_of_a_report_has_a_widest_form(name, metric):
     for value in [*SPECIAL, 1e20, 1e8]:

@@ -28,6 +28,7 @@ def _run(folder, name, *words):
     return next(csv.DictReader((root / "table.csv").open())), (root / "report.md").read_text()
 
 
+@pytest.mark.thorough
 def test_a_run_of_weighted_draws_says_what_one_costs(tmp_path):
     row, page = _run(tmp_path, "drawn", "sampler=weighted", "protocol.iterations=400")
     number = {name: float(row[name]) for one in weights.METRICS for name in one.columns if row.get(name)}
@@ -49,6 +50,7 @@ def test_a_run_of_weighted_draws_says_what_one_costs(tmp_path):
     assert "do not trust its means" not in page
 
 
+@pytest.mark.thorough
 def test_a_good_approximation_has_a_certificate_and_no_caveat(tmp_path):
     row, page = _run(tmp_path, "near", "sampler=ep", "protocol.iterations=3")
     variance = float(row["certificate_variance"])

@@ -53,6 +53,7 @@ def outcome(folder, sampler, budget):
     return run_cell(Task(cell, prepare, folder / "setup", {}), lambda event: None, lambda: False, {})
 
 
+@pytest.mark.thorough(but=("random_walk", "importance", "laplace", "sgld"))
 @pytest.mark.parametrize(
     ("sampler", "unit"),
     [*((name, "queries") for name in FAMILIES), ("laplace", "passes")],
@@ -68,6 +69,7 @@ def test_a_budget_too_small_for_any_draw_is_one_line_with_a_budget_that_serves(s
     assert outcome(tmp_path, sampler, found[2]).state == "done"
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("sampler", OF_ONE_STEP)
 def test_a_method_without_set_up_and_burn_in_ends_at_the_step_that_spends_the_budget(sampler, tmp_path):
     ended = outcome(tmp_path, sampler, "protocol.budget.queries=0.5")

@@ -53,6 +53,7 @@ def test_a_cell_that_always_kills_its_worker_is_given_up(tmp_path, screen, monke
     assert len(result.of("done")) == 3
 
 
+@pytest.mark.thorough
 def test_interrupt_stops_at_a_chunk_border(tmp_path, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.001")
     interrupt = threading.Thread(
@@ -109,6 +110,7 @@ def cluster(tmp_path, monkeypatch):
         yield made
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen, monkeypatch):
     kill = threading.Thread(target=after_first_checkpoint, args=(tmp_path, cluster.scheduler.kill))
     kill.start()
@@ -139,6 +141,7 @@ def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen
     assert_same(draws_of(again.run_dir), unbroken)
 
 
+@pytest.mark.thorough
 def test_a_cluster_without_workers_is_told_and_a_signal_ends_it(tmp_path, cluster, screen, monkeypatch):
     monkeypatch.setattr("flyrun.runner.dask_executor._SAY_AFTER_S", 0.2)
 

@@ -69,6 +69,7 @@ def budget_run(folder, arms=("one",), **budget):
     return run(fakes.make_job(folder, seeds=1, arms=arms, budget=Budget(**budget)), None, fakes.prepare)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("budget", [{"queries": 5000.0}, {"passes": 5000 / 7}])
 def test_a_budget_ends_a_chain_at_the_step_that_reaches_it(tmp_path, budget):
     info, found, theta, kept = stored(budget_run(tmp_path / "some", **budget))

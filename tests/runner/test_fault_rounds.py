@@ -4,6 +4,7 @@ import fault_rounds
 import pytest
 
 
+@pytest.mark.thorough
 def test_four_rounds(capsys):
     assert fault_rounds.play(4, seed=1) == 0
     assert "cells lost: 0" in capsys.readouterr().out

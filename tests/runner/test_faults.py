@@ -31,6 +31,7 @@ def start(results_dir, workers, **environment):
     )
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("group", "workers"), [(True, 2), (False, 2), (False, 1)])
 def test_sigkill_of_the_run_loses_nothing(tmp_path, unbroken, group, workers, screen):
     clock = random.Random(workers + 10 * group)
@@ -48,6 +49,7 @@ def test_sigkill_of_the_run_loses_nothing(tmp_path, unbroken, group, workers, sc
     assert_same(draws_of(result.run_dir), unbroken)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("whose", "died"), [(workers_of, {1}), (servers_of, {2, 3, 4})])
 def test_sigkill_of_a_worker_restarts_its_cell_only(tmp_path, unbroken, screen, monkeypatch, whose, died):
     """Without the process that workers are copies of, nobody hears of their ends: all are started again."""
@@ -77,6 +79,7 @@ def test_a_cell_that_always_kills_its_worker_is_given_up(tmp_path, screen, monke
     assert "died 4 times" in result.failed[0].message
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failing_cell_does_not_stop_the_others(tmp_path, unbroken, screen, monkeypatch, workers):
     monkeypatch.setenv("FAKE_FAULT", "raise:one:0:700")
@@ -118,6 +121,7 @@ def test_nan_in_the_draws_is_an_error(tmp_path, monkeypatch):
     assert "'log_joint' is not a number" in result.failed[0].message
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("workers", "number"),
     [(1, signal.SIGINT), (2, signal.SIGINT), (1, signal.SIGTERM), (1, signal.SIGHUP), (1, signal.SIGUSR1)],
@@ -163,6 +167,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.thorough
 def test_a_second_interrupt_stops_at_once(tmp_path):
     process = start(tmp_path, 2, FAKE_SLEEP="0.5")
     deadline = time.monotonic() + 20
@@ -202,6 +207,7 @@ def flip(path):
     path.write_bytes(content)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("harm", [flip, lambda path: os.truncate(path, path.stat().st_size // 2)])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, stopped, unbroken, screen, harm):
     before, newest = sorted(stopped.glob("checkpoint-*"))

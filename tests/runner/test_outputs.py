@@ -63,6 +63,7 @@ def fake_runs(tmp_path, monkeypatch):
     return ["experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "protocol.seeds=1"]
 
 
+@pytest.mark.thorough
 def test_quiet_prints_the_path_of_the_table(fake_runs, capsys):
     assert main([*fake_runs, "--quiet"]) == 0
     printed = capsys.readouterr()
@@ -70,6 +71,7 @@ def test_quiet_prints_the_path_of_the_table(fake_runs, capsys):
     assert printed.err == ""
 
 
+@pytest.mark.thorough
 def test_quiet_tells_of_failures(fake_runs, capsys, monkeypatch):
     monkeypatch.setenv("FAKE_FAULT", "raise:untuned:0:200")
     assert main(["--quiet", *fake_runs]) == 1
@@ -79,6 +81,7 @@ def test_quiet_tells_of_failures(fake_runs, capsys, monkeypatch):
     assert "untuned seed=0: failed: ValueError: a planted fault; traceback in" in printed.err
 
 
+@pytest.mark.thorough
 def test_json_ends_with_table_and_exit_code(fake_runs, capsys):
     assert main([*fake_runs, "--json"]) == 0
     printed = capsys.readouterr()

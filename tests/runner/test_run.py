@@ -35,6 +35,7 @@ def test_one_and_two_workers_give_the_same_bits(tmp_path, unbroken, screen):
     assert "accepted 1.00, 7 queries/iter" in str(screen)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_second_process_compiles_the_last_arms_where_several_work(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(compile_ahead, "_WORTH_S", 0.5)
@@ -108,6 +109,7 @@ def test_a_second_run_is_cached_and_prepares_nothing(tmp_path, screen):
     assert len(result.of("cached")) == 4
 
 
+@pytest.mark.thorough
 def test_other_settings_run_again_and_say_why(tmp_path, screen, monkeypatch):
     run(fakes.make_job(tmp_path, seeds=1), None, fakes.prepare)
     run(fakes.make_job(tmp_path, seeds=2), screen.console, fakes.prepare)

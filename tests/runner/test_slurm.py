@@ -56,6 +56,7 @@ def test_jobs_that_wait_are_told_and_a_signal_ends_the_waiting(tmp_path, slurm, 
     assert [outcome.state for outcome in result.outcomes] == ["stopped"] * 4
 
 
+@pytest.mark.thorough
 def test_jobs_that_are_killed_end_the_run_which_goes_on_later(tmp_path, slurm, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.003")
     kill = threading.Thread(

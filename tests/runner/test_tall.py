@@ -28,6 +28,7 @@ def _program(folder, n_data, bound="local"):
     return prepare(compose_job(words).arms[0], folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bound", "low", "high"), [("map", 0.7, 1.3), ("local", 0.45, 0.65)])
 def test_state_does_not_grow_with_the_data_and_with_local_bounds_the_bright_fall(
     tmp_path, monkeypatch, bound, low, high
@@ -60,6 +61,7 @@ def test_a_packed_state_is_the_chain(tmp_path, monkeypatch):
         np.testing.assert_array_equal(state[name], values)
 
 
+@pytest.mark.thorough
 @pytest.mark.figures("tall_scaling")
 def test_the_run_tells_what_the_number_of_data_costs(tmp_path, monkeypatch):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path / "cache"))
@@ -85,6 +87,7 @@ def test_the_run_tells_what_the_number_of_data_costs(tmp_path, monkeypatch):
     assert again["queries_per_ess"].notna().all()
 
 
+@pytest.mark.thorough
 def test_peak_memory_is_seen():
     environment.reset_peak()
     before = environment.peak_memory()

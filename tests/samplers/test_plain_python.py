@@ -45,6 +45,7 @@ def _run(**environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_plain_python_takes_the_same_steps():
     plain, compiled = _run(NUMBA_DISABLE_JIT="1"), _run()
     for name, draws in compiled.items():

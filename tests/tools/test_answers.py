@@ -16,6 +16,7 @@ from tools.answers import tables
 SCRIPTS = Path(answers.__file__).parent
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["logistic", "poisson", "gaussian"])
 def test_a_script_answers_with_what_the_rows_were_drawn_from(model, tmp_path, monkeypatch):
     file, out = tmp_path / "rows.csv", tmp_path / "answer.json"

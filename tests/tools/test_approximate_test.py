@@ -30,6 +30,7 @@ def _accepted(rule, here, there):
     return moved / TRIALS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("i", "j"), [(2, 1), (2, 3)])
 def test_a_t_tests_chance_is_what_its_code_does(i, j):
     rule, pair = austerity(N, 100, 0.05), (GRID[i], GRID[j])

@@ -36,6 +36,7 @@ def test_a_table_is_answered_and_a_wrong_answer_is_told(monkeypatch):
     assert f"Wrong: poisson few 2, sd ratio {other['sd_ratio']:.3f}" in page
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["logistic", "ordinal", "softmax"])
 def test_what_draws_are_worth_is_measured(name, monkeypatch):
     monkeypatch.setattr(weighted_draws, "_DOUBTFUL", 100_000)

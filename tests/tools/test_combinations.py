@@ -24,6 +24,7 @@ def words(folder):
     return ["dataset=table", f"dataset.path={path}", "dataset.target=y", *WORDS]
 
 
+@pytest.mark.thorough
 def test_combinations_fit_together_and_are_of_many_kinds(tmp_path):
     every, chosen = combinations.types(np.random.default_rng(1)), []
     for k in range(12):
@@ -36,6 +37,7 @@ def test_combinations_fit_together_and_are_of_many_kinds(tmp_path):
     assert len({tuple(one) for one in chosen}) == 12
 
 
+@pytest.mark.thorough
 def test_a_truth_is_a_normals(tmp_path):
     """Little is known of the data under a tight prior: the posterior is about the prior."""
     arm = compose_job([*words(tmp_path), "prior.scale=0.01"]).arms[0]
@@ -46,6 +48,7 @@ def test_a_truth_is_a_normals(tmp_path):
     np.testing.assert_allclose(truth.expected, [0, 0, 1, 1, 0, 0.836, 0.836, 0.164, 0.164], atol=0.01)
 
 
+@pytest.mark.thorough
 def test_a_right_run_is_right_and_one_of_another_spread_is_not(few, tmp_path, monkeypatch):
     row = combinations.judged(words(tmp_path), tmp_path / "right", 1e-4)
     assert row["verdict"] == combinations.RIGHT, row

@@ -6,6 +6,7 @@ import pytest
 from tools.groups.__main__ import Case, _draws_of, measured, page
 
 
+@pytest.mark.thorough
 def test_a_case_is_fitted_and_told(tmp_path, monkeypatch):
     monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: None)
     monkeypatch.setattr("flyrun.report.document.show", lambda *words: None)

@@ -19,6 +19,7 @@ def test_a_rate_is_the_slope_of_the_mean_error():
     assert one.errors == pytest.approx(errors.mean(axis=0))
 
 
+@pytest.mark.thorough
 def test_one_step_by_particles(monkeypatch):
     """Theorem 3: −½. Theorem 4: −2/5; kernels that do not narrow do not follow it."""
     monkeypatch.setattr(rates, "SIZES", (100, 400, 1_600))
@@ -30,6 +31,7 @@ def test_one_step_by_particles(monkeypatch):
     assert fixed.low > fourth.high
 
 
+@pytest.mark.thorough
 def test_integrals_by_steps():
     """Theorem 5: −½ in the steps; steps that do not shrink do not follow it."""
     steps, drawn = (20, 80, 320), {"batches": "replacement"}
@@ -39,6 +41,7 @@ def test_integrals_by_steps():
     assert rates.rate(steps, constant, root=True).low > fifth.high
 
 
+@pytest.mark.thorough
 def test_kernel_densities_by_steps(monkeypatch):
     """Theorem 6's kernels fall short of 1/T, by the recursion of their variance; fixed ones move away."""
     monkeypatch.setattr(rates, "GROWN", (8, 12, 16))

@@ -16,6 +16,7 @@ def reference():
     return stored()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", BUNDLED)
 def test_a_fit_of_a_real_table_is_that_of_another_package(name, reference, tmp_path):
     fit = pairs.fitted(pair(name), tmp_path)

@@ -72,6 +72,7 @@ CHECKED = {
 }
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.__name__)
 def test_a_reader_finds_the_published_figure(claim):
     experiment, arm, column, within = CHECKED[claim]

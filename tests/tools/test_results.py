@@ -11,6 +11,7 @@ from tools.results import gallery, pages, published
 from tools.results.older import changes
 
 
+@pytest.mark.thorough
 def test_tables_are_current():
     wrong = [path.name for path, text in pages.current().items() if path.read_text("utf-8") != text]
     assert not wrong, f"run `make results`: {wrong}"
@@ -59,6 +60,7 @@ def test_what_no_file_holds_is_an_error(tmp_path):
         pages.filled("<!-- results: found -->\n", tmp_path)
 
 
+@pytest.mark.thorough
 def test_published_arms_are_not_older_than_their_experiment(monkeypatch):
     monkeypatch.setattr(flyrun_peers, "find_spec", lambda library: True)  # composing needs none of them
     found = {path.parent.name: changes(path.parent) for path in published.MEASURED.glob("*/report.md")}

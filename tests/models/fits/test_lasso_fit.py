@@ -21,6 +21,7 @@ def _check_optimal(pull, theta, rate, tolerance):
     assert np.all(np.abs(pull[~moving]) <= rate + tolerance)
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 12]), st.floats(-2.0, 3.0))
 def test_lasso_meets_its_optimality_conditions(seed, size, log_rate):
@@ -51,6 +52,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("scale", [0.02, 1.0])
 @pytest.mark.parametrize("name", CASES)
 def test_the_mode_meets_its_optimality_conditions(name, scale):

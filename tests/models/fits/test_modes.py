@@ -33,6 +33,7 @@ def _found(model, features, prior_module=gaussian_prior, first=None):
     return found, find_modes(student_t, model, features, penalty, normaliser, found)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("prior_module", [gaussian_prior, laplace_prior])
 @pytest.mark.parametrize("side", [1, -1])
 def test_two_planes_are_two_modes_from_whichever_is_first(side, prior_module):
@@ -75,6 +76,7 @@ def test_one_mode_keeps_the_bits_of_the_first(n_data):
         assert found.queries % modes.EXPLORED == 0
 
 
+@pytest.mark.thorough
 def test_on_tall_tables_a_mode_that_may_matter_is_climbed_on_all_rows():
     model, features = _planes(5000, 5000)
     _, found = _found(model, features)

@@ -47,6 +47,7 @@ def _fit(case, prior_module, scale, first=None, find=find_newton_map):
     return find(module, model, features, prior_module.penalty(prior), normaliser, first)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["logistic", "student_t"])
 def test_mode_under_a_ridge_of_is_that_of_l_bfgs(name):
     case = _case(name)

@@ -148,6 +148,7 @@ def _with(x, i, u):
     return y
 
 
+@pytest.mark.thorough(but="potts sparse")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_energies_are_sums_of_factors(case):
     energies = np.full(max(case.sizes), np.nan)
@@ -163,6 +164,7 @@ def test_energies_are_sums_of_factors(case):
                 assert energy_change(case.graph, i, x, u) == pytest.approx(change, abs=1e-13)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_shares_of_numbered_factors(case):
     for x in _positions(case, 5):
@@ -175,6 +177,7 @@ def test_shares_of_numbered_factors(case):
                     assert factor_share(case.graph, f, x, i, u) * mass == pytest.approx(value)
 
 
+@pytest.mark.thorough(but="potts sparse")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_rows_add_up_to_local_energies(case):
     bounds = case.graph.bounds

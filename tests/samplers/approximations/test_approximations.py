@@ -52,6 +52,7 @@ def test_a_proposal_draws_from_its_density(tmp_path, freedom):
     assert min(stats.kstest(1.1 * column, one.cdf).pvalue for column in z.T) < 1e-3
 
 
+@pytest.mark.thorough
 def test_importance_sampling_has_the_posteriors_moments_and_laplace_has_not(tmp_path):
     weighted = _method(tmp_path, "sampler=importance", "sampler.approximation=kl_gaussian")
     found = weighted.estimates(weighted.advance(weighted.init(0), 6_000)[0])

@@ -44,6 +44,7 @@ class WithoutEntropy(Advi):
         return slope, bound
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "optimum"),
     [
@@ -88,6 +89,7 @@ def test_whitened_it_begins_at_laplaces_approximation(tmp_path, covariance):
     assert method.parts[0].size
 
 
+@pytest.mark.thorough
 def test_the_bound_in_the_records_is_the_bound(tmp_path):
     """Of both, by all rows: E log p̃ − log q by draws at the same Gaussian, in other coordinates too."""
     expected = {}

@@ -89,6 +89,7 @@ def test_tilted_moments_are_minkas(variance):
     assert spread.max() > 1e-4  # negative control: without this term they would not
 
 
+@pytest.mark.thorough(but=1)
 def test_ep_has_means_spreads_and_evidence(against):
     off, ratio, evidence = against.off("sampler=ep", n=8)
     assert np.median(off) < 0.01
@@ -111,6 +112,7 @@ class InOrder:
         return np.argsort(self.by, kind="stable")
 
 
+@pytest.mark.thorough
 def test_one_serial_pass_depends_on_the_order_and_sorted_is_worst(fifty, monkeypatch):
     drawn = [fifty.off(*ADF, n=1, seed=seed)[0] for seed in (0, 1)]
     assert np.abs(drawn[0] - drawn[1]).max() > 0.02
@@ -122,6 +124,7 @@ def test_one_serial_pass_depends_on_the_order_and_sorted_is_worst(fifty, monkeyp
     assert np.median(fifty.off(*ADF, n=1)[0]) > 1.5 * np.median(np.concatenate(drawn))
 
 
+@pytest.mark.thorough
 def test_a_serial_pass_tells_nothing_that_is_no_number(fifty):
     _, records = (method := fifty.method(*ADF)).advance(method.init(0), 2)
     assert all(np.isfinite(values).all() for values in records.values())
@@ -131,6 +134,7 @@ def test_a_serial_pass_tells_nothing_that_is_no_number(fifty):
 # --- mean field with labels
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("n_data", [20, 50])
 def test_mean_field_is_too_narrow_and_a_start_as_wide_as_the_prior_is_lost(tmp_path, n_data):
     against = Against(tmp_path, n_data, n_sets=32)  # θ has a coordinate for each: a pass takes their cube

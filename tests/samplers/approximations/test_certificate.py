@@ -45,6 +45,7 @@ def _certificates(method, state, monkeypatch):
     return np.array(values).T
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -141,6 +142,7 @@ def test_negative_control_one_sum_taken_twice_overstates(tmp_path, monkeypatch):
     assert fair < 0.05
 
 
+@pytest.mark.thorough
 def test_of_even_weights_there_is_no_tail_to_tell_of(tmp_path):
     """EP's Gaussian of many rows; Jaakkola and Jordan's, of the same, has one."""
     words = ["dataset=tall", "dataset.n_data=10000", "model=logistic", "prior=gaussian"]

@@ -102,6 +102,7 @@ def z_scores(estimator, repeats=4_000, n_draws=10):
 UNBIASED = [scores("none"), scores("rao_blackwell"), scores("leave_one_out"), slopes_only, along_the_path]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("estimator", UNBIASED, ids=["none", "rao_blackwell", "loo", "slopes", "path"])
 def test_they_are_unbiased(estimator):
     assert np.abs(z_scores(estimator)).max() < 4
@@ -137,6 +138,7 @@ def test_baselines_are_what_they_are_called():
     np.testing.assert_allclose(by_scores("control", noise, log_sd, shared, own), control, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @threadpool_limits.wrap(1)
 def test_spread_of_scores_grows_with_the_dimension_and_of_slopes_does_not():
     """In units of 1/sd, at the optimum of mean field, N = 5,000, S = 10."""

@@ -38,6 +38,7 @@ def _bound(method, centres, log_variance, traced):
     return total + traced * 0.5 * (np.exp(log_variance) * trace).sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [MIXTURE, LOGISTIC], ids=["mixture", "logistic"])
 def test_the_slope_is_the_bounds(tmp_path, words):
     method = prepare(arm_of(words, ("sampler=npv", "sampler.components=4", "sampler.batch=40")), tmp_path)
@@ -88,6 +89,7 @@ def test_one_round_gaussian_finds_a_mode(tmp_path):
     np.testing.assert_allclose(found["square"] - found["mean"] ** 2, exact["variances"][0])
 
 
+@pytest.mark.thorough
 def test_svi_on_all_rows_is_the_coordinate_ascent(tmp_path):
     """At ρ = 1 a step is the update of variational Bayes, whose fixed point has E log as it should be."""
     words = ("sampler=mixture_svi", "sampler.batch=40", "sampler.decay=0.51")

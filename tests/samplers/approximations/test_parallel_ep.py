@@ -30,6 +30,7 @@ def _end(method, n, seed=0):
     return method.result(method.advance(method.init(seed), n)[0])
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more", [(), ("stale=2", "damping=0.7"), ("moments=control",), ("moments=mcmc", "draws=4000", "shards=2")]
 )
@@ -63,6 +64,7 @@ class KeepsItsOwn(ByGrid):
         return found, local
 
 
+@pytest.mark.thorough
 def test_one_shard_with_exact_moments_has_the_posteriors(tmp_path):
     method = _pep(tmp_path, "shards=1")
     exact = ByGrid(method.arm, method.problem)
@@ -81,6 +83,7 @@ def test_one_shard_with_exact_moments_has_the_posteriors(tmp_path):
     assert np.abs(broken["covariance"] / first["covariance"] - 1).max() > 0.1
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("stale", [0, 2])
 def test_shards_are_exact_where_the_likelihood_is_gaussian(tmp_path, stale):
     words = ("shards=6", f"stale={stale}", "points=48")
@@ -92,6 +95,7 @@ def test_shards_are_exact_where_the_likelihood_is_gaussian(tmp_path, stale):
     np.testing.assert_allclose(state["linear"], linear, rtol=1e-8)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("more", "rounds"), [((), 4), (("stale=3",), 14), (("damping=0.5",), 25)])
 def test_shards_come_to_what_ep_comes_to(tmp_path, more, rounds):
     loop = method_of(tmp_path, "sampler=ep", words=LARGE)
@@ -119,6 +123,7 @@ def test_draws_that_correct_moments_are_less_noisy_than_draws_alone(tmp_path):
     assert paired < unpaired < alone, (paired, unpaired, alone)
 
 
+@pytest.mark.thorough
 def test_the_inverse_of_few_draws_is_made_smaller_by_what_it_is_too_large(tmp_path):
     method, precision, linear = linear_gaussian(_pep(tmp_path))
     shard = Shard(method.arm, method.problem, np.arange(90))
@@ -136,6 +141,7 @@ def test_the_inverse_of_few_draws_is_made_smaller_by_what_it_is_too_large(tmp_pa
 FEW = ("shards=8", "draws=20")
 
 
+@pytest.mark.thorough
 def test_moments_by_few_draws_are_shrunk_and_their_noise_averages_out(tmp_path):
     method = _pep(tmp_path, *FEW, "moments=mcmc", words=LARGE)
     (note,) = method.notes()

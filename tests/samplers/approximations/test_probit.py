@@ -23,6 +23,7 @@ def _off(found, exact):
     return np.abs((found["mean"] - mean) / sd).max(), np.abs(ratio - 1.0).max()
 
 
+@pytest.mark.thorough
 def test_ep_in_both_schedules_and_kl_are_closer_than_laplace(tmp_path, exact):
     found = {
         "laplace": method_of(tmp_path, "sampler=laplace", words=PROBIT),
@@ -37,6 +38,7 @@ def test_ep_in_both_schedules_and_kl_are_closer_than_laplace(tmp_path, exact):
     assert off["laplace"][0] > 0.1
 
 
+@pytest.mark.thorough
 def test_weighted_draws_have_the_posteriors_moments_and_plain_ones_have_not(tmp_path, exact):
     mean, covariance, log_z = exact
     method = method_of(tmp_path, "sampler=weighted", "sampler.approximation=laplace", words=PROBIT)

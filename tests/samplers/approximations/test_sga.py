@@ -130,6 +130,7 @@ arms:
 """
 
 
+@pytest.mark.thorough
 def test_a_point_among_the_arms_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "conf/experiment").mkdir(parents=True)

@@ -40,6 +40,7 @@ def test_cuts_do_not_matter_and_passes_are_counted(tmp_path, name):
     assert method.facts().setup_queries == method.problem.fit.queries + 60
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "mean_level", "sd_level"), [("ep", 0.02, 0.03), ("kl_gaussian", 0.02, 0.03)]
 )
@@ -58,6 +59,7 @@ def test_moments_are_near_the_posteriors_where_laplaces_are_not(tmp_path, name, 
     assert off(after(laplace, 1)) > 2 * off(found)
 
 
+@pytest.mark.thorough
 def test_evidence_of_ep_is_that_of_quadrature_and_bounds_are_below(tmp_path):
     log_z = by_grid(tmp_path)[2]
     found = {}
@@ -118,6 +120,7 @@ def test_a_laplace_priors_sites_are_by_quadrature():
     assert slope == pytest.approx(average(lambda t: -rate * np.sign(t)), rel=1e-6)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["ep", "kl_gaussian", "ep serial"])
 def test_normal_noise_has_the_known_answer_after_one_pass_from_the_prior(tmp_path, name):
     kind, *rest = name.split()
@@ -169,6 +172,7 @@ def test_a_laplace_prior_has_sites_of_its_own(tmp_path):
         assert linear / precision == pytest.approx(centre, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_row_by_row_pass_depends_on_the_order_and_three_do_not(tmp_path):
     method = method_of(tmp_path, "sampler=ep", "sampler.start=prior", "sampler.schedule=serial")
     first = [method.result(method.advance(method.init(seed), 1)[0])["mean"] for seed in (0, 1)]
@@ -202,6 +206,7 @@ CLUTTER = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damps", [True, False])
 def test_passes_that_go_round_damp_themselves(tmp_path, monkeypatch, damps):
     """Undamped they move .1 to 1.7 sds for ever."""

@@ -97,6 +97,7 @@ def three_classes(folder):
     return [*table, "model=softmax", "prior=gaussian"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["logistic", "student_t", "softmax"])
 def test_all_rows_at_rate_one_are_a_pass_of_gaussian_inference(tmp_path, kind):
     words = {"logistic": SMALL, "student_t": STUDENT}.get(kind) or three_classes(tmp_path)
@@ -123,6 +124,7 @@ class AsPrinted(Sep):
         return self.prior_precision + share * (precision - self.prior_precision), share * linear
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("copies", [1, 20])
 def test_on_copies_of_a_row_it_is_expectation_propagation(tmp_path, copies):
     index = np.zeros(copies, int)
@@ -136,6 +138,7 @@ def test_on_copies_of_a_row_it_is_expectation_propagation(tmp_path, copies):
     assert np.allclose(printed["covariance"], truth["covariance"], rtol=1e-9) == (copies == 1)
 
 
+@pytest.mark.thorough
 def test_with_falling_rates_it_comes_close_to_expectation_propagation(tmp_path):
     method = _method(tmp_path, SEP, "sampler.batch=6")
     truth = _end(_method(tmp_path, "ep"), 10)
@@ -153,6 +156,7 @@ def _noise(method, truth, n, seeds):
     return _rms([_apart(_end(method, n, seed), truth)[0] for seed in range(seeds)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sampler", "seeds"), [(KL, 10), (SEP, 4)])
 def test_a_constant_step_leaves_its_noise_and_an_average_one_over_root_passes(tmp_path, sampler, seeds):
     """√(ρN/2b), and 1/√p after p passes: with replacement, as epochs without it do better."""

@@ -113,6 +113,7 @@ class WithoutFactor(StochasticSites):
         self.batches = Unscaled(self.batches.n_data, self.batches.size, self.batches.kind)
 
 
+@pytest.mark.thorough
 def test_batches_come_close_to_the_fixed_point_and_it_is_too_narrow(tmp_path):
     method = _method(tmp_path, "svi_jaakkola_jordan", "sampler.batch=200", words=LARGE)
     mean, covariance = jaakkola_jordan(method.problem.features.rows, 200)

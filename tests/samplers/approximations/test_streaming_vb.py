@@ -27,6 +27,7 @@ def _vb(folder, *more, words=SMALL):
     return method_of(folder, SAMPLER, *(f"sampler.{one}" for one in more), words=words)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more",
     [*((f"rule={rule}", "stale=0") for rule in RULES), ("stale=3",), ("rule=ep", "stale=6")],
@@ -42,6 +43,7 @@ class AsPrinted(StreamingVb):
         return now.plus(found)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more",
     [
@@ -64,6 +66,7 @@ def test_any_partition_order_and_staleness_is_exact_where_the_likelihood_is_gaus
     assert off(AsPrinted(method.arm, method.problem)) > 1e-3
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("rule", ["kl_gaussian", "ep", "jaakkola_jordan"])
 def test_one_batch_is_the_sites_loop(tmp_path, rule):
     method = _vb(tmp_path, "batches=1", "inner=60", f"rule={rule}")
@@ -116,6 +119,7 @@ def test_a_batch_is_fitted_under_what_those_before_it_but_the_stale_have_made(tm
     assert (records["span"].sum() < 0.7 * records["queries"].sum()) == (stale > 0)
 
 
+@pytest.mark.thorough
 def test_more_batches_and_older_views_are_further_off(tmp_path):
     loop = method_of(tmp_path, "sampler=kl_gaussian", words=LARGE)
     known = loop.result(loop.advance(loop.init(0), 6)[0])
@@ -166,6 +170,7 @@ def test_sorted_data_are_told_of_and_shuffled_ones_are_not(tmp_path):
     assert StreamingVb(given.arm, given.problem._replace(dataset=mixed)).notes() == []
 
 
+@pytest.mark.thorough
 def test_the_test_of_order_has_its_level():
     rng = np.random.default_rng(1)
     for law in (lambda n: rng.choice([-1.0, 1.0], n), lambda n: rng.standard_t(5, n)):

@@ -116,6 +116,7 @@ MORE = [
 ]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more", MORE, ids=["ep", "laplace", "jaakkola_jordan", "t", "mean_field", "streamed", "path"]
 )

@@ -22,6 +22,7 @@ def _kernel(size=2, **settings):
     return adaptive_metropolis.build(SimpleNamespace(**usual | settings), size)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("decay", [0.6, 1.0])
 def test_mean_and_covariance_follow_the_surveys_recursion(decay):
     rng, kernel = np.random.default_rng(1), _kernel(3, decay=decay)
@@ -42,6 +43,7 @@ def _scores(kernel, firefly):
     return np.abs(z_scores(draws.theta, PROBLEM)).max(), draws
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("firefly", [False, True])
 @pytest.mark.parametrize("adapts", ["throughout", "burn_in"])
 def test_moments_are_the_posteriors_and_the_shape_becomes_its_covariance(adapts, firefly):

@@ -52,6 +52,7 @@ def test_starts_are_draws_from_the_gaussian_of_the_curvature(tmp_path):
     assert np.abs(z.mean(axis=0)).max() < 6 / np.sqrt(300)
 
 
+@pytest.mark.thorough
 def test_the_gauge_is_a_fact_of_softmax_alone(tmp_path):
     (arm,) = compose_job(SOFTMAX).arms
     facts = prepare(arm, tmp_path).facts().plain()

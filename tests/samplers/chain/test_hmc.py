@@ -53,6 +53,7 @@ def test_a_density_that_is_not_a_number_is_an_error():
         sample(target, _kernel(0.3, 3), NoBrightness(), [0.0, 0.0], 10, 1, burn_in=5)
 
 
+@pytest.mark.thorough
 def test_so_is_one_that_is_not_a_number_on_the_way():
     target = Broken(quadratic(np.eye(2), np.zeros(2), 0.0))
     with pytest.raises(DensityError, match="not a number on a trajectory"):

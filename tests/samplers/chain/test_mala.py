@@ -25,6 +25,7 @@ def _log_posterior(theta):
     return log_p[np.arange(len(x)), labels].sum() - theta @ theta / 4.5, gradient - theta / 2.25
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("uniform", [0.0, 0.999999])
 @pytest.mark.parametrize("step", [0.2, 0.9])
 def test_one_step_follows_the_formula(uniform, step):

@@ -67,6 +67,7 @@ def _matrices(metric, size):
     return (np.array(matrix).T for matrix in zip(*(_products(metric, u) for u in np.eye(size)), strict=True))
 
 
+@pytest.mark.thorough(but=1)
 def test_products_are_those_of_the_whole_matrices(base):
     whole = dense(base)
     reference = reference_of(base, own=True)
@@ -79,6 +80,7 @@ def test_products_are_those_of_the_whole_matrices(base):
         np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_identity_changes_nothing():
     for matrix in _matrices(IDENTITY, 4):
         np.testing.assert_array_equal(matrix, np.eye(4))
@@ -89,6 +91,7 @@ def _parts(kind, base, theta, away, pull, gradient, over):
     return log_base(base, theta, gradient), log_base_over(kind, base, theta, away, pull, over)
 
 
+@pytest.mark.thorough(but=("gaussian, 3", "gaussian, 1 classes-kind0"))
 @pytest.mark.parametrize("kind", [Own(), Foreign()])
 def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
     whole = dense(base)

@@ -13,6 +13,7 @@ from tests.samplers.chain.starts import starts
 CHAIN = ("sampler=independence", "bound=none", "sampler.freedom=null")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("metric", ["hessian", "ep"])
 def test_proposals_from_a_gaussian_come_to_the_posterior(tmp_path, metric):
     mean, covariance, _ = by_grid(tmp_path)
@@ -38,6 +39,7 @@ def test_proposals_from_ep_are_accepted_more_often_and_its_passes_count(tmp_path
     assert by_ep - shaped == 60 * 3 * 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("freedom", "wider"), [("null", 1.0), ("8", 8 / 6)])
 def test_starts_are_draws_of_eps_gaussian_or_of_a_t_about_it(tmp_path, freedom, wider):
     words = (*CHAIN, "protocol.init=ep", f"protocol.init_freedom={freedom}")
@@ -105,6 +107,7 @@ RUN = [
 ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("held", [False, True])
 def test_a_report_marks_chains_that_never_cross_though_they_should(tmp_path, monkeypatch, held):
     """The broken twin turns back at the border: R-hat and ESS are as before, and the share tells."""
@@ -135,6 +138,7 @@ def test_a_report_marks_chains_that_never_cross_though_they_should(tmp_path, mon
     assert ("do not trust its means and sds" in page) == held
 
 
+@pytest.mark.thorough
 def test_a_report_shows_no_table_of_shares_that_are_rare_by_design(tmp_path):
     """The usual 1e-4 is nothing to read of an arm that nothing is wrong with; table.csv has it."""
     assert main([*LOCAL, *RUN, "executor.workers=1", "name=x", f"results_dir={tmp_path}"]) == 0

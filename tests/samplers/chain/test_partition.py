@@ -1,6 +1,7 @@
 """The O(1) partition against a plain set."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from flyrun.samplers.chain.brightness.partition import (
 )
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 130), st.lists(st.integers(0, 129), max_size=60))
 def test_behaves_like_a_set(size, flips):
     partition, bright = all_dark(size), set()

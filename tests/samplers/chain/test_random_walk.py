@@ -20,6 +20,7 @@ def _log_posterior(theta):
     return -np.logaddexp(0.0, -PROBLEM.features.rows @ theta).sum() - 0.5 * theta @ theta
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("uniform", [0.0, 0.999999])
 def test_one_step_follows_the_formula(uniform):
     start, normals, step = np.array([0.3, -0.1]), [1.0, -2.0], 0.25

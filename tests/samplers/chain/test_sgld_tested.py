@@ -36,6 +36,7 @@ def _blind(rule, rng, target, theta, proposal, log_ratio):
     return 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rule", "holds"), [(Exact(), True), (Blind(), False)])
 def test_moments_are_the_posteriors_with_a_test_alone(rule, holds):
     config = SimpleNamespace(batch=5, target_accept=0.57, step=0.4)

@@ -36,6 +36,7 @@ def _run(target, kernel, n, first=0, theta=None, rng=None):
     return draws, theta, rng
 
 
+@pytest.mark.thorough
 def test_a_test_that_is_never_sure_gives_the_bits_of_metropolis_hastings():
     regular, _, _ = _run(full_target(PROBLEM), _kernel(), 500)
     draws, _, _ = _run(_target(), _kernel(austerity(N, BATCH, 0.0)), 500)

@@ -43,6 +43,7 @@ def _remainders(problem, made, order, theta):
     return values, whole
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TOYS)
 def test_the_sum_of_the_polynomials_is_the_surrogate(name):
     problem, rng = TOYS[name](), np.random.default_rng(1)
@@ -66,6 +67,7 @@ def test_the_sum_of_the_polynomials_is_the_surrogate(name):
         np.testing.assert_allclose(out, slopes, atol=1e-5)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", TOYS)
 def test_remainders_stay_within_their_bounds_and_nearly_reach_them(name):
     problem, rng = TOYS[name](), np.random.default_rng(2)

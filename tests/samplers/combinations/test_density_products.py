@@ -66,6 +66,7 @@ def test_wide_kernels_smear_two_modes(two_modes):
     assert ks(combined(REJECTION, draws, accepted=0.9), cdf) > 0.06
 
 
+@pytest.mark.thorough
 def test_the_chain_on_choices_stays_in_a_mode_of_many_shards():
     rng = np.random.default_rng(0)
     draws = np.where(rng.random((8, T, 1)) < 0.5, -2.0, 2.0) + 0.3 * rng.standard_normal((8, T, 1))
@@ -80,6 +81,7 @@ def skewed():
     return draws, stats.gamma(9.0, scale=0.25)
 
 
+@pytest.mark.thorough
 def test_kernels_mend_the_product_of_gaussians_of_a_skewed_law(skewed):
     draws, right = skewed
     off = {
@@ -102,6 +104,7 @@ def test_blocks_without_their_volume_are_wrong(skewed, monkeypatch):
     assert abs(combined(TREES, draws).mean() - right.mean()) / right.std() > 0.3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", [nonparametric, semiparametric, *IN_PAIRS])
 def test_gaussian_shards_of_two_coordinates(rule):
     rng = np.random.default_rng(5)

@@ -100,6 +100,7 @@ def theta(cell):
     return values
 
 
+@pytest.mark.thorough
 def test_one_shard_is_the_plain_chain(results):
     plain = ran(results, "plain", "sampler=hmc", "sampler.metric=hessian")
     made = ran(results, "one", "sampler=consensus", "sampler.shards=1")
@@ -111,6 +112,7 @@ def test_one_shard_is_the_plain_chain(results):
         assert c.info["facts"]["exact"]
 
 
+@pytest.mark.thorough
 def test_what_it_costs_is_what_its_shards_cost(results):
     *parts, _, made = ran(results, "three", "sampler=consensus", "sampler.shards=3", "protocol.seeds=2")
     shards = [one for one in parts if one.seed == made.seed]
@@ -169,6 +171,7 @@ def test_what_makes_no_shards_is_refused(results, words, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("words", "family"), [(TOY, "gaussian"), (STUDENT, "laplace")])
 def test_a_prior_without_powers_has_its_density_raised(tmp_path, monkeypatch, words, family):
     part = shard_of(
@@ -191,6 +194,7 @@ def test_a_prior_without_powers_has_its_density_raised(tmp_path, monkeypatch, wo
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_chains_go_where_a_density_is_raised_and_bounds_say_what_to_choose(tmp_path, monkeypatch):
     part = shard_of(
         arm_of(

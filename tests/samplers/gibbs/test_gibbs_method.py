@@ -92,6 +92,7 @@ def test_facts(tmp_path):
     assert facts["gibbs"]["largest_degree"] == 15
 
 
+@pytest.mark.thorough
 def test_graphs_from_files(tmp_path):
     edges = tmp_path / "edges.csv"
     edges.write_text("0,1,0.5\n1,2,-0.25\n0,5,1\n")
@@ -112,6 +113,7 @@ def test_graphs_from_files(tmp_path):
             _program(SAMPLERS[sampler], tmp_path, model, dataset)
 
 
+@pytest.mark.thorough
 def test_generated_graphs(tmp_path):
     dataset = RandomFactors(n_variables=10, degree=6, n_values=3)
     program = _program(SAMPLERS["double_min"], tmp_path, FactorGraph(), dataset)

@@ -38,12 +38,14 @@ def _score(method):
     return np.abs((batches.mean(axis=0) - _exact(method)) / error).max()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("swap", ["true", "false"])
 def test_moments(tmp_path, swap):
     """Six scores of a t with 39 degrees: above 4.5 once in 3,000 runs."""
     assert _score(_method(tmp_path, f"sampler.swap={swap}")) < 4.5
 
 
+@pytest.mark.thorough
 def test_a_swap_that_is_always_accepted_is_caught(tmp_path, monkeypatch):
     method = _method(tmp_path, "sampler.swap=true")
     ridge, sweep = method.ridge, mixture_gibbs.MixtureGibbs._sweep

@@ -43,6 +43,7 @@ def _drawn_by(estimator, graph, n=200_000, seed=11):
     return out, energy, meter[0] / n
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("graph", [GRID, TABLES], ids=["grid", "tables"])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_mean_of_the_exponential_is_exp_energy(graph, share):

@@ -14,6 +14,7 @@ from flyrun.samplers.method import prepare
 WORDS = ["dataset=toy_2d", "model=logistic", "prior=gaussian", "protocol.init=zero", "sampler=polya_gamma"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("z", [0.0, 0.5, -2.0, 6.0, 60.0, 400.0])
 def test_variables_have_the_laplace_transform(z):
     """E e^(−sω) = cosh(z/2)/cosh(√(z²/4 + s/2)), for several s within four standard errors."""
@@ -34,6 +35,7 @@ class Means(PolyaGamma):
         return np.tanh(eta / 2) / (2 * eta)
 
 
+@pytest.mark.thorough
 def test_exact_draws_stay_exact_and_with_means_they_do_not(tmp_path, monkeypatch):
     x = np.array([0.5, 1.0, 2.0, 3.0])
     rows = Dataset(
@@ -71,6 +73,7 @@ def test_cuts_do_not_matter_and_a_sweep_costs_all_rows(tmp_path):
     assert method.facts(state).setup_queries == 0
 
 
+@pytest.mark.thorough
 def test_hogwild_blocks_are_drawn_given_the_last_sweep(tmp_path):
     """With ω fixed a sweep is one of Gaussian Hogwild Gibbs, whose covariance theory knows."""
     n = ["dataset.n_data=30"]

@@ -65,6 +65,7 @@ def test_min_gibbs_draws_a_batch_for_each_other_value():
         assert draws.actual.mean() == pytest.approx(looks, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_local_minibatch_looks_at_its_batch():
     for graph, cost in ((GRID, 1), (TRIPLES, D)):
         draws, _ = _run(graph, local_minibatch(graph, 5))
@@ -97,6 +98,7 @@ def test_poisson_gibbs_draws_its_batch_and_the_energy():
     assert draws.actual.mean() < most
 
 
+@pytest.mark.thorough(but="potts")
 @pytest.mark.parametrize("graph", [GRID, SPINS, TRIPLES], ids=["potts", "ising", "triples"])
 @pytest.mark.parametrize(
     "make",
@@ -112,6 +114,7 @@ def test_kept_energy_is_the_sum_of_all_factors(graph, make):
     assert kernel.memory.energy[0] == pytest.approx(_total_energy(graph, x), abs=1e-9)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("graph", [GRID, SPINS], ids=["potts", "ising"])
 def test_superposed_samplers_keep_the_energy_too(graph):
     for kernel in (min_gibbs(graph, 40.0), double_min(graph, 5.0, 40.0)):
@@ -119,6 +122,7 @@ def test_superposed_samplers_keep_the_energy_too(graph):
         assert kernel.memory.energy[0] == pytest.approx(_total_energy(graph, x), abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [2.0, 6.0])
 def test_free_and_constant_variables(batch):
     kernels = (

@@ -150,6 +150,7 @@ def test_real_workers_may_post_conjugate_batches_in_any_order(tmp_path, monkeypa
     assert abs(twice[1] / method.model.exact[1] - 1) > 0.01
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 4])
 def test_real_workers_that_post_in_turn_are_the_simulated_ones(tmp_path, monkeypatch, workers):
     monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(lambda out: out[0]))
@@ -204,6 +205,7 @@ def elbo(model, at):
     return -0.5 * squares.sum() + 0.5 * np.log(variance).sum()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("baseline", ["none", "rao_blackwell", "leave_one_out"])
 def test_black_box_slopes_are_unbiased(tmp_path, monkeypatch, baseline):
     words = ("sampler=local_bbvi", "sampler.draws=50", f"sampler.baseline={baseline}", "dataset.n_data=3")
@@ -231,6 +233,7 @@ def test_rao_blackwell_takes_the_rows_noise_from_local_slopes(tmp_path):
     assert spread["rao_blackwell"] < spread["none"] / 20  # about N = 40 times less
 
 
+@pytest.mark.thorough
 def test_hierarchical_ep_has_the_width_that_mean_field_lacks(tmp_path, monkeypatch):
     method = method_of(tmp_path, *MEANS, "sampler=hierarchical_ep", "sampler.shards=4", "sampler.draws=400")
     state, told = method.advance(method.init(0), 12)
@@ -248,6 +251,7 @@ def test_hierarchical_ep_has_the_width_that_mean_field_lacks(tmp_path, monkeypat
     assert method.estimates(after(method, 12))["sd_ratio"] < 0.8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["svi", "memoized_vi", "streaming_vi", "local_bbvi", "hierarchical_ep"])
 def test_a_cut_changes_nothing(tmp_path, name):
     batch = ["sampler.batch=9"] if name in ("svi", "memoized_vi", "streaming_vi") else []

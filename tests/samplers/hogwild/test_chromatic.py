@@ -67,6 +67,7 @@ def test_a_sweep_leaves_pi_invariant(monkeypatch):
     assert np.abs(found[0].sum(axis=1) - 1).max() < 1e-14
 
 
+@pytest.mark.thorough
 def test_all_at_once_does_not(monkeypatch):
     matrix = class_matrix(small(), np.arange(6), True, monkeypatch)
     assert np.abs(pi() @ matrix - pi()).sum() > 0.04
@@ -86,6 +87,7 @@ def test_no_class_holds_neighbours():
     assert [len(one) for one in classes(graph(20, 20), 400)] == [200, 200]
 
 
+@pytest.mark.thorough
 def test_any_number_of_threads_draws_the_same_bits():
     words = (*LATTICE, "dataset.rows=7", "dataset.columns=9")
     one = steps(method(*words), 60)
@@ -96,6 +98,7 @@ def test_any_number_of_threads_draws_the_same_bits():
     assert not np.array_equal(one[1]["theta"], steps(method(*words), 60, seed=1)[1]["theta"])
 
 
+@pytest.mark.thorough
 def test_pair_correlation_is_right_and_synchronously_zero():
     words = (*LATTICE, "dataset.rows=10", "dataset.columns=10")
     right = planar.pair_correlation(10, 10, 0.3)

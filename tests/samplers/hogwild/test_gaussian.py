@@ -105,6 +105,7 @@ def test_like_coloured_covariances_are_exact_and_unlike_ones_lost():
     assert made.exact[~like].max() > 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sweeps", [1, 4])
 def test_draws_have_the_covariance_that_theory_says(sweeps):
     made = method(*GAUSSIAN, f"sampler.sweeps={sweeps}", "dataset.coupling=0.5", "protocol.burn_in=100")
@@ -116,6 +117,7 @@ def test_draws_have_the_covariance_that_theory_says(sweeps):
     assert facts["covariance_off"] == pytest.approx(theory.off(expected, made.exact), rel=0.15)
 
 
+@pytest.mark.thorough
 def test_late_messages_leave_the_mean_exact_and_one_processor_the_covariance():
     late = method(*GAUSSIAN, LATE, "sampler.late=0.9", "dataset.coupling=0.5")
     state, records = steps(late, 40_000)

@@ -18,6 +18,7 @@ def off(*words):
     return (means.mean() - RIGHT) / (means.std() / 19**0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schedule", ["bsp", "asynchronous"])
 def test_one_processor_is_right_and_ten_are_not(schedule):
     words = f"sampler.schedule={schedule}"

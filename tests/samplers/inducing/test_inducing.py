@@ -70,6 +70,7 @@ def off(method, state):
 # ---- one epoch at 1/t is Bayes' rule (particles.md §10 (a) and (d))
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("batch", [10, 7, 60])
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_after_an_epoch_the_weights_are_evidences_and_predictions_are_dtcs(tmp_path, batch, epochs):
@@ -167,6 +168,7 @@ def test_weights_by_the_bound_are_evidences_less_what_is_unexplained(tmp_path):
 # ---- SVI
 
 
+@pytest.mark.thorough
 def test_svi_converges_to_dtcs_posterior_at_the_rate_of_the_closed_form(tmp_path):
     """Squared error of the mean in posterior variances: (N/b)·Σw² = N/(bT) a coordinate at γ = 1/t, where the
     residuals have the model's variance; here they are somewhat larger.
@@ -262,6 +264,7 @@ def test_particles_are_mixed_by_their_weights_and_without(tmp_path):
 # ---- what the runner relies on
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("batches", ["epochs", "replacement"])
 def test_cuts_do_not_matter(tmp_path, name, batches):

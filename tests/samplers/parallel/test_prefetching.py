@@ -80,6 +80,7 @@ def test_every_scheme_gives_the_serial_chain_bit_for_bit(folder, alone_by, schem
         np.testing.assert_array_equal(told["span"], told["queries"])
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_threads_and_any_latency_give_it_too(folder, alone_by, scheme):
     for more in ({"team": "threads"}, {"latency": 0.3}):
@@ -125,6 +126,7 @@ class AnyOrder(Real):
         return [(number, self._numbers.pop(number))]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_results_may_come_in_any_order(folder, alone_by, scheme):
     method = method_of(folder, scheme, 16)
@@ -191,6 +193,7 @@ class ByEstimate(tree.Tree):
         return bool(node.log_u < ratio)
 
 
+@pytest.mark.thorough
 def test_the_posterior_is_agreed_with_and_not_by_accepting_by_the_estimate(gaussian, monkeypatch):
     away, ratio = gaussian("foretold", 8)
     assert away < 4  # its own standard errors
@@ -209,6 +212,7 @@ class BothTests(tree.Tree):
         return whole and bool(node.log_u < tree.log_ratio(node))
 
 
+@pytest.mark.thorough
 def test_what_a_poor_quadratic_rejects_first_leaves_the_posterior(gaussian, monkeypatch):
     """Its curvature is half as large again as the right one: so the second test has work to do."""
     likelihood = Quadratic.log_likelihood
@@ -221,6 +225,7 @@ def test_what_a_poor_quadratic_rejects_first_leaves_the_posterior(gaussian, monk
     assert ratio < 0.8
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_cuts_and_checkpoints_do_not_matter(folder, scheme, tmp_path):
     method = method_of(folder, scheme, 16, latency=0.1)
@@ -314,6 +319,7 @@ def test_expected_steps_are_the_closed_forms():
     assert np.isnan(expected_steps("predictive", 16, 0.3, 0.0))
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scheme", ["naive", "rejections", "static", "foretold", "delayed"])
 def test_steps_a_round_are_as_expected(folder, scheme):
     words = [*TOY, "protocol.iterations=3000", "protocol.burn_in=500"]

@@ -59,6 +59,7 @@ def squares(draws, mean):
     return np.einsum("tp,tq->tpq", away, away)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("r", [0.3, 1.0])
 def test_unlike_gaussian_shards_have_the_law_in_closed_form(tmp_path, r):
     method = method_of(tmp_path, "sampler.shards=3", f"sampler.bandwidth={r}")
@@ -68,6 +69,7 @@ def test_unlike_gaussian_shards_have_the_law_in_closed_form(tmp_path, r):
     assert np.abs(z_of(squares(draws, mean), covariance)).max() < 4
 
 
+@pytest.mark.thorough
 def test_a_kernel_that_only_the_hub_has_is_seen(tmp_path, monkeypatch):
     method = method_of(tmp_path, "sampler.shards=3", "sampler.bandwidth=1")
     workers = method.workers(2)
@@ -78,6 +80,7 @@ def test_a_kernel_that_only_the_hub_has_is_seen(tmp_path, monkeypatch):
     assert np.abs(z_of(squares(draws, mean), covariance)).max() > 8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("r", [0.3, 1.0])
 def test_of_equal_shards_variance_and_pace_are_known(tmp_path, monkeypatch, r):
     everyone = lambda n, config, shards, seed=0: [np.arange(n)] * shards  # noqa: E731

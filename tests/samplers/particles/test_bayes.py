@@ -30,6 +30,7 @@ def _error(method, steps):
     return np.abs(found - found.mean()).max()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", MODELS)
 def test_one_epoch_is_bayes_rule(tmp_path, model):
     method = prepare(arm_of(MODELS[model], tuple(FIXED)), tmp_path)

@@ -26,6 +26,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_cuts_do_not_matter(setting):
     same_bits(descent(Normal(X), iterations=60, particles=80, batch=7, **SETTINGS[setting]), (1, 19, 2, 8))
@@ -70,6 +71,7 @@ def test_seeds_differ_and_settings_have_luck_of_their_own(tmp_path):
     assert len(set(first)) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("setting", ["strategy 1", "ours", "hybrid"])
 def test_it_comes_near_a_posterior_of_one_mode(setting):
     """Mean and sd after four epochs, in posterior sds; the prior's are 7 sds wide."""

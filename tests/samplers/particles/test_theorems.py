@@ -32,6 +32,7 @@ def _divergences(runs, steps, **options):
     return np.array(found), state, x.var()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("steps", "options", "squares"),
     [
@@ -81,6 +82,7 @@ def _stationary(monkeypatch=None):
     return _variances(70, schedule="constant", eta=GAMMA)[20:].mean() / SPREAD
 
 
+@pytest.mark.thorough
 def test_the_kernels_bias_accumulates_as_the_recursion_says():
     """Mean over 50 steps within 7 %: inflation 1.55 at h² = γC*."""
     wanted = _recursion(70, 1.0, SQUARE, np.full(70, GAMMA), SPREAD)[20:].mean() / SPREAD
@@ -88,6 +90,7 @@ def test_the_kernels_bias_accumulates_as_the_recursion_says():
     assert _stationary() == pytest.approx(wanted, rel=0.07)
 
 
+@pytest.mark.thorough
 def test_with_steps_that_shrink_and_a_bandwidth_that_does_not():
     """γ = 1/t, h² = 0.01 C*: the inflation grows without end, 3.4 at t = 1,000; here four runs to t = 80."""
     gammas = 1.0 / np.arange(1, 1001)
@@ -171,6 +174,7 @@ def _after_one_step(m, seed, **options):
     return method, method.advance(method.init(seed), 1)[0]
 
 
+@pytest.mark.thorough
 def test_the_integral_after_a_step_is_off_by_one_over_the_root_of_m():
     """Theorem 3: the root mean square error of E cos θ falls fourfold with sixteen times the particles."""
     mean, variance = 0.5 * X.sum() / 3, 1 / 3
@@ -184,6 +188,7 @@ def test_the_integral_after_a_step_is_off_by_one_over_the_root_of_m():
     assert error[50] / error[800] == pytest.approx(4.0, rel=0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bandwidth", "holds"), [("theorem", True), ("fixed", False)])
 def test_the_kernel_density_after_a_step_is_off_by_the_rate_of_densities(bandwidth, holds):
     """Theorem 4, β = 2, d = 1: ∫|q̃ − q| falls as m^(−2/5), 3.03 times for sixteen times the particles.

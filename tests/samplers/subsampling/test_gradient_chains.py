@@ -149,6 +149,7 @@ def test_the_stationary_variance_is_the_laws_and_a_broken_twins_is_not(case, gau
         assert abs(_law(broken(method.arm, method.problem), state) / wanted - 1) > 0.1
 
 
+@pytest.mark.thorough
 def test_scores_of_a_batch_say_its_noise(gaussian):
     """On average over steps the scatter that SGFS and SGHMC learn is the data's: 1, by N²/b the noise."""
     for name, key, wanted in (("sgfs", "fisher", 1.0), ("sghmc", "noise", NOISE)):
@@ -160,6 +161,7 @@ def test_scores_of_a_batch_say_its_noise(gaussian):
         assert records["theta"][100:].mean() == pytest.approx(0.3 * N / (N + 1), abs=0.02)
 
 
+@pytest.mark.thorough
 def test_a_thermostat_learns_the_noise_of_batches_and_a_frozen_one_is_too_hot(tmp_path):
     words = ("sampler=sgnht", "sampler.metric=hessian", "sampler.step=0.05", "sampler.batch=1")
     method = prepare(arm_of([*TOY, "protocol.init=map"], words), tmp_path)

@@ -71,6 +71,7 @@ class WithoutFactor(Sgld):
         return super().gradient(theta, index) / self.batches.factor
 
 
+@pytest.mark.thorough
 def test_mean_and_sd_are_the_closed_forms(gaussian):
     size = 0.4 / (N + 1)  # ελ = 0.4: some 10 steps to a draw, 4,000 draws; four of their errors below
     words = ["sampler.batch=20", "sampler.batches=replacement", f"sampler.step={size}", "sampler.decay=0"]
@@ -120,6 +121,7 @@ def test_bad_input_is_one_line(tmp_path):
         method.advance(method.init(0), 1_000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sgld", "sgld_cv"])
 def test_steps_in_the_posteriors_shape_have_the_expected_sds(tmp_path, name):
     words = [f"sampler={name}", "sampler.metric=hessian", "sampler.decay=0", "sampler.batches=replacement"]

@@ -50,6 +50,7 @@ def _run(process, n=SLICES, seed=3):
     return theta, queries
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("order", "local"), [(1, False), (1, True), (2, True), (2, False)])
 def test_moments_are_the_posteriors_and_looks_as_the_bounds_say(order, local):
     process = _process(order, local)
@@ -75,6 +76,7 @@ def test_a_slope_beyond_its_bound_is_an_error():
         _run(process._replace(bounds=0.1 * process.bounds), 5000)
 
 
+@pytest.mark.thorough(but=15)
 @pytest.mark.parametrize("a", [-2.0, -0.3, 0.0, 0.7, 3.0])
 @pytest.mark.parametrize("b", [-0.5, 0.0, 1.0, 2.5])
 @pytest.mark.parametrize("ring", [1e-9, 0.2, 4.0])

@@ -22,6 +22,7 @@ def run(tmp_path_factory):
     return folder / "results/runs/pmd_lda", done.stdout
 
 
+@pytest.mark.thorough
 def test_all_arms_stand_in_one_table(run):
     folder, printed = run
     rows = {row["arm"]: row for row in csv.DictReader((folder / "table.csv").open())}

@@ -139,6 +139,7 @@ def langevin_error(noise=1.0, tmp_path=None, pull=True):
     return np.abs(kept.mean(axis=0) - posterior.mean()) / sd, kept.std(axis=0) / sd
 
 
+@pytest.mark.thorough
 def test_langevin_draws_have_the_posteriors_moments():
     """Of one topic, closed form. 29,000 steps of 0.02 are about 290 independent draws."""
     off, ratio = langevin_error()
@@ -155,6 +156,7 @@ def test_that_check_finds_wrong_noise_and_lost_data(broken):
 # --- enumeration
 
 
+@pytest.mark.thorough
 def test_collapsed_gibbs_visits_assignments_as_often_as_they_are_likely():
     """64 assignments of 6 tokens; draws 6 sweeps apart, χ² at level 1e-3."""
     assert chi_squared(tiny(2, 1.0, 0.5)) > 1e-3
@@ -242,6 +244,7 @@ def test_digamma():
     np.testing.assert_allclose([lda_svi.digamma(one) for one in x], scipy_digamma(x), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_fixed_point_of_svi_is_scikit_learns():
     """A full-batch step from where their batch algorithm has converged stays; with another α it does not."""
     rng = np.random.default_rng(3)
@@ -327,6 +330,7 @@ def test_cuts_do_not_matter(tmp_path, name):
     np.testing.assert_array_equal(np.concatenate(parts), records["queries"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", METHODS)
 def test_seeds_differ_and_results_are_topics(tmp_path, name):
     method = method_of(tmp_path, name)
