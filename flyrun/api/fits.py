@@ -13,7 +13,7 @@ from flyrun.config.dataset import ROLES, listed
 from flyrun.data.table import frames
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, question, ratios, stored
+from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.groups import stored_effects
@@ -90,7 +90,7 @@ def _answer(request: Request) -> engine.Answer:
     files.refuse_unwritable(request.folder, ELSEWHERE)
     if many_files.wanted(request):
         return many_files.answer(request, None)
-    return engine.answer(question.asked(request), Clock().spent(request.budget))
+    return engine.answer(stored.asked(request), Clock().spent(request.budget))
 
 
 def load(folder: str | Path) -> "Fit":
@@ -156,7 +156,9 @@ class Fit:
         Raises DataError for rows that do not fit.
         """
         frame = frames.pandas(data)
-        return _warned(predict.predictions(self.folder, frame, kind, interval, draws, seed, new_groups))
+        return _warned(
+            predict.predictions(stored.fitted(self.folder), frame, kind, interval, draws, seed, new_groups)
+        )
 
     @property
     def groups(self) -> "pd.DataFrame":

@@ -8,7 +8,7 @@ import numpy as np
 
 from flyrun.data.table.layout import INTERCEPT, Layout
 from flyrun.diagnostics import ess
-from flyrun.fitting.scales import Scales
+from flyrun.fitting.column_scales import Scales
 
 RHAT, ESS = 1.01, 400
 INTERVAL = (0.03, 0.97)

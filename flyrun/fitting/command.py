@@ -43,10 +43,10 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
 
 def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """A fit a level of a column; exit code. ConfigError, once all else is written, where some have none."""
-    from flyrun.fitting import engine, level_fits, question, stored  # late, as below: see `fit`
-    from flyrun.fitting.scan import many_files
-    from flyrun.report import render
-    from flyrun.runner import progress
+    from flyrun.fitting import engine, level_fits, stored  # late: see `fit`
+    from flyrun.fitting.scan import many_files  # late: as above
+    from flyrun.report import render  # late: as above
+    from flyrun.runner import progress  # late: as above
 
     say = progress.display(screen.console, 0).say
     if many_files.wanted(request):
@@ -57,7 +57,7 @@ def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> 
     for level, own in levels.items():
         try:
             if (made := found.get(level)) is None:
-                made = engine.answer(question.asked(own), Clock().spent(request.budget))
+                made = engine.answer(stored.asked(own), Clock().spent(request.budget))
             elif isinstance(made, FlyrunError):
                 raise made
             folder = stored.write(made)
@@ -83,19 +83,19 @@ def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> 
 
 def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """One posterior; exit code."""
-    from flyrun.fitting import engine, priors, question, stored  # late: see `fit`
-    from flyrun.fitting.lines import MOST_SHOWN
-    from flyrun.fitting.scan import many_files
-    from flyrun.report import document
-    from flyrun.runner import progress
-    from flyrun.runner.store import POSTERIOR
+    from flyrun.fitting import engine, priors, stored  # late: see `fit`
+    from flyrun.fitting.lines import MOST_SHOWN  # late: as above
+    from flyrun.fitting.scan import many_files  # late: as above
+    from flyrun.report import document  # late: as above
+    from flyrun.runner import progress  # late: as above
+    from flyrun.runner.store import POSTERIOR  # late: as above
 
     say, phases = progress.display(screen.console, 0).say, dict[str, float]()
     if many_files.wanted(request):
         answer = many_files.answer(request, screen.console)
         before = answer.question.about
     else:
-        asked = question.asked(request)
+        asked = stored.asked(request)
         phases["read"] = clock.seconds()
         for line in (*asked.about, *priors.lines(asked.priors, MOST_SHOWN)):
             say(line)

@@ -11,7 +11,7 @@ import pandas as pd
 from flyrun.config.schema import did_you_mean, listing
 from flyrun.data.table.layout import Column
 from flyrun.errors import ConfigError
-from flyrun.fitting import predict
+from flyrun.fitting import predict, stored
 
 KINDS = ("mean", "chance")
 _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square
@@ -27,7 +27,7 @@ def differences(
     their number, or "chance" of success in one trial.  The table's index is named by what changes.
     Raises ConfigError for a column that explains nothing.
     """
-    one = predict.fitted(folder)
+    one = stored.fitted(folder)
     predict.refuse_kind(one, kind, KINDS)
     about = _column(one, column)
     if about.levels is None:
@@ -54,7 +54,7 @@ def derivatives(
 
     rows, kind and errors: as of `differences`.
     """
-    one = predict.fitted(folder)
+    one = stored.fitted(folder)
     predict.refuse_kind(one, kind, KINDS)
     about = _column(one, column)
     if about.levels is not None:

@@ -14,13 +14,13 @@ from flyrun.config.schema import listing
 from flyrun.diagnostics import ess
 from flyrun.errors import ConfigError, factoring
 from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, sound, weighted_draws
+from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.question import Question
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scales import contrasts, own_scales
 from flyrun.threads import one_blas_thread
 
 _SEED = 0

@@ -12,10 +12,10 @@ from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import bars, priors, question, stored
+from flyrun.fitting.column_scales import to_sampled
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scales import to_sampled
 from flyrun.fitting.scan import table_files
 
 if TYPE_CHECKING:

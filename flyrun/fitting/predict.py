@@ -16,12 +16,9 @@ from flyrun.data.table import new_rows
 from flyrun.data.table.encode import design
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError, DataError
-from flyrun.fitting import stored
-from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
-from flyrun.models.family import Family, family
+from flyrun.models.family import Family
 from flyrun.numerics.special import sigmoid
-from flyrun.runner.store import POSTERIOR
 
 KINDS = ("mean", "chance", "response")
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
@@ -84,15 +81,6 @@ class Fitted:
         return [one.bar.group for one in self.effects]
 
 
-def fitted(folder: Path) -> Fitted:
-    """The fit in a run's folder. Raises ConfigError where there is none."""
-    about = stored.about(folder)
-    layout, model = Layout.from_dict(about["layout"]), family(about["settings"]["model"])
-    even, _ = stored.draws(folder)
-    effects = stored_effects.read(folder / POSTERIOR, about["settings"])
-    return of_draws(layout, about["link"], model, about["settings"], even, effects)
-
-
 def of_draws(
     layout: Layout,
     link: str,
@@ -116,7 +104,7 @@ def of_draws(
 
 
 def predictions(
-    folder: Path,
+    one: Fitted,
     frame: pd.DataFrame,
     kind: str = "mean",
     interval: float = 0.9,
@@ -131,9 +119,9 @@ def predictions(
     "response", of new targets drawn with this seed.  draws: use so many of the fit's; by default all.
     new_groups: "refuse" levels of groups that the fit has not seen, "draw" an effect of each, or take "zero".
     Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Raises DataError for rows that do
-    not fit, and ConfigError for a folder that holds no fit.
+    not fit.
     """
-    one = fitted(folder).thinned(draws).with_new(new_groups, seed)
+    one = one.thinned(draws).with_new(new_groups, seed)
     rows = checked_rows(one, frame)
     return predicted(one, rows, kind, interval, seed)
 

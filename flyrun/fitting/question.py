@@ -10,7 +10,7 @@ from flyrun.config.schema import quoted
 from flyrun.data.dataset import Dataset
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import lines, priors, ratios, stored, table_posterior
+from flyrun.fitting import lines, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -49,26 +49,16 @@ class Question:
         return [*priors_of(self.request, self.layout).table, *priors.auxiliary(self.posterior, self.layout)]
 
 
-def asked(request: Request) -> Question:
-    """The question of a request for one table. Raises DataError or ConfigError in one line.
-
-    So it does where another fit's results are in the folder.
-    """
-    made = of(request)
-    if request.exp:
-        ratios.name_of(made.family.link, made.layout.target.name, made.layout.log_target)
-    refuse_to_replace(request, made.table, made.family)
-    return made
-
-
 def of(request: Request) -> Question:
-    """The same, whatever is in the folder."""
+    """The question of a request for one table. Raises DataError or ConfigError in one line."""
     dataset = flyrun.data.load(request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same
     table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
     one = family(model_of(request, dataset.task))
     posterior = table_posterior.posterior_of(dataset, one, priors_of(request, layout))
+    if request.exp:
+        ratios.name_of(one.link, layout.target.name, layout.log_target)
     if request.groups:
         posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
     return Question(
@@ -93,12 +83,6 @@ def settings(request: Request, table: Table, one: Family) -> dict[str, Any]:
     told: dict[str, Any] = {"dataset": table.settings() | {"sha256": table.sha256}, "model": one.name}
     told |= {"prior_scale": request.prior_scale, "prior": own}
     return told | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
-
-
-def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
-    """Raise ConfigError where a fit of other settings is in the folder, and is not to be replaced."""
-    if not request.fresh:
-        stored.refuse_to_replace(request.folder, settings(request, table, one))
 
 
 def look(request: Request) -> list[str]:

@@ -6,22 +6,24 @@ import contextlib
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 
 from flyrun import __version__, files, netcdf
+from flyrun.config.dataset import Table
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import predictive_checks, priors, ratios
+from flyrun.fitting import predict, predictive_checks, priors, question, ratios
+from flyrun.fitting.engine import Answer
 from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.stored_effects import read as read_effects
 from flyrun.fitting.groups.stored_effects import stored_as
-from flyrun.fitting.request import ELSEWHERE
+from flyrun.fitting.question import Question
+from flyrun.fitting.request import ELSEWHERE, Request
+from flyrun.models.family import Family, family
 from flyrun.runner import environment, store
-
-if TYPE_CHECKING:
-    from flyrun.fitting.engine import Answer
 
 FIT = "fit.json"  # what a fit found
 GROUPS = "groups.csv"  # groups' effects, all levels of all factors
@@ -65,40 +67,57 @@ def draws(folder: Path) -> tuple[Draws, Draws]:
     return even, weighted
 
 
-def refuse_to_replace(folder: Path, settings: dict[str, Any]) -> None:
-    """Raise ConfigError where a fit of other settings, or an experiment, is in the folder."""
+def fitted(folder: Path) -> predict.Fitted:
+    """The fit in a run's folder. Raises ConfigError where there is none."""
+    told = about(folder)
+    layout, model = Layout.from_dict(told["layout"]), family(told["settings"]["model"])
+    even, _ = draws(folder)
+    effects = read_effects(folder / store.POSTERIOR, told["settings"])
+    return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
+
+
+def asked(request: Request) -> Question:
+    """The question of a request for one table, whose answer may be written. Errors: as of both below."""
+    made = question.of(request)
+    refuse_to_replace(request, made.table, made.family)
+    return made
+
+
+def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
+    """Raise ConfigError where a fit of other settings, or an experiment, is in the folder of a request."""
+    folder, free = request.folder, f"--name {store.free_name(request.folder)} keeps both"
     if _arms(folder):
-        raise ConfigError(f"{folder}: holds an experiment; --name {store.free_name(folder)} keeps both")
+        raise ConfigError(f"{folder}: holds an experiment; {free}")
     before = _read(folder).get("settings")
-    if before and (changes := store.changes(before, settings)):
+    now = question.settings(request, table, one)
+    if before and not request.fresh and (changes := store.changes(before, now)):
         raise ConfigError(
-            f"{folder}: holds finished results with other settings ({changes}); "
-            f"--name {store.free_name(folder)} keeps both, --fresh replaces them"
+            f"{folder}: holds finished results with other settings ({changes}); {free}, --fresh replaces them"
         )
 
 
 def write(answer: Answer) -> Path:
     """Write an answer's posterior.nc, fit.json and run.json, of which the report is made; their folder."""
-    question = answer.question
-    request, layout, posterior = question.request, question.layout, question.posterior
-    folder, family = request.folder, question.family
+    of = answer.question
+    request, layout, posterior = of.request, of.layout, of.posterior
+    folder, own = request.folder, of.family
     rows = answer.rows
     if request.exp:
-        rows = ratios.beside(rows, answer.even["beta"], family.link, layout)
+        rows = ratios.beside(rows, answer.even["beta"], own.link, layout)
     fit = {
-        "settings": question.settings,
-        "file": str(question.table.path),
-        "lines": question.about,
+        "settings": of.settings,
+        "file": str(of.table.path),
+        "lines": of.about,
         "how": answer.how,
         "caveats": answer.caveats,
         "scan": answer.scan,
         "layout": asdict(layout),
-        "link": family.link,
+        "link": own.link,
         "chains": answer.chains,
         "agreed": not answer.doubt,
-        "standardize": question.table.standardize,
+        "standardize": of.table.standardize,
         "queries": posterior.queries,
-        "coefficients": priors.beside(rows, question.priors),
+        "coefficients": priors.beside(rows, of.priors),
         "predictive": _predictive(answer),
     }
     if isinstance(posterior, OfTable):
@@ -113,7 +132,7 @@ def write(answer: Answer) -> Path:
         "arms": [],
         "environment": environment.describe() | {"finished": store.now()},
     }
-    attrs = {"flyrun": __version__, "file": fit["file"], "target": layout.target.name, "model": family.name}
+    attrs = {"flyrun": __version__, "file": fit["file"], "target": layout.target.name, "model": own.name}
     with files.writing(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         further = {stored_as(place): one.stored() for place, one in enumerate(answer.groups)}
@@ -132,10 +151,10 @@ def write(answer: Answer) -> Path:
 
 def _predictive(answer: Answer) -> dict[str, Any]:
     """What a fit says of its own rows; nothing where these are not at hand, or belong to groups."""
-    question = answer.question
-    if question.dataset is None or answer.groups:
+    of = answer.question
+    if of.dataset is None or answer.groups:
         return {}
-    return predictive_checks.of(question.dataset, question.layout, question.family.name, answer.even)
+    return predictive_checks.of(of.dataset, of.layout, of.family.name, answer.even)
 
 
 def _write_draws(

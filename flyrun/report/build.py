@@ -17,17 +17,11 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.metrics import Row
 from flyrun.report.render import View
-from flyrun.report.section import Section, import_section, shown
+from flyrun.report.section import Section, sections, shown
 from flyrun.runner import store
 
 _NAMED = 4  # arms that a caveat names
-# What answers an experiment's question comes first, diagnostics last.
-_PARTS = (
-    "arms plausible arena density held_out quadrature prediction functionals scaling "
-    "marginal_error long_run hogwild prefetching accuracy shards weights convergence certificates "
-    "paper lengths ess whereabouts cost chains"
-)
-SECTIONS: tuple[Section, ...] = tuple(map(import_section, _PARTS.split()))
+SECTIONS = sections()
 
 
 @dataclass(frozen=True)

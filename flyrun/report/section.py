@@ -1,10 +1,14 @@
 """A part of a report: what it reads of cells, its metrics, tables, figures and words, in one file each."""
 
+import functools
 import importlib
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
+from flyrun.numerics.code_digest import PACKAGE
 from flyrun.report import metrics as columns
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
@@ -14,6 +18,10 @@ from flyrun.report.render import View
 #: plot(arms, styles, title) returns a matplotlib Figure, or None for nothing; its docstring's first paragraph
 #: is the figure's caption
 Plot = Callable[..., Any]
+
+
+#: the entry points of other packages' sections
+POINTS = "flyrun.sections"
 
 
 def no_row(*_: object) -> Row:
@@ -29,6 +37,8 @@ def _no_lines(*_: object) -> list:
 class Section:
     """One part. It is about the arms whose cells have what it `reads`, and is shown where there is one.
 
+    place: where it stands on the page. What answers an experiment's question comes first (10 to 150), then
+    what weights, chains and the paper's figures are (160 to 220), diagnostics last.
     summarise: of a cell's Draws, what to keep of it, by name, for JSON; {} where it lacks what is read.
     pool: the same of all finished cells of an arm together.  code: modules whose edit changes what these
     give, with the section's own.
@@ -44,6 +54,7 @@ class Section:
     """
 
     name: str
+    place: int = 155
     reads: tuple[str, ...] = ()
     summarise: Callable[[Draws], Row] | None = None
     pool: Callable[[list[Draws]], Row] | None = None
@@ -67,7 +78,7 @@ class Section:
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         """To another process goes where it stands: functions without a name could not."""
-        return import_section, (self.name,)
+        return _named, (self.name,)
 
     def about(self, arm: ArmResult) -> bool:
         """Whether an arm has what this part reads; a part that reads nothing is about all of them."""
@@ -109,9 +120,36 @@ class Section:
         return [table] if table is not None and len(table.header) > 1 else []  # as where rows are no arms'
 
 
-def import_section(name: str) -> Section:
-    """The part of flyrun/report/sections/<name>.py."""
-    return importlib.import_module(f"flyrun.report.sections.{name}").SECTION
+@functools.cache
+def sections() -> tuple[Section, ...]:
+    """The parts that reports are made of, in their order: one of each file of flyrun/report/sections, and
+    those of other packages, which name them as entry points `flyrun.sections`.
+
+    A package's that cannot be used, or has the name of another, is a part that says so on every page.
+    """
+    files = pkgutil.iter_modules([str(PACKAGE / "report/sections")])
+    parts = {one.name: importlib.import_module(f"flyrun.report.sections.{one.name}").SECTION for one in files}
+    for point in sorted(metadata.entry_points(group=POINTS), key=lambda point: point.name):
+        package = point.dist.name if point.dist else point.module
+        try:
+            part = point.load()
+            problem = "" if isinstance(part, Section) else "is no Section"
+            problem = problem or f"{part.name} is the name of another" * (part.name in parts)
+        except Exception as error:  # whatever another's package does while it is imported
+            problem = f"cannot be loaded ({type(error).__name__}: {error})"
+        if problem:
+            text = f"The section {point.name} {problem}; mend or remove the package {package}."
+            part = Section(f"{package}:{point.name}", caveats=functools.partial(_says, text))
+        parts[part.name] = part
+    return tuple(sorted(parts.values(), key=lambda part: part.place))
+
+
+def _says(text: str, run: Run) -> list[str]:
+    return [text]
+
+
+def _named(name: str) -> Section:
+    return next(part for part in sections() if part.name == name)
 
 
 def served(info: dict[str, Any], sections: tuple[Section, ...]) -> tuple[Section, ...]:

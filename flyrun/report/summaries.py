@@ -17,7 +17,7 @@ from typing import Any
 from flyrun import files, paths
 from flyrun.children import Pool, cores
 from flyrun.errors import StoreError
-from flyrun.numerics.code_digest import PACKAGE, digest
+from flyrun.numerics import code_digest
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
 from flyrun.report.section import Section, served
@@ -144,14 +144,20 @@ def _mark(section: Section, draws: str) -> str:
 
 
 def _code_digest(section: Section) -> str:
-    """Digest of the section's own file and of what it names besides."""
+    """Digest of the section's own file and of what it names besides; of another package's, of the package."""
     made = section.summarise or section.pool
-    return _of_modules((made.__module__, *section.code)) if made else ""
+    if made is None:
+        return ""
+    own = made.__module__.partition(".")[0] == code_digest.PACKAGE.name
+    return (_of_modules if own else code_digest.of_modules)((made.__module__, *section.code))
 
 
 @functools.cache
 def _of_modules(names: tuple[str, ...]) -> str:
-    return digest([PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names], PACKAGE)
+    return code_digest.digest(
+        [code_digest.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names],
+        code_digest.PACKAGE,
+    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

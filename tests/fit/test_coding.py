@@ -9,8 +9,8 @@ from flyrun.config.compose import compose_job
 from flyrun.config.dataset import Table
 from flyrun.data.table.layout import Layout
 from flyrun.fitting import engine, question
+from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.request import Request
-from flyrun.fitting.scales import Scales
 from flyrun.models import problem
 
 N = 80

@@ -7,8 +7,8 @@ from scipy.special import expit
 
 from flyrun.cli.verbs.fit import parse
 from flyrun.fitting import engine, question
+from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.rows_posterior import CoefficientPrior
-from flyrun.fitting.scales import Scales
 from flyrun.models.family import family
 
 

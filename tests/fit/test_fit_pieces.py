@@ -14,8 +14,8 @@ from flyrun.config.model import for_tables
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
 from flyrun.fitting import coefficients
+from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.request import run_name
-from flyrun.fitting.scales import Scales
 from flyrun.models.fits.noise_fit import noise_scale
 from flyrun.report.sections import coefficients as fit_report
 

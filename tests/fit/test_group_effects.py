@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from flyrun.api.fits import Fit, fit
 from flyrun.errors import DataError
-from flyrun.fitting import mode, predict
+from flyrun.fitting import mode, predict, stored
 from flyrun.fitting.groups import effects, hull, left_out, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from tests.fit.test_groups import NAMES, grouped
@@ -165,7 +165,7 @@ def test_predictions_are_the_sum_over_draws(fits: dict[str, Fit]) -> None:
 
 def of_rows(fit: Fit, rows: pd.DataFrame, new_groups: str) -> np.ndarray:
     """Expected targets, (draws, rows)."""
-    one = predict.fitted(fit.folder).with_new(new_groups, 0)
+    one = stored.fitted(fit.folder).with_new(new_groups, 0)
     (found,) = predict.means(one, predict.checked_rows(one, rows))
     return found[..., 0]
 

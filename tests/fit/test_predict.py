@@ -16,8 +16,9 @@ from scipy.special import expit, ndtr
 from flyrun.cli.main import main
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError, DataError
+from flyrun.fitting import predict
 from flyrun.fitting import stored as files_of_fits
-from flyrun.fitting.predict import overflow, predictions, summary
+from flyrun.fitting.predict import overflow, summary
 from flyrun.models.family import family, names
 from flyrun.paths import conf_dir
 
@@ -27,6 +28,11 @@ ROWS = pd.DataFrame(
     index=[3, 5, 8, 9],
 )
 TASKS = {name: family(name).target for name in names()}
+
+
+def predictions(folder, *given, **more):
+    """Of the fit in a folder."""
+    return predict.predictions(files_of_fits.fitted(folder), *given, **more)
 
 
 def stored(folder, model, beside=None, sd=1.0):

@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from flyrun.report.figures import caption
 from flyrun.report.metrics import Metric
 from flyrun.report.metrics import table as metrics_table
 from flyrun.report.render import markdown
-from flyrun.report.section import shown
+from flyrun.report.section import sections, shown
 from flyrun.runner import store
 from flyrun.runner.posterior import PosteriorFile
 from tests.report.test_report_page import _Page
@@ -293,6 +294,66 @@ def test_runs_of_other_problems_are_refused(tmp_path, capsys):
     assert said.count("\n") == 1
     assert main(["report", "a", "a", f"results_dir={tmp_path}"]) == 2
     assert "a is named twice" in capsys.readouterr().err
+
+
+PART = """
+from flyrun.report.metrics import Metric
+from flyrun.report.section import Section
+
+SECTION = Section(
+    "speed", place=15, title="Speed", reads=("steps",), summarise=lambda draws: {"steps": draws.shape[0]},
+    metrics=[Metric("kept_draws", "draws", of=lambda run, arm: int(arm.each("steps").sum()))],
+)
+"""
+
+
+def _package(tmp_path, monkeypatch, points, code=PART):
+    """A package with a section, as pip would leave it; what is known of sections is read anew."""
+    site = tmp_path / "site"
+    told = site / "flyrun_speed-1.0.dist-info"
+    told.mkdir(parents=True)
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: flyrun-speed\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text(f"[flyrun.sections]\n{points}\n")
+    (site / "flyrun_speed.py").write_text(code)
+    monkeypatch.syspath_prepend(site)
+    sections.cache_clear()
+    monkeypatch.setattr("flyrun.report.build.SECTIONS", sections())
+
+
+@pytest.fixture
+def as_installed():
+    """What is known of sections is of this environment, before and after."""
+    yield
+    sys.modules.pop("flyrun_speed", None)
+    sections.cache_clear()
+
+
+def test_another_packages_section_stands_at_its_place(tmp_path, monkeypatch, as_installed):
+    _package(tmp_path, monkeypatch, "speed = flyrun_speed:SECTION")
+    run = write_three_arms(tmp_path)
+    text = build(run).text
+    assert text.views[0].title == "Speed"
+    table = pd.read_csv(run / "table.csv")
+    assert table["kept_draws"].gt(0).all()
+    [own] = [one for one in sections() if one.name == "speed"]
+    assert pickle.loads(pickle.dumps(own)) is own  # as it goes to a worker
+
+
+@pytest.mark.parametrize(
+    ("points", "code", "reason"),
+    [
+        ("speed = flyrun_speed:SECTION", "import nothing_of_that_name", "speed cannot be loaded (ModuleNot"),
+        ("speed = flyrun_speed:SECTION", "SECTION = 3", "speed is no Section;"),
+        ("a = flyrun_speed:SECTION", PART.replace('"speed"', '"ess"'), "ess is the name of another;"),
+    ],
+)
+def test_a_section_that_cannot_be_used_is_a_caveat(tmp_path, monkeypatch, as_installed, points, code, reason):
+    _package(tmp_path, monkeypatch, points, code)
+    report = build(write_three_arms(tmp_path))
+    [caveat] = [text for text in report.warnings if "flyrun-speed" in text]
+    assert reason in caveat
+    assert caveat.endswith("mend or remove the package flyrun-speed.")
+    assert "ESS" in str(report.text.views)
 
 
 def _sentences(text):

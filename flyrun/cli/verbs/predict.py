@@ -11,9 +11,9 @@ from flyrun.runner.store import find_run
 def run(given: argparse.Namespace) -> int:
     """Write the predictions as CSV."""
     from flyrun import files  # late, as below: help and Tab need no pandas
-    from flyrun.fitting import piped, predict  # late
+    from flyrun.fitting import piped, predict, stored  # late
 
-    one = predict.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
+    one = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     one = one.with_new(given.new_groups, given.seed)
     if given.out is not None:
         files.refuse_unwritable(given.out.parent, "name another --out")

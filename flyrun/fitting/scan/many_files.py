@@ -13,7 +13,7 @@ from flyrun.config.executor import Dask
 from flyrun.config.schema import build, listing, schema
 from flyrun.data.table.order import refuse_unfitted
 from flyrun.errors import ConfigError, FlyrunError, factoring
-from flyrun.fitting import engine, identified, level_fits, lines, question, ratios
+from flyrun.fitting import engine, identified, level_fits, lines, ratios, stored
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Request, TypedTable, dashed
@@ -75,7 +75,7 @@ def answer(request: Request, console: Any) -> Answer:
         say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
         task, one = _model(request, table, pilot.y)
         table = replace(table, task=task, sha256=found.digest)
-        question.refuse_to_replace(request, table, one)
+        stored.refuse_to_replace(request, table, one)
         made = scan.run(pilot, scan.encoding(pilot, task, one), one)
     return _answered(request, found, table, made, _counts(found, made, mapper, len(pilot.y)))
 
@@ -96,7 +96,7 @@ def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[st
         for level in scans.open:
             where = level_fits.where(request, level)
             tables[level] = replace(table, where=where, task=task, sha256=found.digest)
-            question.refuse_to_replace(own[level], tables[level], one)
+            stored.refuse_to_replace(own[level], tables[level], one)
         made = scans.run(task, one)
     told = dict[str, Answer | FlyrunError]()
     for level, one_of_them in made.items():

@@ -1,1 +1,1 @@
-"""The parts that reports are made of, one a file; flyrun/report/build.py lists them."""
+"""The parts that reports are made of: a file here is one, by its `SECTION`."""

@@ -336,6 +336,7 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "accuracy", metrics=METRICS, title="How far answers are from the posterior", reads=("final_mean",),
+    "accuracy", place=150,
+    metrics=METRICS, title="How far answers are from the posterior", reads=("final_mean",),
     when=_wanted, summarise=summarise, row=_row, legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

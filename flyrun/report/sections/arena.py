@@ -237,7 +237,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "arena", metrics=METRICS,
+    "arena", place=40, metrics=METRICS,
     only="arena", inputs=store.digest,
     replaces=("paper", "ess", "chains", "cost"),
     pool=pool, row=_row, views=_views, lead=_lead, arm_caveats=_arm_caveats, caveats=_caveats,

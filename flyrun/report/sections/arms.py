@@ -92,5 +92,12 @@ _COLUMNS = (
 )
 METRICS = [Metric(name) for name in _COLUMNS.split()]
 SECTION = Section(
-    "arms", metrics=METRICS, planned=no_row, row=row, lead=_lead, arm_caveats=unfinished, caveats=_caveats
+    "arms",
+    place=10,
+    metrics=METRICS,
+    planned=no_row,
+    row=row,
+    lead=_lead,
+    arm_caveats=unfinished,
+    caveats=_caveats,
 )

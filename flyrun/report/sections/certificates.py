@@ -87,7 +87,8 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "certificates", metrics=METRICS, when=lambda run: any(map(_has, run.done)), arm_caveats=_arm_caveats,
+    "certificates", place=190,
+    metrics=METRICS, when=lambda run: any(map(_has, run.done)), arm_caveats=_arm_caveats,
     views=lambda rows: [table(
         "How far approximations are, by their own certificate", METRICS,
         [row for row in rows if known(row["certificate_variance"])],

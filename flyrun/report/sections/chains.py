@@ -170,6 +170,6 @@ def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str
 
 
 SECTION = Section(
-    "chains", reads=("autocorrelation",), summarise=summarise, code=("flyrun.diagnostics.coda",),
+    "chains", place=250, reads=("autocorrelation",), summarise=summarise, code=("flyrun.diagnostics.coda",),
     figures={"convergence": _convergence, "autocorrelation": _autocorrelations},
 )  # fmt: skip

@@ -63,7 +63,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "convergence", metrics=METRICS, reads=("moved_last_half",), summarise=summarise,
+    "convergence", place=180, metrics=METRICS, reads=("moved_last_half",), summarise=summarise,
     row=lambda run, arm: {"settled": settled(arm)}, arm_caveats=_arm_caveats,
     views=lambda rows: [table("Whether answers had settled (mean ± sd over seeds)", METRICS, rows)],
 )  # fmt: skip

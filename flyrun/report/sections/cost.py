@@ -120,7 +120,8 @@ def _ess_against_time(arms: list[ArmResult], styles: dict[str, Look], title: str
 
 
 SECTION = Section(
-    "cost", metrics=METRICS, reads=("growth_ess",), summarise=summarise, row=_speedup, planned=no_row,
+    "cost", place=240,
+    metrics=METRICS, reads=("growth_ess",), summarise=summarise, row=_speedup, planned=no_row,
     views=_views, figures={"ess_time": _ess_against_time}, legend=_legend,
     code=("flyrun.report.sections.ess", "flyrun.diagnostics.coda"),
 )  # fmt: skip

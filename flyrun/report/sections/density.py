@@ -258,7 +258,8 @@ def _panels(points: np.ndarray, truth: np.ndarray, shown: list[tuple[str, np.nda
 
 
 SECTION = Section(
-    "density", metrics=METRICS, title="Distance from the posterior (mean ± sd over seeds)", reads=("tv",),
+    "density", place=50,
+    metrics=METRICS, title="Distance from the posterior (mean ± sd over seeds)", reads=("tv",),
     summarise=summarise, pool=pool,
     legend=_legend, arm_caveats=_one_mode,
     replaces=("accuracy", "paper", "ess", "cost", "chains", "functionals"),

@@ -386,7 +386,8 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "ess", metrics=METRICS, reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row,
+    "ess", place=220,
+    metrics=METRICS, reads=("ess",), summarise=summarise, pool=pool, row=_row, planned=no_row,
     views=_views, legend=_legend, arm_caveats=_arm_caveats, caveats=_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.diagnostics.ess"),
 )  # fmt: skip

@@ -148,6 +148,7 @@ _FIGURES = {
 
 SECTION = Section(
     "functionals",
+    place=90,
     metrics=_metrics,
     reads=("functionals",),
     summarise=summarise,

@@ -309,7 +309,8 @@ def _parameters(arm: ArmResult) -> float:
 
 
 SECTION = Section(
-    "held_out", metrics=METRICS, reads=("pred_mean",), only="held_out", summarise=summarise, row=_row,
+    "held_out", place=60,
+    metrics=METRICS, reads=("pred_mean",), only="held_out", summarise=summarise, row=_row,
     views=_views, lead=_lead, legend=_legend,
     figures={"held_out": _figure, "dimension": _by_dimension}, by_sweep=("dimension",),
     code=("flyrun.accuracy.score", "flyrun.models.passes"),

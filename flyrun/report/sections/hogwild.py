@@ -132,5 +132,5 @@ def _views(rows: list[Row]) -> list[View]:
 
 
 SECTION = Section(
-    "hogwild", metrics=METRICS, reads=("team_rounds",), summarise=summarise, row=_row, views=_views
+    "hogwild", place=130, metrics=METRICS, reads=("team_rounds",), summarise=summarise, row=_row, views=_views
 )

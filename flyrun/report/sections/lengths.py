@@ -133,7 +133,8 @@ def _speedups(over: str, arm: ArmResult, base: ArmResult, length: int) -> np.nda
 
 
 SECTION = Section(
-    "lengths", reads=("cut_to",), only="reference_name", summarise=summarise, metrics=_metrics, row=_row,
+    "lengths", place=210,
+    reads=("cut_to",), only="reference_name", summarise=summarise, metrics=_metrics, row=_row,
     views=_views, figures={"lengths": _figure}, legend=lambda run: words.lines(_LEGEND),
     code=("flyrun.diagnostics.coda",),
     when=lambda run: any(len(_lengths(arm)) > 1 for arm in run.arms),

@@ -161,6 +161,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 SECTION = Section(
     "long_run",
+    place=120,
     metrics=METRICS,
     reads=("energy", "agreement"),
     summarise=summarise,

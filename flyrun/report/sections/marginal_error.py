@@ -300,6 +300,7 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION: Section = Section(
-    "marginal_error", metrics=METRICS, reads=("error", "curve_error"), summarise=summarise, row=_ratios,
+    "marginal_error", place=110,
+    metrics=METRICS, reads=("error", "curve_error"), summarise=summarise, row=_ratios,
     views=_views, figures=_FIGURES, lead=_lead, arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

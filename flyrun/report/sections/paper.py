@@ -88,6 +88,7 @@ paper: {{ source }}.
 
 SECTION = Section(
     "paper",
+    place=200,
     metrics=METRICS,
     reads=("ess",),
     row=_speedup,

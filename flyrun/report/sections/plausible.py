@@ -107,5 +107,9 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "plausible", reads=("infinite", "flat", "outside"), summarise=summarise, arm_caveats=_arm_caveats
+    "plausible",
+    place=20,
+    reads=("infinite", "flat", "outside"),
+    summarise=summarise,
+    arm_caveats=_arm_caveats,
 )

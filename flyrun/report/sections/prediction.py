@@ -212,7 +212,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "prediction", metrics=METRICS, title="Predictions at the end (mean ± sd over seeds)",
+    "prediction", place=80, metrics=METRICS, title="Predictions at the end (mean ± sd over seeds)",
     reads=("final_rmse",), summarise=summarise, row=_row, arm_caveats=_arm_caveats,
     replaces=("functionals",),
     figures={

@@ -180,6 +180,7 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION = Section(
-    "prefetching", metrics=METRICS, reads=("prefetch_steps",), summarise=summarise, row=_row, views=_views,
+    "prefetching", place=140,
+    metrics=METRICS, reads=("prefetch_steps",), summarise=summarise, row=_row, views=_views,
     arm_caveats=_arm_caveats, caveats=_caveats,
 )  # fmt: skip

@@ -148,7 +148,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "quadrature", metrics=METRICS, reads=("moment_mean", "total_queries"), only="quadrature",
+    "quadrature", place=70, metrics=METRICS, reads=("moment_mean", "total_queries"), only="quadrature",
     summarise=summarise, pool=pool, row=_row, views=_views, arm_caveats=_arm_caveats,
     replaces=("accuracy",), figures={"quadrature": _by_size}, by_sweep=("quadrature",),
     code=("flyrun.gold.by_coordinate",),

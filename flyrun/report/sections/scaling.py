@@ -389,7 +389,7 @@ def _caveats(run: Run) -> list[str]:
 
 
 SECTION: Section = Section(
-    "scaling", metrics=METRICS, reads=errors.SECTION.reads,
+    "scaling", place=100, metrics=METRICS, reads=errors.SECTION.reads,
     when=lambda run: bool(swept(SECTION.arms(run))), replaces=("marginal_error", "long_run"), row=_row,
     views=_views, lead=_lead, legend=_legend, figures={"costs": _costs, "regimes": _regimes},
     by_sweep=("costs", "regimes"),

@@ -53,6 +53,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 SECTION = Section(
     "shards",
+    place=160,
     metrics=METRICS,
     title="What workers do together",
     reads=("shards_span", "ess"),

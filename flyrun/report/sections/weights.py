@@ -117,6 +117,6 @@ def _worst(one: tuple[float, float]) -> float:
 
 
 SECTION = Section(
-    "weights", metrics=METRICS, title="Weighted draws (mean ± sd over seeds)",
+    "weights", place=170, metrics=METRICS, title="Weighted draws (mean ± sd over seeds)",
     reads=("weighted_effective", "total_queries"), summarise=summarise, arm_caveats=_arm_caveats,
 )  # fmt: skip

@@ -128,7 +128,7 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 
 
 SECTION = Section(
-    "whereabouts", metrics=_metrics, views=_views, reads=("occupied",),
+    "whereabouts", place=230, metrics=_metrics, views=_views, reads=("occupied",),
     summarise=summarise, arm_caveats=_arm_caveats,
     code=("flyrun.diagnostics.coda", "flyrun.report.sections.ess"),
 )  # fmt: skip
