@@ -24,6 +24,7 @@ def mine(tmp_path, monkeypatch):
     return ["mine.csv", "--target", "y", "--workers", "1"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("ess_asked", "code"), [(1.0, 0), (1e9, UNTRUSTED)])
 def test_exit_codes_say_whether_the_chains_agree(ess_asked, code, mine, monkeypatch, capsys):
     """What is written and not to be trusted was told from what is only in words."""
@@ -81,6 +82,7 @@ def hard(kind):
 MODELS = {"modes": "student_t"}
 
 
+@pytest.mark.thorough(but=("softmax-10", "gaussian-10"))
 @pytest.mark.parametrize("budget", [10, 30, 60, 300])
 @pytest.mark.parametrize(
     "kind", ["softmax", "student_t", "modes", "negative_binomial", "gamma", "poisson", "gaussian"]
@@ -99,6 +101,7 @@ def test_a_budget_holds_in_every_phase(kind, budget, slow, mine, capsys):
         assert "budget" in out.out
 
 
+@pytest.mark.thorough
 def test_a_check_that_the_budget_cut_short_is_told(slow, mine, capsys):
     """Draws that were not held against chains are not to be trusted; the remedy checks them."""
     hard("gamma")[0].to_csv("hard.csv", index=False)

@@ -70,6 +70,7 @@ def test_a_budget_that_is_too_short_for_chains_says_so(tmp_path, monkeypatch, ca
     assert json.loads(Path("results/runs/diabetes/fit.json").read_text())["agreed"]
 
 
+@pytest.mark.thorough
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: folder)
@@ -114,6 +115,7 @@ def test_classifications_as_their_references(name, chains, tmp_path, monkeypatch
     assert apart(table, stored(name), shift=0.5)[0] > 4.4
 
 
+@pytest.mark.thorough
 def test_a_fit_of_something_else_leaves_the_first_where_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
