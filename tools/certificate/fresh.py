@@ -22,8 +22,8 @@ import pandas as pd
 from flyrun.data.table import frames
 from flyrun.errors import FlyrunError
 from flyrun.fitting import engine, question
-from flyrun.fitting.request import Budget, Clock, Request
 from flyrun.fitting.column_scales import own_scales
+from flyrun.fitting.request import Budget, Clock, Request
 from flyrun.models.family import family, names
 from tools.certificate import tempered
 
