@@ -110,11 +110,15 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def home_of(name: str) -> list[str]:
-    """The modules that a name lies in, for digests of what it does; those of all where it is "*"."""
-    if name == "*":
+def homes_of(dotted: str) -> list[str]:
+    """The modules, for digests, in which a name of this module or one that has moved lies, written with its
+    module; those of all names where it is "*", and none of others.
+    """
+    module, _, name = dotted.rpartition(".")
+    if (module, name) == (__name__, "*"):
         return [*_HOMES]
-    return [_PLACES[new][0]] if (new := _RENAMED.get(name, name)) in _PLACES else []
+    new = _RENAMED.get(name, name) if module == __name__ else _OLD.get((module, name))
+    return [_PLACES[new][0]] if new in _PLACES else []
 
 
 def loaded(load: Callable[[], Any]) -> Any:

@@ -244,8 +244,8 @@ def test_code_that_is_loaded_late_is_held_to_the_same(copy, tmp_path):
         assert text in done.stderr
 
 
-def test_a_module_that_is_imported_whole_stands_for_all_of_it(tmp_path, monkeypatch):
-    """Digests follow a name to where it lies; of a whole module to all places."""
+def test_digests_follow_names_to_where_they_lie(tmp_path, monkeypatch):
+    """A module that is imported whole stands for all of it; names of the last version for today's."""
     monkeypatch.syspath_prepend(tmp_path)
     found = {}
     for name, source in {
@@ -253,6 +253,7 @@ def test_a_module_that_is_imported_whole_stands_for_all_of_it(tmp_path, monkeypa
         "whole": "import flyrun.extend as fx",
         "from_flyrun": "from flyrun import extend",
         "star": "from flyrun.extend import *",
+        "old": "from flyrun.samplers.update import adapt",
     }.items():
         (tmp_path / f"ext_{name}.py").write_text(source + "\n")
         asked = set()
@@ -261,4 +262,7 @@ def test_a_module_that_is_imported_whole_stands_for_all_of_it(tmp_path, monkeypa
         found[name] = asked
     assert "flyrun.samplers.chain.update" not in found["named"]
     assert {"flyrun.config.schema"} <= found["named"]
-    assert all(set(extend.home_of("*")) <= found[name] for name in ("whole", "from_flyrun", "star"))
+    assert "flyrun.samplers.chain.update" in found["old"]
+    assert all(
+        set(extend.homes_of("flyrun.extend.*")) <= found[name] for name in ("whole", "from_flyrun", "star")
+    )

@@ -57,8 +57,7 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
         seen.add(name)
         package = name.partition(".")[0]
         if name.startswith("flyrun.extend."):
-            extend = importlib.import_module("flyrun.extend")
-            waiting += [home for home in extend.home_of(name.rpartition(".")[2]) if home not in seen]
+            waiting += [home for home in _homes_of([name]) if home not in seen]
         elif package == "flyrun":
             if (file := _file(name)) is not None and file not in own:
                 own.add(file)
@@ -67,13 +66,19 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
             others[package] = list(_modules_of(package))
             for root, file in others[package]:
                 flyruns, packages = _source(file)[1]
-                waiting += flyruns + [other for other in packages if lies_in(other, root)]
+                waiting += flyruns + _homes_of(flyruns) + [one for one in packages if lies_in(one, root)]
         if not waiting:
             called = {pair for pair in left if pair[0] in seen or pair[0].partition(".")[0] in others}
             waiting, left = [body for _, body in called], left - called
     _known(paths.cache_dir("sources")).keep()
     parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
     return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]
+
+
+def _homes_of(names: Iterable[str]) -> list[str]:
+    """Where names lie that packages import of flyrun.extend, or as the last version had them."""
+    extend = importlib.import_module("flyrun.extend")
+    return [home for name in names for home in extend.homes_of(name)]
 
 
 @functools.cache
