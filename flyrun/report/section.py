@@ -131,10 +131,14 @@ def sections() -> tuple[Section, ...]:
     parts = {one.name: importlib.import_module(f"flyrun.report.sections.{one.name}").SECTION for one in files}
     for point in sorted(metadata.entry_points(group=POINTS), key=lambda point: point.name):
         package = point.dist.name if point.dist else point.module
+        from flyrun import extend  # late: only packages need it
+
         try:
-            part = point.load()
+            part = extend.loaded(point.load)
             problem = "" if isinstance(part, Section) else "is no Section"
             problem = problem or f"{part.name} is the name of another" * (part.name in parts)
+        except extend.ContractError as error:
+            problem = str(error)
         except Exception as error:  # whatever another's package does while it is imported
             problem = f"cannot be loaded ({type(error).__name__}: {error})"
         if problem:

@@ -297,8 +297,7 @@ def test_runs_of_other_problems_are_refused(tmp_path, capsys):
 
 
 PART = """
-from flyrun.report.metrics import Metric
-from flyrun.report.section import Section
+from flyrun.extend import Metric, Section
 
 SECTION = Section(
     "speed", place=15, title="Speed", reads=("steps",), summarise=lambda draws: {"steps": draws.shape[0]},
@@ -344,6 +343,11 @@ def test_another_packages_section_stands_at_its_place(tmp_path, monkeypatch, as_
     [
         ("speed = flyrun_speed:SECTION", "import nothing_of_that_name", "speed cannot be loaded (ModuleNot"),
         ("speed = flyrun_speed:SECTION", "SECTION = 3", "speed is no Section;"),
+        (
+            "speed = flyrun_speed:SECTION",
+            "from flyrun.extend import Sections",
+            "speed imports Sections from flyrun.extend, which contract 1.0 does not have; write `from",
+        ),
         ("a = flyrun_speed:SECTION", PART.replace('"speed"', '"ess"'), "ess is the name of another;"),
     ],
 )
