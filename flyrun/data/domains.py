@@ -39,8 +39,8 @@ class Domain:
     many: str = "such targets"
 
     def __str__(self) -> str:
-        """Its name, and what that means."""
-        return f"{self.name} ({self.words})"
+        """What its targets are, told apart from those of all other domains."""
+        return f"{self.name} of trials" if self.of_trials else self.words
 
     @property
     def nominal(self) -> bool:

@@ -37,6 +37,10 @@ def test_the_first_value_that_a_domain_has_not_is_named(task, values, at, why):
     assert refusal == (None if at is None else (at, why))
 
 
+def test_a_sentence_tells_domains_apart():
+    assert len({str(one) for one in domains.SHARED.values()}) == len(domains.SHARED)
+
+
 def test_a_task_that_no_model_has_is_refused():
     with pytest.raises(DataError, match=r"dataset\.task=ages: no model"):
         domains.of("ages")
