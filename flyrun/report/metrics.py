@@ -63,6 +63,11 @@ def mean(name: str) -> Value:
     return lambda run, arm: float(np.mean(arm.each(name)))
 
 
+def each(name: str) -> Value:
+    """What cells' summaries call so, by seed."""
+    return lambda run, arm: arm.each(name)
+
+
 def fact(name: str) -> Value:
     """Mean over seeds of a number that the method told."""
     return lambda run, arm: arm.fact_mean(name)
@@ -70,7 +75,7 @@ def fact(name: str) -> Value:
 
 def of_cells(name: str, head: str = "", means: str = "", said: str = "", **more: Any) -> Metric:
     """A metric that cells' summaries call so, or `said`, by seed."""
-    return Metric(name, head, lambda run, arm: arm.each(said or name), means, by_seed=True, **more)
+    return Metric(name, head, each(said or name), means, by_seed=True, **more)
 
 
 def mean_sd(values: np.ndarray) -> tuple[float, float]:
@@ -117,7 +122,16 @@ def k_hat(name: str, of: Value | None = None) -> Metric:
 
 
 EFFECTIVE = of_cells("effective", "effective", "effective number of weights")
+# What several sections have, each with words of its own for what it is measured against: `replace`.
+OFF, OFF_WORST = Metric("off", "off (sds)", by_seed=True), Metric("off_worst", "worst", by_seed=True)
+SD_RATIO = Metric("sd_ratio", "sd ratio", by_seed=True)
+SD_RATIO_LEAST, SD_RATIO_MOST = Metric("sd_ratio_least", "least"), Metric("sd_ratio_most", "most")
+EXPECTED_SD_RATIO = Metric("expected_sd_ratio", "by the step")
+TRUTH, TRUTH_ERROR = Metric("truth"), Metric("truth_error")
 TOTAL_QUERIES = Metric("total_queries", "queries", means="of a seed, with set-up", by_seed=True, alone=True)
+TOTAL_VISITS = Metric("total_visits", "visits", means="rows read", by_seed=True, alone=True)
+TOTAL_SECONDS = Metric("total_seconds", "seconds", by_seed=True)
+KERNELS = Metric("kernel_evaluations", by_seed=True, alone=True)
 ARM = Metric("arm", "arm", text=lambda row: str(row["arm"]))
 SEEDS = Metric("seeds", "seeds", text=seeds_text)
 _EXACT = {True: "yes", False: "no", "unknown": "unknown"}

@@ -33,17 +33,17 @@ Sections = tuple[Section, ...]
 
 def load(run_dir: Path, sections: Sections) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    info = store.read_run(run_dir)
+    info, stored = store.open_run(run_dir)
     info["scored"] = read_scored(run_dir)
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
-    for cell in store.open_cells(run_dir):
+    for cell in stored:
         by_arm[cell.arm].append(cell)
     sections = served(info, sections)
     paper, source, theirs = published(info)
     listed = [(entry, by_arm[entry["name"]], paper.get(entry["name"], {})) for entry in info["arms"]]
     one = partial(_arm, sections)
     missing = [cells for _, cells, _ in listed if not _is_pooled(cells, sections)]
-    size = sum(_size(cell) for cells in missing for cell in cells)
+    size = sum(cell.n_bytes for cells in missing for cell in cells)
     if size >= _WORTH_BYTES or len(missing) >= _WORTH_ARMS:
         # Arms side by side, and this process stays small.
         workers = min(cores(), len(missing))
@@ -129,13 +129,9 @@ def _is_pooled(cells: list[StoredCell], sections: Sections) -> bool:
     return all(stored.get(one.name, {}).get("mark") == _mark(one, draws) for one in sections if one.pool)
 
 
-def _size(cell: StoredCell) -> int:
-    return (cell.folder / store.POSTERIOR).stat().st_size if cell.state == "done" else 0
-
-
 def _draws_digest(cells: list[StoredCell]) -> str:
     """Digest of which draws these are."""
-    text = " ".join(f"{c.info.get('finished')} {c.info.get('timings')} {_size(c)}" for c in cells)
+    text = " ".join(f"{c.info.get('finished')} {c.info.get('timings')} {c.n_bytes}" for c in cells)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -76,6 +76,11 @@ class StoredCell:
     iterations_done: int = 0
     message: str = ""
 
+    @property
+    def n_bytes(self) -> int:
+        """Size of its draws' file; 0 unless done."""
+        return (self.folder / POSTERIOR).stat().st_size if self.state == "done" else 0
+
     def tree(self) -> xarray.DataTree:
         """The draws, opened lazily; close it after use. Raises StoreError when they cannot be read."""
         from flyrun import netcdf  # late: h5py
@@ -229,14 +234,16 @@ def swept(info: dict[str, Any], axis: str) -> dict[str, Any]:
     return {name: one["point"] for name, one in origins.items() if one.get("axis") == axis}
 
 
+def open_run(run_dir: Path) -> tuple[dict[str, Any], list[StoredCell]]:
+    """A run's run.json, and every cell that it wants, arms in order, then seeds; raises as `read_run`."""
+    info = read_run(run_dir)
+    wanted = ((arm, int(seed)) for arm in info["arms"] for seed in arm["seeds"])
+    return info, [open_cell(Path(run_dir), arm["name"], arm["key"], seed) for arm, seed in wanted]
+
+
 def open_cells(run_dir: Path) -> list[StoredCell]:
-    """Every cell that run.json wants, arms in order, then seeds; raises StoreError without a run.json."""
-    run_dir = Path(run_dir)
-    return [
-        open_cell(run_dir, arm["name"], arm["key"], int(seed))
-        for arm in read_run(run_dir)["arms"]
-        for seed in arm["seeds"]
-    ]
+    """The cells alone."""
+    return open_run(run_dir)[1]
 
 
 def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:

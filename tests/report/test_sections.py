@@ -8,6 +8,8 @@ import math
 import pickle
 import re
 import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -380,3 +382,18 @@ def test_columns_that_say_nothing_are_not_shown_and_the_others_are_explained():
     assert view.notes == (("of x", "what x is"),)
     assert "what x is" in markdown(view)
     assert metrics_table("t", metrics, [{**rows[0], "y": 2.0}]).header == ("arm", "of x", "of y", "seeds")
+
+
+def _declared_twice(texts):
+    """Columns that more than one of these files declares."""
+    names = (set(re.findall(r"(?:Metric|of_cells|word)\(\s*\"(\w+)\"", text)) for text in texts)
+    return {
+        name for name, times in Counter(name for of_file in names for name in of_file).items() if times > 1
+    }
+
+
+def test_how_far_and_at_what_cost_is_declared_once_for_all_sections():
+    files = Path(metrics_table.__code__.co_filename).parent.rglob("*.py")
+    shared = {"off", "off_worst", "sd_ratio", "truth", "truth_error", "total_queries", "total_seconds"}
+    assert not shared & _declared_twice(path.read_text("utf-8") for path in files)
+    assert _declared_twice(['Metric("off")', 'of_cells(\n    "off", "off")']) == {"off"}  # the control

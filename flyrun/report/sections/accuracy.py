@@ -1,6 +1,7 @@
 """How far an arm's answer is from the posterior, and what it cost: of any answers, and of biased draws."""
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -20,7 +21,23 @@ from flyrun.config.schema import listing
 from flyrun.report import words
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, word
+from flyrun.report.metrics import (
+    EXACT,
+    EXPECTED_SD_RATIO,
+    OFF,
+    OFF_WORST,
+    SD_RATIO,
+    SD_RATIO_LEAST,
+    SD_RATIO_MOST,
+    TOTAL_QUERIES,
+    TOTAL_SECONDS,
+    TOTAL_VISITS,
+    TRUTH,
+    TRUTH_ERROR,
+    Metric,
+    put,
+    word,
+)
 from flyrun.report.render import NOTHING, known, number, plus_minus, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import ess
@@ -244,24 +261,22 @@ METRICS = [
     word("answers", "answers"),
     EXACT,
     word("judged", "judged by", means="all draws of all seeds together, or each split of the data by itself"),
-    Metric(
-        "off", "off (sds)", by_seed=True, text=_off,
+    replace(
+        OFF, text=_off,
         means="error of the mean, in sds of the posterior, root mean square over coordinates",
     ),
     Metric("off_error"),
-    Metric("off_worst", "worst", by_seed=True, text=_worst, means="the same of the worst coordinate"),
+    replace(OFF_WORST, text=_worst, means="the same of the worst coordinate"),
     Metric("off_worst_error"),
     Metric("off_worst_of"),
-    Metric(
-        "sd_ratio", "sd ratio", by_seed=True, text=_ratio,
+    replace(
+        SD_RATIO, text=_ratio,
         means="sds over the posterior's, geometric mean over coordinates, least and most",
     ),
     Metric("sd_ratio_error"),
-    Metric("sd_ratio_least", "least"),
-    Metric("sd_ratio_most", "most"),
-    Metric(
-        "expected_sd_ratio", "by the step", means="as expected of a Gaussian posterior and such steps"
-    ),
+    SD_RATIO_LEAST,
+    SD_RATIO_MOST,
+    replace(EXPECTED_SD_RATIO, means="as expected of a Gaussian posterior and such steps"),
     Metric(
         "ks", "KS", text=_ks,
         means="Kolmogorov-Smirnov distance from the exact arm, largest coordinate, ± its error over seeds",
@@ -282,14 +297,14 @@ METRICS = [
     Metric("queries_per_draw_with_setup", "with set-up", means=f"set-up spread over {DRAWS:,} draws"),
     Metric("effective_draws"),
     TOTAL_QUERIES,
-    Metric("total_visits", "visits", by_seed=True, alone=True, means="rows read"),
-    Metric("total_seconds", "seconds", by_seed=True),
-    Metric(
-        "truth_error", "truth's error", digits=2,
+    TOTAL_VISITS,
+    TOTAL_SECONDS,
+    replace(
+        TRUTH_ERROR, head="truth's error", digits=2,
         means="Monte Carlo error of the truth's own mean, below which nothing is seen",
     ),
     Metric("truth_error_worst", "its worst", digits=2),
-    Metric("truth"),
+    TRUTH,
 ]  # fmt: skip
 
 _LEGEND = """

@@ -14,7 +14,19 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import axes, band, bands, common, grid, legend_below, round_numbers
-from flyrun.report.metrics import EFFECTIVE, EXACT, Metric, Value, of_cells, word
+from flyrun.report.metrics import (
+    EFFECTIVE,
+    EXACT,
+    KERNELS,
+    TOTAL_QUERIES,
+    TOTAL_SECONDS,
+    TOTAL_VISITS,
+    Metric,
+    Value,
+    each,
+    of_cells,
+    word,
+)
 from flyrun.report.section import Plot, Row, Section
 
 _PRIOR = 1e-3  # the share of the prior that every density is given, so that its logarithm is finite
@@ -160,10 +172,13 @@ METRICS = [
     Metric("true_mode_mass", of=_truths(2)),
     Metric("true_entropy", of=_truths(3)),
     EFFECTIVE,
-    of_cells("total_visits", "visits", "rows read", alone=True),
-    of_cells("total_queries", "queries", "likelihoods evaluated: particles times rows", alone=True),
-    of_cells("kernel_evaluations", "kernels", "evaluations of the kernel between particles", alone=True),
-    of_cells("total_seconds", "seconds"),
+    replace(TOTAL_VISITS, of=each("total_visits")),
+    replace(TOTAL_QUERIES, of=each("total_queries"), means="likelihoods evaluated: particles times rows"),
+    replace(
+        KERNELS, head="kernels", of=each("kernel_evaluations"),
+        means="evaluations of the kernel between particles",
+    ),
+    replace(TOTAL_SECONDS, of=each("total_seconds")),
     replace(
         EXACT,
         means="whether the answer tends to the posterior as its draws or particles grow in number; that of a "

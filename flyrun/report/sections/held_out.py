@@ -22,7 +22,19 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, grid, legend_below
-from flyrun.report.metrics import EFFECTIVE, Metric, of_cells, per_cent, put, table
+from flyrun.report.metrics import (
+    EFFECTIVE,
+    EXPECTED_SD_RATIO,
+    OFF,
+    SD_RATIO,
+    TRUTH,
+    TRUTH_ERROR,
+    Metric,
+    of_cells,
+    per_cent,
+    put,
+    table,
+)
 from flyrun.report.render import View, known, number
 from flyrun.report.section import Row, Section
 
@@ -170,22 +182,19 @@ _ERRORS = [
 ]  # fmt: skip
 _DISTANCES = [
     *_powers("off", QUERIES, "queries"),
-    Metric(
-        "off", "all", by_seed=True,
+    replace(
+        OFF, head="all",
         means="distance of E θ from the truth's, in sds of the posterior, root mean square over coordinates",
     ),
     Metric("queries", "queries", means="likelihood queries in all, set-up included"),
-    Metric(
-        "sd_ratio", "sd ratio", by_seed=True,
-        means="sds over the posterior's, geometric mean over coordinates",
-    ),
+    replace(SD_RATIO, means="sds over the posterior's, geometric mean over coordinates"),
     EFFECTIVE,
-    Metric(
-        "expected_sd_ratio", "by the step",
+    replace(
+        EXPECTED_SD_RATIO,
         means="sd ratio as expected of a discretised diffusion with steps of that length",
     ),
 ]  # fmt: skip
-METRICS = [*_ERRORS, *_DISTANCES, Metric("truth"), Metric("truth_error")]
+METRICS = [*_ERRORS, *_DISTANCES, TRUTH, TRUTH_ERROR]
 
 
 def _views(rows: list[Row]) -> list[View]:

@@ -1,5 +1,6 @@
 """How well functions are predicted: errors at test rows against cost, and the band beside the exact one's."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
 from flyrun.report.figures import INK, band, common, grid, legend_below, round_numbers
-from flyrun.report.metrics import Metric, put
+from flyrun.report.metrics import EFFECTIVE, KERNELS, OFF, SD_RATIO, TRUTH, Metric, put
 from flyrun.report.section import Row, Section
 
 if TYPE_CHECKING:
@@ -91,23 +92,20 @@ METRICS = [
         means="of the particles' predictions averaged without their weights",
     ),
     Metric("equal_log_density", by_seed=True),
-    Metric("effective", "weights' effective number", by_seed=True),
-    Metric(
-        "off", "off the exact process (sds)", by_seed=True,
+    replace(EFFECTIVE, head="weights' effective number", of=None, means=""),
+    replace(
+        OFF, head="off the exact process (sds)",
         means="root mean square distance of predictions from the exact process', in its sds",
     ),
-    Metric(
-        "sd_ratio", "sd ratio", by_seed=True,
-        means="sds of predictions over the exact process', geometric mean",
-    ),
+    replace(SD_RATIO, means="sds of predictions over the exact process', geometric mean"),
     Metric("visits", "visits", means="rows read", by_seed=True, alone=True),
     Metric("queries", "queries", means="rows times sets of inducing inputs", by_seed=True, alone=True),
-    Metric(
-        "kernel_evaluations", "kernel values", by_seed=True, alone=True,
+    replace(
+        KERNELS, head="kernel values",
         means="in all; predictions at test rows are not charged",
     ),
     Metric("seconds", "seconds", by_seed=True),
-    Metric("truth"),
+    TRUTH,
 ]  # fmt: skip
 
 

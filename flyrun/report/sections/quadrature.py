@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,19 @@ from flyrun.report import by_size
 from flyrun.report.arms import ArmResult, Run
 from flyrun.report.colours import Look
 from flyrun.report.draws import Draws
-from flyrun.report.metrics import EXACT, TOTAL_QUERIES, Metric, put, table
+from flyrun.report.metrics import (
+    EXACT,
+    OFF,
+    OFF_WORST,
+    SD_RATIO,
+    SD_RATIO_LEAST,
+    SD_RATIO_MOST,
+    TOTAL_QUERIES,
+    TOTAL_SECONDS,
+    Metric,
+    put,
+    table,
+)
 from flyrun.report.render import NOTHING, View, known, number, spec
 from flyrun.report.section import Row, Section
 from flyrun.report.sections import accuracy
@@ -90,27 +103,24 @@ def _far(row: Row) -> str:
 
 _OF_SEVERAL = ("off_median", "off_worst", "sd_ratio_least", "sd_ratio_most")
 METRICS = [
-    Metric(
-        "off", "off (sds)", by_seed=True,
+    replace(
+        OFF,
         means="distance of the mean from the exact one, by quadrature, in sds of the posterior, root mean "
         "square over all coordinates",
     ),
     Metric("off_far", "beyond 1", text=_far, means="means of all seeds further off than that"),
     Metric("off_told"),
     Metric("off_median", "median", by_seed=True),
-    Metric("off_worst", "worst", by_seed=True),
-    Metric(
-        "sd_ratio", "sd ratio", by_seed=True,
-        means="sds over the exact ones, geometric mean over coordinates, least and most",
-    ),
-    Metric("sd_ratio_least", "least"),
-    Metric("sd_ratio_most", "most"),
+    OFF_WORST,
+    replace(SD_RATIO, means="sds over the exact ones, geometric mean over coordinates, least and most"),
+    SD_RATIO_LEAST,
+    SD_RATIO_MOST,
     Metric(
         "evidence_off", "log evidence off", by_seed=True,
         means="an arm's estimate of log p(data), or its bound, less the exact value",
     ),
     TOTAL_QUERIES,
-    Metric("total_seconds", "seconds", by_seed=True),
+    TOTAL_SECONDS,
     EXACT,
     Metric("exact_coordinates"),
     Metric("exact_evidence"),
