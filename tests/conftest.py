@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("thorough")
         if mark is None:
             continue
-        test = item.nodeid.partition("[")[0]
+        test, _, case = item.nodeid.partition("[")
         if _NEVER_THOROUGH.search(test):
             raise pytest.UsageError(
                 f"{test}: this kind is never thorough; remove the mark or rename the test"
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items):
         kept = mark.kwargs.get("but", ())
         kept = kept if isinstance(kept, tuple) else (kept,)
         number, numbers[test] = numbers[test], numbers[test] + 1
-        if any(number < one if isinstance(one, int) else one in item.name for one in kept):
+        if any(number < one if isinstance(one, int) else one in case for one in kept):
             item.own_markers.remove(mark)
 
 

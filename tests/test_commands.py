@@ -99,6 +99,7 @@ def test_there_are_commands_in_every_place():
     assert min(counts) > 20, counts
 
 
+@pytest.mark.thorough
 def test_zsh_takes_every_command_as_it_is():
     for place, line in commands(*PRINTED, in_messages):
         bare = re.sub(r"""'[^']*'|"[^"]*"|\\.""", "", line)

@@ -105,6 +105,7 @@ def test_imports_are_where_it_says(ended):
     assert "imports" not in ended, ended["imports"][1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(ended, command):
     code, said = ended[command]

@@ -36,6 +36,7 @@ def test_counts(rows, stored):
     assert {values.dtype for values in stored.values()} == {np.dtype(np.uint8)}
 
 
+@pytest.mark.thorough
 def test_arrays_suit_the_compiled_loops(rows):
     for values in (rows.features, rows.target, rows.test_features, rows.test_target):
         assert values.dtype == np.float64

@@ -45,6 +45,7 @@ def test_no_default_writes_into_a_checkout(tmp_path, monkeypatch):
         assert module.store().folder.parent == tmp_path / ".cache" / "flyrun" / "data"
 
 
+@pytest.mark.thorough
 def test_writing_to_the_rows_leaves_the_file(rows, home):
     first = rows.features[0, 0].copy()
     rows.features[0, 0] = 99

@@ -35,6 +35,7 @@ def test_counts_and_standardisation(every, held_out):
     assert every.info["target_mean"] == pytest.approx(6.86, abs=0.02)  # eV
 
 
+@pytest.mark.thorough
 def test_the_same_molecules_are_held_out_at_all_times(every, held_out):
     def electronvolts(rows, target):
         return target * rows.info["target_sd"] + rows.info["target_mean"]

@@ -57,7 +57,7 @@ ARMS = {
 }
 
 
-@pytest.mark.thorough(but="full data")
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", ARMS.values(), ids=ARMS)
 def test_chain_has_the_exact_moments(make):
     target, sweep = make()

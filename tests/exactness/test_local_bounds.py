@@ -63,7 +63,7 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
     )
 
 
-@pytest.mark.thorough(but="logistic")
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "update", "sweep", "slack"),
     [

@@ -34,6 +34,7 @@ def _estimates(rule, rng, target, theta, values):
         values[i] = estimate(rule, rng, target, theta, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("order", "intensity"), [(1, 1.0), (2, 1.0), (2, 3.0)])
 def test_estimates_have_the_likelihood_for_their_mean_and_cost_their_data(order, intensity):
     rule, target, values = (

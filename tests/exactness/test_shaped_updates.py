@@ -55,7 +55,7 @@ def _draws(case, model, arm, shape=None, seed=11):
 BOTH = ("elliptical slice", "independence")
 
 
-@pytest.mark.thorough(but="full data")
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "model", "arm"),
     [

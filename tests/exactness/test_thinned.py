@@ -97,6 +97,7 @@ def test_langevin_steps_drift_by_the_surrogate_and_have_the_posteriors_moments(n
     assert _score(draws) < LEVEL
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_delayed_acceptance_has_them_and_reads_all_where_the_first_stage_accepts(order):
     rule = delayed.Delayed(expansion(PROBLEM, order)[0], np.zeros(2))

@@ -34,6 +34,7 @@ def test_of_one_coordinate_it_is_the_grids(tmp_path, prior):
     assert found.log_z == pytest.approx(known.log_z, abs=close)
 
 
+@pytest.mark.thorough
 def test_sets_are_each_for_themselves(tmp_path, monkeypatch):
     both = _moments(tmp_path, "dataset.n_sets=2")
     load, log_z = toys.load, 0.0

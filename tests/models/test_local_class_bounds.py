@@ -101,6 +101,7 @@ def test_beyond_they_are_bohnings():
         assert away @ region.curvature @ away < region.square
 
 
+@pytest.mark.thorough
 def test_each_datum_has_the_tighter_and_the_more_data_the_fewer_are_bright():
     sums = []
     for n in (400, 40_000):

@@ -34,6 +34,7 @@ def test_bound_is_below_the_likelihood(margins, xi):
     assert np.all(log_b <= log_l + slack)
 
 
+@pytest.mark.thorough
 @given(arrays(float, 7, elements=MARGIN), st.sampled_from([-1.0, 1.0]))
 def test_bound_touches_in_value_and_slope(margins, side):
     log_l, slope_l, log_b, slope_b = _evaluate(side * margins, margins)

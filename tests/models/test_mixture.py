@@ -86,6 +86,7 @@ def test_the_posterior_on_the_grid(problem):
     assert share == pytest.approx(known.mass, abs=4 * 0.5 * np.sqrt((weight**2).sum()) / weight.sum())
 
 
+@pytest.mark.thorough
 def test_functionals_are_densities(problem):
     arm, bound = problem
     theta = np.array([[1.0, -2.0], [-1.0, 2.0], [9.0, 9.0]])

@@ -61,6 +61,7 @@ def test_an_arm_has_one_colour_in_all_experiments(drawn):
     assert colours["gibbs"] == {KNOWN["gibbs"]}
 
 
+@pytest.mark.thorough
 def test_no_two_arms_of_a_figure_look_alike(drawn):
     for arms, found, shown in drawn.values():
         for graph in {arm.problem for arm in arms}:

@@ -69,6 +69,7 @@ def test_slopes_of_counts_are_as_published(run):
     assert (table["compared"] == "regime").tolist() == ["many" in arm for arm in table["arm"]]
 
 
+@pytest.mark.thorough
 def test_report_has_both_figures_and_says_what_it_means(run):
     root, _ = run
     for name in ("costs", "regimes"):

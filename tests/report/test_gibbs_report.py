@@ -51,6 +51,7 @@ def test_terminal_speaks_of_sweeps_and_factors(run):
     assert "…" not in tables
 
 
+@pytest.mark.thorough
 def test_biased_sampler_is_marked_in_every_output(run):
     root, text = run
     assert len(re.findall(r" no +[\d\n]", text)) >= 6
@@ -69,6 +70,7 @@ def test_biased_sampler_is_marked_in_every_output(run):
     assert all(any(arm in names for names in told) for arm in biased)
 
 
+@pytest.mark.thorough
 def test_table_agrees_with_the_draws(run):
     root, _ = run
     table = pd.read_csv(root / "table.csv").set_index("arm")

@@ -64,6 +64,7 @@ def test_a_run_of_every_kind_has_both_tables_and_says_what_their_orders_are(run)
     assert (run / "figures/held_out.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_no_other_run_works_it_out(run):
     info = json.loads((run / "run.json").read_text())
     assert info["held_out"] is True

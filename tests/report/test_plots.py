@@ -37,6 +37,7 @@ def test_toy_has_its_figures(toy):
     assert (toy / "report.html").read_text().count("<svg") == 3 + len(flymc_illustration.FIGURES)
 
 
+@pytest.mark.thorough
 def test_replay_gives_the_stored_draws_and_their_bright_counts(toy):
     cell = next(cell for cell in store.open_cells(toy) if cell.arm == "untuned")
     stretch = replay.replay(cell, toy / "setup", 90, 30)

@@ -61,6 +61,7 @@ def test_the_table_has_what_rounds_cost_and_what_theory_expects(run):
     assert float(rows["threads"]["prefetch_possible"]) < 2
 
 
+@pytest.mark.thorough
 def test_the_page_shows_both_kinds_and_says_what_does_not_pay(run):
     page = " ".join((run / "report.md").read_text().split())
     assert "Prefetching, simulated workers" in page

@@ -44,6 +44,7 @@ def test_a_run_has_its_table_and_says_what_is_lost(run):
     assert (run / "figures/quadrature.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_no_other_run_works_it_out(run):
     info = json.loads((run / "run.json").read_text())
     assert quadrature.SECTION.serves(info)

@@ -37,6 +37,7 @@ def test_costs_of_a_draw_are_told_in_all_and_of_the_busiest(made):
     assert np.isnan(table.loc["regular"]["shards"])
 
 
+@pytest.mark.thorough
 def test_what_is_off_is_marked_in_every_output(made):
     table = pd.read_csv(made / "table.csv").set_index("arm")
     assert table.loc["full_J_8"]["off_the_truth"]

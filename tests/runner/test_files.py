@@ -13,6 +13,7 @@ from flyrun.errors import StoreError
 ARRAYS = {"theta": np.arange(6.0).reshape(2, 3), "_span": np.array([0, 100])}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mask", [0xFF, 0x01])
 def test_any_wrong_byte_is_noticed_or_harmless(tmp_path, mask):
     path = tmp_path / "checkpoint.npz"

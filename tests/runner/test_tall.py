@@ -47,6 +47,7 @@ def test_state_does_not_grow_with_the_data_and_with_local_bounds_the_bright_fall
     assert sizes[1] < 1.5 * sizes[0] < 20_000
 
 
+@pytest.mark.thorough
 def test_a_packed_state_is_the_chain(tmp_path, monkeypatch):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
     program = _program(tmp_path, 2_000)

@@ -19,6 +19,7 @@ def test_there_are_three_hundred_tables_of_every_family():
     assert all(np.isfinite(one.log_density(np.zeros((1, one.size)))).all() for one in made)
 
 
+@pytest.mark.thorough
 def test_a_table_is_answered_and_a_wrong_answer_is_told(monkeypatch):
     case = Case("poisson", "few", 1)
     row = certificate.row_of(case)

@@ -52,7 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.thorough(but="logistic")
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", [0.02, 1.0])
 @pytest.mark.parametrize("name", CASES)
 def test_the_mode_meets_its_optimality_conditions(name, scale):

@@ -114,6 +114,7 @@ def test_the_number_of_threads_leaves_every_bit_as_it_is(monkeypatch):
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.thorough
 def test_a_look_is_the_density_and_its_derivatives():
     for name in ("logistic", "student_t"):
         module, model, features = _case(name, 9000)

@@ -35,6 +35,7 @@ def _weights(rate, growth=0.0, share=None, theta=(0.7, -0.4)):
     return np.where(negative, -1, 1) * np.exp(log_weight), np.exp(total), queries
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rate", "growth"), [(0.3, 0.0), (2.0, 0.0), (0.3, 2.0)])
 def test_weights_have_the_densities_ratio_for_their_mean(rate, growth):
     weight, ratio, queries = _weights(rate, growth)

@@ -47,6 +47,7 @@ def _acceptance(step=None, burn_in=2000):
     return sample(target, kernel, implicit(0.3, N), np.zeros(2), 20_000, 5, burn_in).accepted.mean()
 
 
+@pytest.mark.thorough
 def test_burn_in_reaches_the_stated_acceptance():
     assert _acceptance() == pytest.approx(0.8, abs=TOLERANCE)
 

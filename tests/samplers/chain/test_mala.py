@@ -44,6 +44,7 @@ def test_one_step_follows_the_formula(uniform, step):
     np.testing.assert_allclose(theta, proposal if uniform < expected else here, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_step_is_tuned_to_accept_057_and_then_frozen():
     kernel = mala.build(SimpleNamespace(target_accept=0.57, step=None), 3)
     target, sweep = full_target(PROBLEM, True), NoBrightness()

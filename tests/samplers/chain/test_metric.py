@@ -91,7 +91,7 @@ def _parts(kind, base, theta, away, pull, gradient, over):
     return log_base(base, theta, gradient), log_base_over(kind, base, theta, away, pull, over)
 
 
-@pytest.mark.thorough(but=("gaussian, 3", "gaussian, 1 classes-kind0"))
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Own(), Foreign()])
 def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
     whole = dense(base)

@@ -13,7 +13,7 @@ from tests.samplers.chain.starts import starts
 CHAIN = ("sampler=independence", "bound=none", "sampler.freedom=null")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("metric", ["hessian", "ep"])
 def test_proposals_from_a_gaussian_come_to_the_posterior(tmp_path, metric):
     mean, covariance, _ = by_grid(tmp_path)

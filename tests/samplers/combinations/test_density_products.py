@@ -158,6 +158,7 @@ def test_kernels_are_as_wide_as_the_share_says(accepted):
     assert kept == pytest.approx(accepted, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_share_of_choices_accepted_falls_with_dimension():
     rng = np.random.default_rng(0)
     shares = [walked(shards_of(rng.standard_normal((4, 500, p)), False), rng)[1] for p in (1, 10, 40)]

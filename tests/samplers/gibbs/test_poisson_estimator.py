@@ -65,6 +65,7 @@ def _one_law_p_value(ours, theirs, step):
     return stats.chi2_contingency(table).pvalue
 
 
+@pytest.mark.thorough
 def test_faithful_and_superposed_have_the_same_distribution():
     batch = GRID.bounds.total**2
     step = np.log1p(GRID.bounds.total / batch)

@@ -58,6 +58,7 @@ def test_plain_gibbs_looks_at_every_factor_at_every_value():
     assert draws.nominal.mean() == pytest.approx(D * TRIPLES.bounds.degree.mean(), rel=0.02)
 
 
+@pytest.mark.thorough
 def test_min_gibbs_draws_a_batch_for_each_other_value():
     for method, looks in (("faithful", (D - 1) * 30.0), ("superposed", DEGREE)):
         draws, _ = _run(GRID, min_gibbs(GRID, 30.0, method))
@@ -83,6 +84,7 @@ def test_mgpmh_scans_only_for_a_change():
     assert draws.actual.mean() == pytest.approx(mean_batch + proposed * DEGREE, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_double_min_costs_nothing_that_grows_with_the_degree():
     draws, _ = _run(TRIPLES, double_min(TRIPLES, 6.0, 20.0), 3000)
     mean_batch = 6.0 * TRIPLES.bounds.local.mean() / TRIPLES.bounds.largest_local
@@ -90,6 +92,7 @@ def test_double_min_costs_nothing_that_grows_with_the_degree():
         assert cost.mean() == pytest.approx(D * mean_batch + 20.0, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_poisson_gibbs_draws_its_batch_and_the_energy():
     batch = 6.0
     draws, _ = _run(TRIPLES, poisson_gibbs(TRIPLES, batch), 3000)

@@ -102,6 +102,7 @@ def test_memoized_bounds_never_fall_after_a_pass(tmp_path):
     assert rises["memoized_vi"] < 1e-8 < 1e-2 < rises["svi"]
 
 
+@pytest.mark.thorough
 def test_a_stream_of_conjugate_batches_is_exact_however_stale(tmp_path, monkeypatch):
     words = (*MEANS, "sampler=streaming_vi", "sampler.batch=9", "sampler.inner=2")
     for stale in (0, 2):

@@ -50,7 +50,7 @@ def _run(process, n=SLICES, seed=3):
     return theta, queries
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("order", "local"), [(1, False), (1, True), (2, True), (2, False)])
 def test_moments_are_the_posteriors_and_looks_as_the_bounds_say(order, local):
     process = _process(order, local)

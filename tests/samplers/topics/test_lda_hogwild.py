@@ -17,6 +17,7 @@ def hogwild(shards):
     return method(*WORDS, "sampler=lda_hogwild", f"sampler.shards={shards}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shards", [1, 4, 60])
 def test_counts_stay_those_of_all_tokens(shards):
     made = hogwild(shards)
@@ -30,6 +31,7 @@ def test_counts_stay_those_of_all_tokens(shards):
         assert np.array_equal(counts, made.counted(z))
 
 
+@pytest.mark.thorough
 def test_one_shard_is_collapsed_gibbs_and_four_are_not():
     for shards in (1, 4):
         made = hogwild(shards)

@@ -45,6 +45,7 @@ def test_all_arms_stand_in_one_table(run):
     }
 
 
+@pytest.mark.thorough
 def test_a_second_call_runs_nothing(run):
     folder, _ = run
     assert "all 10 cells cached" in flyrun(folder.parents[2], EXPERIMENT, *SMALL).stdout
