@@ -13,11 +13,10 @@ from flyrun.config.compose import compose_job
 from flyrun.config.model import for_tables
 from flyrun.data.table.layout import Column, Layout
 from flyrun.errors import ConfigError
-from flyrun.fitting import coefficients
+from flyrun.fitting import coefficients, page
 from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.request import run_name
 from flyrun.models.fits.noise_fit import noise_scale
-from flyrun.report.sections import coefficients as fit_report
 
 
 def test_words_are_read():
@@ -179,7 +178,7 @@ def test_a_table_shows_two_figures_of_every_sd():
     ]
     full = [{**row, "q97": row["mean"], "ess_bulk": 400.0, "ess_tail": 400.0, "rhat": 1.0} for row in rows]
     full[0]["effect_mean"], full[1]["effect_mean"] = 0.12345, float("nan")
-    (view,) = fit_report.views(full)
+    (view,) = page.views({"coefficients": full})
     assert view.header[5] == "effect"
     assert [row[5] for row in view.rows] == ["0.123", "-"]
     assert view.rows[0][:4] == ("income", "1.601e-05", "1.2e-07", "-1.235e-05")

@@ -15,8 +15,7 @@ from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
 from flyrun.data.table import loader
-from flyrun.fitting import engine, identified, question
-from flyrun.report.sections import coefficients as fit_report
+from flyrun.fitting import engine, identified, page, question
 
 N = 150
 TARGETS = ("two", "three", "numbers")
@@ -125,7 +124,7 @@ def test_sentences_keep_the_case_of_names():
         "",
         "5,000 draws",
     ]
-    assert fit_report._sentences(about, lines) == kept
+    assert page._sentences(about, lines) == kept
 
 
 def test_groups_are_kept_apart_and_levels_that_fill_a_row_are_found():

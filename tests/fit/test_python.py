@@ -86,7 +86,7 @@ def test_mistakes_are_told_in_one_line(frame):
         fit([1, 2], "y")
     with pytest.raises(ConfigError, match="priors: radius: flat"):
         fit(frame, "diagnosis", priors={"radius": "flat"})
-    with pytest.raises(ConfigError, match="holds no fit"):
+    with pytest.raises(ConfigError, match="holds no finished fit"):
         load("nowhere")
 
 

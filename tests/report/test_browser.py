@@ -12,10 +12,10 @@ import subprocess
 import matplotlib.image
 import pytest
 
+from flyrun.fitting import page as fit_page
 from flyrun.report.build import build
 from flyrun.report.document import Document
 from flyrun.report.document import as_html as page_of
-from flyrun.report.sections import coefficients
 from tests.stored import write_three_arms
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -86,9 +86,8 @@ def test_page_fits_and_asks_for_nothing(page, width):
 def test_a_long_name_leaves_a_coefficient_and_its_interval_in_sight_of_a_phone(name, tmp_path):
     """Words of a person's own that push the numbers out of view."""
     row = {"class": "", "coefficient": name, "mean": -0.076, "sd": 0.061, "q03": -0.193, "q97": 0.038}
-    view = coefficients.views(
-        [{**row, "ess_bulk": 7825.0, "ess_tail": 8967.0, "rhat": 1.0, "effect_mean": 0.1}]
-    )
+    row |= {"ess_bulk": 7825.0, "ess_tail": 8967.0, "rhat": 1.0, "effect_mean": 0.1}
+    view = fit_page.views({"coefficients": [row]})
     empty = {key: [] for key in ("lead", "caveats", "legend")} | {"figures": {}, "environment": {}}
     text = Document(title="t", views=view, command="c", settings={}, footer="", **empty)
     (tmp_path / "report.html").write_text(page_of(text))
