@@ -31,7 +31,9 @@ _SAVED, _DRAWN = figures.saved, figures._drawn
 _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
 """What stands for a figure: to lay one out and save it takes nine tenths of a small report's time."""
 
-_NEVER_THOROUGH = re.compile("enumerat|negative_control|resum|bit_for_bit|counting")
+_NEVER_THOROUGH = re.compile(
+    "enumerat|negative_control|resum|bit_for_bit|cuts_|a_cut_|chunk_borders_leave|one_chain|counting"
+)
 """Tests whose names hold one of these are in the first tier, all of their cases."""
 
 

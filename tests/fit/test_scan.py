@@ -152,7 +152,6 @@ def wrong_intensity(pick):
     return wrong
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", [core_twice, wrong_intensity])
 def test_wrong_sums_and_intensities_are_seen(tmp_path, monkeypatch, wrong):
     monkeypatch.setattr(SumLook, "_pick", wrong(SumLook._pick))

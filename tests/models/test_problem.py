@@ -82,7 +82,6 @@ def test_the_look_about_the_map_is_kept_and_counts_as_before(tmp_path, monkeypat
     np.testing.assert_array_equal(_program(tmp_path, *words).setup.curvature, first.setup.curvature)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("init", ["prior", "map"])
 def test_chunk_borders_leave_the_draws_as_they_are(tmp_path, init):
     program = _program(tmp_path, "protocol=smoke", f"protocol.init={init}", "protocol.thin=5")

@@ -168,7 +168,6 @@ def test_no_run_to_read(tmp_path):
         store.open_cells(tmp_path)
 
 
-@pytest.mark.thorough
 def test_a_chain_that_can_be_extended_goes_on_from_where_it_ended(tmp_path, unbroken, screen):
     def to(iterations):
         job = fakes.make_job(tmp_path, arms=("one",), extend=True, iterations=iterations, thin=2)

@@ -30,7 +30,6 @@ def _end(method, n, seed=0):
     return method.result(method.advance(method.init(seed), n)[0])
 
 
-@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more", [(), ("stale=2", "damping=0.7"), ("moments=control",), ("moments=mcmc", "draws=4000", "shards=2")]
 )

@@ -27,7 +27,6 @@ def _vb(folder, *more, words=SMALL):
     return method_of(folder, SAMPLER, *(f"sampler.{one}" for one in more), words=words)
 
 
-@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "more",
     [*((f"rule={rule}", "stale=0") for rule in RULES), ("stale=3",), ("rule=ep", "stale=6")],

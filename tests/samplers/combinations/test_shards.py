@@ -112,7 +112,6 @@ def test_one_shard_is_the_plain_chain(results):
         assert c.info["facts"]["exact"]
 
 
-@pytest.mark.thorough
 def test_what_it_costs_is_what_its_shards_cost(results):
     *parts, _, made = ran(results, "three", "sampler=consensus", "sampler.shards=3", "protocol.seeds=2")
     shards = [one for one in parts if one.seed == made.seed]

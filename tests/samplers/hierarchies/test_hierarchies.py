@@ -252,7 +252,6 @@ def test_hierarchical_ep_has_the_width_that_mean_field_lacks(tmp_path, monkeypat
     assert method.estimates(after(method, 12))["sd_ratio"] < 0.8
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["svi", "memoized_vi", "streaming_vi", "local_bbvi", "hierarchical_ep"])
 def test_a_cut_changes_nothing(tmp_path, name):
     batch = ["sampler.batch=9"] if name in ("svi", "memoized_vi", "streaming_vi") else []

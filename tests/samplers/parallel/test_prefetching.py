@@ -225,7 +225,6 @@ def test_what_a_poor_quadratic_rejects_first_leaves_the_posterior(gaussian, monk
     assert ratio < 0.8
 
 
-@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_cuts_and_checkpoints_do_not_matter(folder, scheme, tmp_path):
     method = method_of(folder, scheme, 16, latency=0.1)

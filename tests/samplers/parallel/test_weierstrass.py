@@ -69,7 +69,6 @@ def test_unlike_gaussian_shards_have_the_law_in_closed_form(tmp_path, r):
     assert np.abs(z_of(squares(draws, mean), covariance)).max() < 4
 
 
-@pytest.mark.thorough
 def test_a_kernel_that_only_the_hub_has_is_seen(tmp_path, monkeypatch):
     method = method_of(tmp_path, "sampler.shards=3", "sampler.bandwidth=1")
     workers = method.workers(2)

@@ -26,7 +26,6 @@ SETTINGS = {
 }
 
 
-@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_cuts_do_not_matter(setting):
     same_bits(descent(Normal(X), iterations=60, particles=80, batch=7, **SETTINGS[setting]), (1, 19, 2, 8))
