@@ -13,7 +13,7 @@ import numpy as np
 from flyrun.config.schema import listing
 from flyrun.diagnostics import ess
 from flyrun.errors import ConfigError, factoring
-from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, sound, weighted_draws
+from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, mode, sound, weighted_draws
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
@@ -223,7 +223,7 @@ def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> li
 
     found = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
     if found and question.dataset is not None and not isinstance(posterior, OfTable):
-        found = by(posterior.likelihood_at(mean).curvature[:n, :n])  # of which draws have noise
+        found = by(mode.find(posterior)[1].curvature[:n, :n])  # which draws tell with noise
     return [*found, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
 
 

@@ -8,6 +8,7 @@ from flyrun.config.dataset import Table
 from flyrun.config.model import for_tables
 from flyrun.config.schema import quoted
 from flyrun.data.dataset import Dataset
+from flyrun.data.table import loader
 from flyrun.data.table.layout import Layout
 from flyrun.errors import ConfigError
 from flyrun.fitting import lines, priors, ratios, table_posterior
@@ -60,7 +61,8 @@ def of(request: Request) -> Question:
     if request.exp:
         ratios.name_of(one.link, layout.target.name, layout.log_target)
     if request.groups:
-        posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
+        with loader.unchanged(table):
+            posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
     return Question(
         request, table, layout, posterior, lines.of_table(table, dataset, layout, posterior), dataset
     )

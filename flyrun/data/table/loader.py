@@ -83,6 +83,11 @@ class _File(NamedTuple):
         )
 
 
+def unchanged(config: Table) -> contextlib.AbstractContextManager[None]:
+    """Refuse, by a DataError, what is read of a table whose file is not, or no longer, of its sha256."""
+    return _File.of(config).unchanged()
+
+
 def _state(path: Path) -> tuple[int, ...]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
