@@ -2,19 +2,24 @@
 
 Sequential Monte Carlo over powers of the likelihood (Del Moral, Doucet & Jasra 2006): each power leaves half
 of the particles effective, and random walks as wide as the particles are move them. Particles that the prior
-puts near each mode keep that mode's share.
+puts near each mode keep that mode's share. Where two runs differ, as by a mode that few particles reach, all
+of them shape a mixture, which importance sampling then adapts (Cappé et al. 2004).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.cluster import KMeans
 
+from flyrun.fitting.proposal import Mixture, Several
 from flyrun.fitting.rows_posterior import Posterior
 
 PARTICLES, MOST = 4_000, 32_000
 ERROR = 0.06  # sds, or logs of an sd, by which two runs may differ
 _MOVES = 12  # walks after each power, and more until particles have moved so many sds in all
 _EFFECTIVE = 0.5
+_PARTS, _ROUNDS, _DRAWS = 8, 12, 60_000  # of the mixture, and draws a round that adapts it
+_LEAST_SHARE, _FEWEST = 0.05, 20.0  # of a part; effective draws a number, from which a part takes their shape
 
 
 class Settled(NamedTuple):
@@ -29,12 +34,53 @@ def sample(posterior: Posterior, seed: int = 0) -> Settled:
     many = PARTICLES
     while True:
         one, two = (_run(posterior, many, np.random.default_rng([seed, k, many])) for k in range(2))
-        sd = np.sqrt(0.5 * (one.var(axis=0) + two.var(axis=0)))
-        shift = np.abs(one.mean(axis=0) - two.mean(axis=0)) / sd
-        error = float(max(shift.max(), np.abs(np.log(one.std(axis=0) / two.std(axis=0))).max()))
-        if error <= ERROR or many >= MOST:
+        error = _apart(one, two)
+        if error <= ERROR:
             return Settled(np.concatenate([one, two]), error)
+        if many >= MOST:
+            both = np.concatenate([one, two])
+            return min(Settled(both, error), _adapted(posterior, both, seed), key=lambda it: it.error)
         many *= 4
+
+
+def _apart(one: np.ndarray, two: np.ndarray) -> float:
+    """Largest difference of two samples, (S, P) each, in sds or logs of an sd."""
+    sd = np.sqrt(0.5 * (one.var(axis=0) + two.var(axis=0)))
+    shift = np.abs(one.mean(axis=0) - two.mean(axis=0)) / sd
+    return float(max(shift.max(), np.abs(np.log(one.std(axis=0) / two.std(axis=0))).max()))
+
+
+def _adapted(posterior: Posterior, x: np.ndarray, seed: int) -> Settled:
+    """Draws by two mixtures, each adapted by draws of its own, from these particles (S, P)."""
+    first = KMeans(_PARTS, n_init=1, random_state=seed).fit_predict((x - x.mean(axis=0)) / x.std(axis=0))
+    parts = [_shaped(x[first == k], np.ones((first == k).sum())) for k in range(_PARTS)]
+    samples = []
+    for k in range(2):
+        rng, found = np.random.default_rng([seed, k]), Several(tuple(parts), np.full(_PARTS, 1.0 / _PARTS))
+        for _ in range(_ROUNDS):
+            draws = found.draw(rng, _DRAWS)
+            log_weight = posterior.log_density(draws) - found.log_density(draws)
+            weight = np.exp(log_weight - np.nanmax(log_weight))
+            weight = np.where(np.isfinite(weight), weight, 0.0)
+            near = found.nearest(draws)
+            own, share = list(found.parts), np.full(_PARTS, _LEAST_SHARE)
+            for part in range(_PARTS):
+                mine = weight[near == part]
+                share[part] += mine.sum() / weight.sum()
+                if mine.sum() ** 2 > _FEWEST * x.shape[1] * (mine**2).sum():
+                    own[part] = _shaped(draws[near == part], mine)
+            found = Several(tuple(own), share / share.sum())
+        at = np.searchsorted(np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(MOST)) / MOST)
+        samples.append(draws[np.minimum(at, len(draws) - 1)])
+    return Settled(np.concatenate(samples), _apart(*samples))
+
+
+def _shaped(x: np.ndarray, weight: np.ndarray) -> Mixture:
+    """A t about the mean of weighted draws (S, P), as wide as they are."""
+    centre = weight @ x / weight.sum()
+    away = x - centre
+    shape = (away * (weight / weight.sum())[:, None]).T @ away
+    return Mixture.of(centre, shape + 1e-9 * np.diag(1.0 + np.diag(shape)), 5.0, 3.0)
 
 
 def _run(posterior: Posterior, many: int, rng: np.random.Generator) -> np.ndarray:
