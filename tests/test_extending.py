@@ -94,7 +94,7 @@ def ended(checkout):
 
     Not compiled, which takes longer than 300 iterations; below what is added is, all of it at once.
     """
-    lines = re.findall(r"^from flyrun\S* import .*$", TEXT, re.MULTILINE)
+    lines = re.findall(r"^from flyrun\S* import (?:\([^)]*\)|.*$)", TEXT, re.MULTILINE)
     done = run(checkout, "-c", TYPED, json.dumps(COMMANDS), "\n".join(lines), compiled=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

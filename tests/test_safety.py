@@ -26,6 +26,7 @@ ALLOWED = {
     ("config/overrides.py", "exec"),
     ("config/overrides.py", "compile"),
     ("config/schema.py", "import_module"),  # the code of an option that a class registers
+    ("data/domains.py", "import_module"),  # the family of a model that a package brings
     ("models/compiled_families.py", "exec"),  # a tuple as long as a family has predictors
     ("models/compiled_families.py", "import_module"),  # the files that a family's functions stand in
     ("samplers/method.py", "import_module"),  # the family that a sampler's class names

@@ -278,7 +278,8 @@ class _Composer:
         _update(config, [*typed, *alone_values])
         plain = _resolved(config)
         for group in ARM_GROUPS:
-            plugins.refuse_taken(group, (plain.get(group) or {}).get("name"))
+            if isinstance(choice := plain.get(group), dict):  # `build` refuses another value
+                plugins.refuse_taken(group, choice.get("name"))
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
     @staticmethod

@@ -45,7 +45,7 @@ def is_fit(folder: Path) -> bool:
 
 def _read(folder: Path) -> dict[str, Any]:
     """fit.json; nothing where it is damaged or not there, or an experiment of the same name ran later."""
-    if _arms(folder):
+    if not (folder / FIT).exists() or _arms(folder):
         return {}
     with contextlib.suppress(OSError, files.DamagedFile):
         return files.read_json(folder / FIT)
