@@ -119,11 +119,18 @@ class Request:
         entries = {one.key: one for one in read(self.overrides)}
         for one in entries.values():
             if one.group not in ("dataset", "executor") and one.key not in ("model", "executor"):
-                table = f"dataset=table dataset.path={quoted(self.file)} dataset.target={quoted(self.target)}"
                 raise ConfigError(
-                    f"{one.text}: fit draws from the posterior itself, and has no such setting; leave it "
-                    f"out, or run an experiment on the table: `flyrun {table} {one.text}`"
+                    f"{one.text}: fit draws from the posterior itself and has no such setting; leave it out; "
+                    "experiments on a table take it, as docs/your-data.md shows"
                 )
+            if one.key == "executor" and one.value != "dask":
+                raise ConfigError(
+                    f"{one.text}: fit works here, with --workers N processes where files are many, or on "
+                    "executor=dask; leave it out"
+                )
+            dask = "executor" in entries or "executor.address" in entries
+            if one.group == "executor" and not dask:
+                raise ConfigError(f"{one.text}: is of executor=dask; add that, or leave this out")
         return entries
 
     @property
