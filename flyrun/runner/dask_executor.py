@@ -109,21 +109,21 @@ class DaskPool(Executor):
     def _look(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
         """While no cell ends: say what is waited for where no worker is there; end what can never come."""
         self._jobs.raise_refusal()
-        refuse_unfit(client, self._modules, self._fit)
         if self._stopped.is_set() or client.status != "running" or client.scheduler_info()["workers"]:
             self._idle_since = 0.0
+            refuse_unfit(client, self._modules, self._fit)
             return
         now = time.monotonic()
         self._idle_since = self._idle_since or now
-        if now - self._idle_since > _PATIENCE_S and self._logged:
-            raise FlyrunError(
-                f"executor=dask: no worker comes ({self._logged[0]}); run the same command again"
-            )
         by_slurm = self.settings.slurm.jobs is not None
         if by_slurm and self._jobs.ended():
             logs = self.settings.slurm.logs or "slurm-JOB.out here"
             self._why_lost = f"SLURM has ended all jobs ({listing(self._jobs.sent)}); their output: {logs}"
             client.cancel([future for future, _, _ in running.values()], force=True)
+        elif now - self._idle_since > _PATIENCE_S and self._logged:
+            raise FlyrunError(
+                f"executor=dask: no worker comes ({self._logged[0]}); run the same command again"
+            )
         elif now - max(self._idle_since, self._told) > (_SAY_EVERY_S if self._told else _SAY_AFTER_S):
             self._told = now
             worker = f"start some with `{_WORKER.format(self.settings.address or client.scheduler.address)}`"
@@ -275,10 +275,14 @@ def refuse_unfit(client: Any, modules: Collection[str], asked: set[str]) -> None
     """
     new = [address for address in client.scheduler_info()["workers"] if address not in asked]
     asked.update(new)
-    for module in sorted(modules) if new else ():
+    for module in sorted(modules):
+        if not new:
+            return
         told = client.run(pkgutil.resolve_name, f"{module}:__name__", workers=new, on_error="return")
-        for address, error in told.items():
-            if isinstance(error, Exception) and not isinstance(error, OSError):  # or it is gone
+        # Dask seeks a worker that is gone for half a minute, each time that it is asked.
+        new = [address for address in new if not isinstance(told[address], OSError)]
+        for address in new:
+            if isinstance(error := told[address], Exception):
                 raise ConfigError(
                     f"executor=dask: the worker {address} cannot take this work ({type(error).__name__}: "
                     f"{error}); install the same flyrun and packages there as here, or end that worker"

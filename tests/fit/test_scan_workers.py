@@ -178,7 +178,7 @@ def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path, monkeypatc
         dask_executor.refuse_unfit(client, {"json"}, set())  # what it has is no matter
 
 
-def test_workers_that_have_been_asked_are_not_asked_again():
+def test_workers_that_have_been_asked_or_are_gone_are_not_asked_again():
     asked = []
 
     class Client:
@@ -187,9 +187,9 @@ def test_workers_that_have_been_asked_are_not_asked_again():
 
         def run(self, function, *arguments, workers, on_error):
             asked.extend(workers)
-            return {"a": False, "b": OSError("gone meanwhile")}
+            return {"b": OSError("gone meanwhile")}
 
     known = {"a"}
     for _ in range(2):
-        dask_executor.refuse_unfit(Client(), {"json"}, known)
+        dask_executor.refuse_unfit(Client(), {"json", "math"}, known)
     assert asked == ["b"]
